@@ -1,0 +1,3 @@
+module github.com/isobit-ml/isobit
+
+go 1.26
