@@ -1,0 +1,300 @@
+/* isobit.h - the C interface of isobit. C11 and C++; no other header is needed.
+ *
+ * Isobit runs tensor operations (quantize, dequantize, fake-quantize, embedding,
+ * grid_sample, quantized linear, and the backward of each) with the same result
+ * bits from C, C++, Go and Python, on every instruction set and thread count.
+ *
+ * The interface names no operation. A problem is a line of text; it becomes a
+ * plan; a plan runs on tensors that the caller owns:
+ *
+ *   isobit_plan plan;
+ *   char err[256];
+ *   isobit_plan_create("quantize_per_channel x=f32[2,3] zero_point=none q=s8 axis=0 qmin=-128 qmax=127",
+ *                      NULL, &plan, err, sizeof err);
+ *   const DLTensor *args[] = {&x, &scale, NULL, &q};
+ *   isobit_plan_run(plan, NULL, NULL, 0, args, 4, err, sizeof err);
+ *   isobit_plan_destroy(plan, err, sizeof err);
+ *
+ * Link with -lisobit, or load the library with dlopen: load it lazily, since a
+ * child of fork() cannot use a library that its parent had loaded.
+ *
+ * Conventions, for every function that returns isobit_status:
+ *  - 0 (ISOBIT_OK) is success. Otherwise one sentence that names the operation
+ *    and the argument, what came and what was wanted is written to err: at most
+ *    err_size bytes with the terminating NUL, cut at a whole UTF-8 character.
+ *    err may be NULL with err_size 0. On success err is left as it was.
+ *  - A call that fails has written nothing to any output tensor (except where
+ *    the status is ISOBIT_DEVICE or ISOBIT_INTERNAL).
+ *  - Any thread may call at any time. A plan may run in many threads at once.
+ *  - The floating-point control state of the caller (flush-to-zero, rounding
+ *    mode) neither affects a result nor is changed.
+ *  - No call throws, exits, raises a signal or prints (ISOBIT_VERBOSE=1 in the
+ *    environment prints a line per plan to stderr).
+ */
+#ifndef ISOBIT_H_
+#define ISOBIT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Version of this header. isobit_version() is that of the loaded library. */
+#define ISOBIT_VERSION "0.1.0"
+/* Raised when a function changes or goes; also the N in libisobit.so.N. A
+ * program built against N runs with every library of the same N that is not
+ * older: functions are only added, and structs only grow at their end. */
+#define ISOBIT_ABI_VERSION 1
+
+/* ---- DLPack 1.3 -----------------------------------------------------------
+ * The same declarations as upstream's dlpack.h, under the same include guard:
+ * that file may be included before or after this one. */
+#ifndef DLPACK_DLPACK_H_
+#define DLPACK_DLPACK_H_
+
+#ifdef __cplusplus
+#define DLPACK_EXTERN_C extern "C"
+#else
+#define DLPACK_EXTERN_C
+#endif
+#define DLPACK_DLL
+#define DLPACK_MAJOR_VERSION 1
+#define DLPACK_MINOR_VERSION 3
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
+#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+  uint32_t major;
+  uint32_t minor;
+} DLPackVersion;
+
+#ifdef __cplusplus
+typedef enum : int32_t {
+#else
+typedef enum {
+#endif
+  kDLCPU = 1,
+  kDLCUDA = 2,
+  kDLCUDAHost = 3,
+  kDLOpenCL = 4,
+  kDLVulkan = 7,
+  kDLMetal = 8,
+  kDLVPI = 9,
+  kDLROCM = 10,
+  kDLROCMHost = 11,
+  kDLExtDev = 12,
+  kDLCUDAManaged = 13,
+  kDLOneAPI = 14,
+  kDLWebGPU = 15,
+  kDLHexagon = 16,
+  kDLMAIA = 17,
+  kDLTrn = 18
+} DLDeviceType;
+
+typedef struct {
+  DLDeviceType device_type;
+  int32_t device_id;
+} DLDevice;
+
+typedef enum {
+  kDLInt = 0U,
+  kDLUInt = 1U,
+  kDLFloat = 2U,
+  kDLOpaqueHandle = 3U,
+  kDLBfloat = 4U,
+  kDLComplex = 5U,
+  kDLBool = 6U,
+  kDLFloat8_e3m4 = 7U,
+  kDLFloat8_e4m3 = 8U,
+  kDLFloat8_e4m3b11fnuz = 9U,
+  kDLFloat8_e4m3fn = 10U,
+  kDLFloat8_e4m3fnuz = 11U,
+  kDLFloat8_e5m2 = 12U,
+  kDLFloat8_e5m2fnuz = 13U,
+  kDLFloat8_e8m0fnu = 14U,
+  kDLFloat6_e2m3fn = 15U,
+  kDLFloat6_e3m2fn = 16U,
+  kDLFloat4_e2m1fn = 17U
+} DLDataTypeCode;
+
+typedef struct {
+  uint8_t code; /* a DLDataTypeCode */
+  uint8_t bits;
+  uint16_t lanes;
+} DLDataType;
+
+typedef struct {
+  void *data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t *shape;   /* in elements */
+  int64_t *strides; /* in elements */
+  uint64_t byte_offset;
+} DLTensor;
+
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensor *self);
+} DLManagedTensor;
+
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void *manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned *self);
+  uint64_t flags; /* DLPACK_FLAG_BITMASK_* */
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+
+typedef int (*DLPackManagedTensorAllocator)(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                                            void (*SetError)(void *error_ctx, const char *kind, const char *message));
+typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void *py_object, DLManagedTensorVersioned **out);
+typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned *tensor, void **out_py_object);
+typedef int (*DLPackDLTensorFromPyObjectNoSync)(void *py_object, DLTensor *out);
+typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id, void **out_current_stream);
+
+typedef struct DLPackExchangeAPIHeader {
+  DLPackVersion version;
+  struct DLPackExchangeAPIHeader *prev_api;
+} DLPackExchangeAPIHeader;
+
+typedef struct DLPackExchangeAPI {
+  DLPackExchangeAPIHeader header;
+  DLPackManagedTensorAllocator managed_tensor_allocator;
+  DLPackManagedTensorFromPyObjectNoSync managed_tensor_from_py_object_no_sync;
+  DLPackManagedTensorToPyObjectNoSync managed_tensor_to_py_object_no_sync;
+  DLPackDLTensorFromPyObjectNoSync dltensor_from_py_object_no_sync;
+  DLPackCurrentWorkStream current_work_stream;
+} DLPackExchangeAPI;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLPACK_DLPACK_H_ */
+
+/* ---- isobit --------------------------------------------------------------- */
+
+#if defined(__GNUC__)
+#define ISOBIT_API __attribute__((visibility("default")))
+#elif defined(_WIN32)
+#define ISOBIT_API __declspec(dllimport)
+#else
+#define ISOBIT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int32_t isobit_status;
+enum {
+  ISOBIT_OK = 0,
+  ISOBIT_INVALID_PROBLEM = 1,     /* the problem's text, or a value in it, is wrong */
+  ISOBIT_INVALID_ARGUMENT = 2,    /* a tensor does not fit the problem, or a pointer is NULL */
+  ISOBIT_UNSUPPORTED = 3,         /* no row takes the problem (with this preference) */
+  ISOBIT_WORKSPACE_TOO_SMALL = 4, /* fewer bytes than isobit_plan_workspace_size says */
+  ISOBIT_INVALID_HANDLE = 5,      /* never a plan, or destroyed */
+  ISOBIT_DEVICE = 6,              /* no such device, no driver, or the driver failed */
+  ISOBIT_FORKED = 7,              /* the library was loaded before fork(); this is the child */
+  ISOBIT_INTERNAL = 8             /* a bug in isobit; every later call answers the same */
+};
+
+/* A handle. 0 is never a plan, and a destroyed plan's handle is not used again
+ * (until four billion others have taken its slot). */
+typedef uint64_t isobit_plan;
+
+/* How to choose a plan. Set struct_size to sizeof(isobit_preference) and every
+ * other field to 0 where there is no wish. A NULL isobit_preference* is the same. */
+typedef struct isobit_preference {
+  size_t struct_size;
+  int64_t max_workspace; /* bytes; 0: no limit */
+  const char *row;       /* a row by name, such as "go" or "avx2"; NULL or "": the best that fits */
+  int32_t num_threads;   /* 0: what isobit_get_num_threads answers when the plan runs */
+} isobit_preference;
+
+/* The library's version, such as "0.1.0". Never NULL; works in a forked child too. */
+ISOBIT_API const char *isobit_version(void);
+/* The library's ISOBIT_ABI_VERSION. Works in a forked child too. */
+ISOBIT_API int32_t isobit_abi_version(void);
+
+/* Makes a plan from a problem's text: `op key=value key=value ...`, where a key
+ * is a tensor (`x=f32[64,128]`: dtype and shape; `q=s8`: dtype, where the shape
+ * follows from others; `zero_point=none`: absent) or an attribute (`axis=0`,
+ * `mode=bilinear`, `block_size=[1,32]`). Keys may come in any order; what has a
+ * default may be left out. `device=cuda:0` puts the tensors on a GPU.
+ * isobit_support lists the operations and isobit_plan_describe the arguments.
+ * Touches no device. Writes 0 to *plan on failure.
+ * Errors: INVALID_PROBLEM, INVALID_ARGUMENT, UNSUPPORTED, DEVICE. */
+ISOBIT_API isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference, isobit_plan *plan,
+                                            char *err, size_t err_size);
+
+/* Says whether isobit_plan_run would take these tensors, without running.
+ * args: see isobit_plan_run. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
+ISOBIT_API isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs,
+                                                   char *err, size_t err_size);
+
+/* Writes to *bytes the exact size of the workspace that isobit_plan_run needs;
+ * often 0. Errors: INVALID_HANDLE, INVALID_ARGUMENT (bytes is NULL). */
+ISOBIT_API isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *bytes, char *err, size_t err_size);
+
+/* Writes the plan as JSON: problem, sku, workspace_size, guarantee, and args, a
+ * list of {name, dtype, shape, direction, optional, present} in the order in
+ * which isobit_plan_run takes them.
+ * Writes the JSON's size in bytes with its NUL to *needed (may be NULL). With
+ * buf NULL that is all. A buf of fewer bytes is an INVALID_ARGUMENT and stays
+ * as it was. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */
+ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_t size, size_t *needed, char *err,
+                                              size_t err_size);
+
+/* Runs the plan: reads the inputs, writes every element of the outputs.
+ *
+ * args holds nargs tensors, inputs before outputs, in the order of
+ * isobit_plan_describe; NULL where an optional one is absent (`none`). The
+ * DLTensors are only read, during the call. Per tensor:
+ *  - ndim is 0 to 8; shape may be NULL only when ndim is 0.
+ *  - strides are in elements, may be NULL (compact, row-major) and may be 0 or
+ *    negative; an output's elements must not overlap.
+ *  - data may be NULL only when the tensor is empty; byte_offset is added to it.
+ *  - dtype has lanes 1: f32, f64, f16, bf16, s8, u8, i32, i64 or bool.
+ *  - device: kDLCPU or kDLCUDAHost for the CPU; kDLCUDA or kDLCUDAManaged for a
+ *    problem with device=cuda:N.
+ *  - Outputs must overlap neither inputs nor each other (embedding_renorm's
+ *    weight is both, and given once). The memory's length is not part of a
+ *    DLTensor, so it cannot be checked.
+ *
+ * workspace: at least isobit_plan_workspace_size bytes, aligned to 64, on the
+ * plan's device; NULL with 0 when that is 0. Its content carries no meaning
+ * between calls; calls at the same time need one each.
+ * stream: a cudaStream_t / CUstream for a CUDA plan; NULL for the CPU, where
+ * the work is finished on return.
+ *
+ * Errors: INVALID_ARGUMENT, WORKSPACE_TOO_SMALL, INVALID_HANDLE, DEVICE. */
+ISOBIT_API isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, uint64_t workspace_size,
+                                         const DLTensor *const *args, int32_t nargs, char *err, size_t err_size);
+
+/* Ends a handle. Calls that are running with it finish normally.
+ * Errors: INVALID_HANDLE (also for a second destroy). */
+ISOBIT_API isobit_status isobit_plan_destroy(isobit_plan plan, char *err, size_t err_size);
+
+/* Sets the number of threads that a run may use, the caller's included; n >= 1.
+ * It never changes a result. Errors: INVALID_ARGUMENT. */
+ISOBIT_API isobit_status isobit_set_num_threads(int32_t n, char *err, size_t err_size);
+ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t err_size);
+
+/* Writes what runs where as JSON: a list of operations with their arguments,
+ * dtypes, devices and rows. buf, size and needed as in isobit_plan_describe. */
+ISOBIT_API isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
+
+/* Writes the state of the library as JSON: version, abi, go, os, arch, isa,
+ * rows (the ISOBIT_ROWS cap), cuda, threads. buf, size and needed as in
+ * isobit_plan_describe. */
+ISOBIT_API isobit_status isobit_info(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* ISOBIT_H_ */
