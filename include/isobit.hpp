@@ -1,0 +1,327 @@
+// isobit.hpp - isobit for C++17: plans that free themselves, exceptions, and
+// tensors from pointers or vectors. Header-only, over isobit.h.
+//
+//   #include <isobit.hpp>
+//   #include <vector>
+//   int main() {
+//     std::vector<float> x{0.1f, -2.5f, 7.0f, 1.0f, 2.0f, 3.0f}, scale{0.05f, 0.1f};
+//     std::vector<int8_t> q(x.size());
+//     isobit::run("quantize_per_channel x=f32[2,3] zero_point=none q=s8 axis=0 qmin=-128 qmax=127",
+//                 {{x, {2, 3}}, scale, {}, {q, {2, 3}}});
+//   }
+#ifndef ISOBIT_HPP_
+#define ISOBIT_HPP_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "isobit.h"
+
+namespace isobit {
+
+// What a failed call throws. status() is one of isobit.h's ISOBIT_* values and
+// what() the library's sentence.
+class Error : public std::runtime_error {
+public:
+  Error(isobit_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
+  isobit_status status() const noexcept { return status_; }
+
+private:
+  isobit_status status_;
+};
+
+// 16-bit floats, as their bits.
+struct f16 {
+  uint16_t bits;
+};
+struct bf16 {
+  uint16_t bits;
+};
+
+namespace detail {
+
+// Calls one of isobit.h's functions, whose last two parameters are the error
+// buffer, and throws what it answers.
+template <class Function, class... Args> void call(Function function, Args... args) {
+  char err[1024];
+  err[0] = 0;
+  const isobit_status status = function(args..., err, sizeof err);
+  if (status != ISOBIT_OK)
+    throw Error(status, err);
+}
+
+// Reads a text from one of isobit.h's functions that take buf, size, needed.
+template <class Function, class... Args> std::string text(Function function, Args... args) {
+  size_t needed = 0;
+  call(function, args..., static_cast<char *>(nullptr), size_t{0}, &needed);
+  std::string result(needed, '\0');
+  call(function, args..., &result[0], result.size(), &needed);
+  result.resize(needed - 1);
+  return result;
+}
+
+template <class T> constexpr DLDataType dtype_of() {
+  constexpr uint16_t one = 1;
+  constexpr uint8_t bits = sizeof(T) * 8;
+  if constexpr (std::is_same_v<T, bf16>)
+    return {kDLBfloat, bits, one};
+  else if constexpr (std::is_same_v<T, bool>)
+    return {kDLBool, bits, one};
+  else if constexpr (std::is_same_v<T, f16> || std::is_floating_point_v<T>)
+    return {kDLFloat, bits, one};
+  else {
+    static_assert(std::is_integral_v<T>, "not an element type of isobit");
+    return {std::is_signed_v<T> ? uint8_t{kDLInt} : uint8_t{kDLUInt}, bits, one};
+  }
+}
+
+} // namespace detail
+
+// A view of memory that somebody else owns: a DLTensor with room for its shape
+// and strides. Copies see the same memory. The default Tensor is an absent
+// optional argument, so {} stands for one in a list.
+class Tensor {
+public:
+  Tensor() = default;
+
+  // Compact, row-major memory of the given shape. const memory is for inputs;
+  // {} is the shape of a single value.
+  template <class T> Tensor(T *data, std::initializer_list<int64_t> shape) {
+    set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape.begin(), nullptr, shape.size());
+  }
+
+  // The same with strides, in elements.
+  template <class T>
+  Tensor(T *data, std::initializer_list<int64_t> shape, std::initializer_list<int64_t> strides) {
+    if (shape.size() != strides.size())
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor's shape and strides differ in length");
+    set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape.begin(), strides.begin(), shape.size());
+  }
+
+  // A vector as one dimension, or with a shape of as many elements. The vector
+  // must outlive the view and keep its size.
+  template <class T, class A> Tensor(std::vector<T, A> &v) : Tensor(v.data(), {count(v)}) { no_bits<T>(); }
+  template <class T, class A> Tensor(const std::vector<T, A> &v) : Tensor(v.data(), {count(v)}) {
+    no_bits<T>();
+  }
+  template <class T, class A>
+  Tensor(std::vector<T, A> &v, std::initializer_list<int64_t> shape) : Tensor(v.data(), shape) {
+    fits(v.size());
+  }
+  template <class T, class A>
+  Tensor(const std::vector<T, A> &v, std::initializer_list<int64_t> shape) : Tensor(v.data(), shape) {
+    fits(v.size());
+  }
+  // A temporary would be gone before the run.
+  template <class T, class A> Tensor(std::vector<T, A> &&v) = delete;
+  template <class T, class A> Tensor(std::vector<T, A> &&v, std::initializer_list<int64_t> shape) = delete;
+
+  // Another library's tensor; its shape and strides are copied.
+  Tensor(const DLTensor &t) {
+    if (t.ndim < 0 || (t.ndim > 0 && !t.shape))
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a DLTensor without a shape");
+    set(t.data, t.dtype, t.shape, t.strides, static_cast<size_t>(t.ndim));
+    tensor_.device = t.device;
+    tensor_.byte_offset = t.byte_offset;
+  }
+
+  Tensor(const Tensor &other) { *this = other; }
+  Tensor &operator=(const Tensor &other) {
+    tensor_ = other.tensor_;
+    shape_ = other.shape_;
+    strides_ = other.strides_;
+    tensor_.shape = other.tensor_.shape ? shape_.data() : nullptr;
+    tensor_.strides = other.tensor_.strides ? strides_.data() : nullptr;
+    return *this;
+  }
+
+  bool present() const { return tensor_.shape != nullptr; }
+  // The DLTensor, which lives as long as this Tensor; NULL when absent.
+  const DLTensor *dl() const { return present() ? &tensor_ : nullptr; }
+
+private:
+  static constexpr size_t max_rank = 8;
+
+  template <class V> static int64_t count(const V &v) { return static_cast<int64_t>(v.size()); }
+  template <class T> static void no_bits() {
+    static_assert(!std::is_same_v<T, bool>, "std::vector<bool> holds bits; isobit's bool is a byte");
+  }
+
+  void set(const volatile void *data, DLDataType dtype, const int64_t *shape, const int64_t *strides,
+           size_t ndim) {
+    if (ndim > max_rank)
+      throw Error(ISOBIT_INVALID_ARGUMENT,
+                  "isobit: a tensor of rank " + std::to_string(ndim) + "; the most is 8");
+    tensor_.data = const_cast<void *>(data); // inputs are only read
+    tensor_.device = {kDLCPU, 0};
+    tensor_.ndim = static_cast<int32_t>(ndim);
+    tensor_.dtype = dtype;
+    if (ndim)
+      std::copy_n(shape, ndim, shape_.begin());
+    tensor_.shape = shape_.data();
+    if (strides) {
+      std::copy_n(strides, ndim, strides_.begin());
+      tensor_.strides = strides_.data();
+    }
+  }
+
+  void fits(size_t size) const {
+    int64_t elements = 1;
+    for (int32_t i = 0; i < tensor_.ndim; i++)
+      elements *= shape_[static_cast<size_t>(i)];
+    if (elements != static_cast<int64_t>(size))
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a shape of " + std::to_string(elements) +
+                                               " elements for a vector of " + std::to_string(size));
+  }
+
+  DLTensor tensor_{};
+  std::array<int64_t, max_rank> shape_{}, strides_{};
+};
+
+// A plan for one problem. Movable; run() and the rest may be called from many
+// threads at once. See isobit.h for the problem's text.
+class Plan {
+public:
+  explicit Plan(const std::string &problem) : Plan(problem, isobit_preference{}) {}
+
+  // struct_size is filled in here.
+  Plan(const std::string &problem, isobit_preference preference) {
+    preference.struct_size = sizeof preference;
+    detail::call(isobit_plan_create, problem.c_str(), &preference, &handle_);
+    try {
+      detail::call(isobit_plan_workspace_size, handle_, &workspace_size_);
+    } catch (...) {
+      reset();
+      throw;
+    }
+    on_cpu_ = problem.find("device=cuda") == std::string::npos;
+  }
+
+  // The plan for this text from a table that lives as long as the process; the
+  // reference stays valid.
+  static const Plan &cached(const std::string &problem) {
+    // Never destroyed, so that a static object's destructor may still run plans.
+    static auto &mutex = *new std::mutex;
+    static auto &plans = *new std::unordered_map<std::string, std::unique_ptr<Plan>>;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      const auto found = plans.find(problem);
+      if (found != plans.end())
+        return *found->second;
+    }
+    auto plan = std::make_unique<Plan>(problem);
+    const std::lock_guard<std::mutex> lock(mutex);
+    return *plans.emplace(problem, std::move(plan)).first->second;
+  }
+
+  Plan(Plan &&other) noexcept { *this = std::move(other); }
+  Plan &operator=(Plan &&other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(workspace_size_, other.workspace_size_);
+    std::swap(on_cpu_, other.on_cpu_);
+    return *this;
+  }
+  Plan(const Plan &) = delete;
+  Plan &operator=(const Plan &) = delete;
+  ~Plan() { reset(); }
+
+  // Runs on the CPU with a workspace of the calling thread's, grown as needed.
+  void run(std::initializer_list<Tensor> args) const { run(args.begin(), args.size()); }
+  void run(const std::vector<Tensor> &args) const { run(args.data(), args.size()); }
+
+  // Runs on a CUDA stream, or with the caller's own workspace.
+  void run(std::initializer_list<Tensor> args, void *stream, void *workspace, uint64_t size) const {
+    const Pointers p(args.begin(), args.size());
+    detail::call(isobit_plan_run, handle_, stream, workspace, size, p.data(), p.size());
+  }
+
+  // Throws what run() would throw for these tensors, without running.
+  void can_implement(std::initializer_list<Tensor> args) const {
+    const Pointers p(args.begin(), args.size());
+    detail::call(isobit_plan_can_implement, handle_, p.data(), p.size());
+  }
+
+  uint64_t workspace_size() const { return workspace_size_; }
+  std::string describe() const { return detail::text(isobit_plan_describe, handle_); } // JSON
+  isobit_plan handle() const { return handle_; }
+
+private:
+  // The argument list as isobit.h takes it.
+  class Pointers {
+  public:
+    Pointers(const Tensor *args, size_t n) : size_(static_cast<int32_t>(n)) {
+      if (n > pointers_.size())
+        throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: " + std::to_string(n) + " arguments; the most is 16");
+      std::transform(args, args + n, pointers_.begin(), [](const Tensor &t) { return t.dl(); });
+    }
+    const DLTensor *const *data() const { return pointers_.data(); }
+    int32_t size() const { return size_; }
+
+  private:
+    std::array<const DLTensor *, 16> pointers_{};
+    int32_t size_;
+  };
+
+  void run(const Tensor *args, size_t n) const {
+    const Pointers p(args, n);
+    void *workspace = nullptr;
+    if (workspace_size_ != 0) {
+      if (!on_cpu_)
+        throw Error(ISOBIT_INVALID_ARGUMENT,
+                    "isobit: this plan needs a workspace on its device: pass one to run()");
+      workspace = scratch(workspace_size_);
+    }
+    detail::call(isobit_plan_run, handle_, static_cast<void *>(nullptr), workspace, workspace_size_, p.data(),
+                 p.size());
+  }
+
+  static void *scratch(uint64_t size) {
+    constexpr size_t align = 64;
+    thread_local std::vector<unsigned char> memory;
+    if (memory.size() < size + align) {
+      memory.clear(); // nothing to keep, so nothing to move
+      memory.resize(static_cast<size_t>(size) + align);
+    }
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    return memory.data() + (align - address % align) % align;
+  }
+
+  void reset() noexcept {
+    if (handle_ != 0)
+      isobit_plan_destroy(handle_, nullptr, 0);
+    handle_ = 0;
+  }
+
+  isobit_plan handle_ = 0;
+  uint64_t workspace_size_ = 0;
+  bool on_cpu_ = true;
+};
+
+// Runs a problem once: its plan comes from Plan::cached.
+inline void run(const std::string &problem, std::initializer_list<Tensor> args) {
+  Plan::cached(problem).run(args);
+}
+
+inline std::string version() { return isobit_version(); }
+inline std::string support() { return detail::text(isobit_support); } // JSON
+inline std::string info() { return detail::text(isobit_info); }       // JSON
+inline void set_num_threads(int32_t n) { detail::call(isobit_set_num_threads, n); }
+inline int32_t get_num_threads() {
+  int32_t n = 0;
+  detail::call(isobit_get_num_threads, &n);
+  return n;
+}
+
+} // namespace isobit
+#endif // ISOBIT_HPP_
