@@ -1,0 +1,157 @@
+"""Quantize, dequantize, fake-quantize, their backwards, dynamic parameters (contract, section 3)."""
+
+import numpy as np
+
+from .floats import FLOATS, compute_type, dtype_name, scalar, store, store_codes, widen
+from .granularity import Groups
+
+
+class Rule:
+    """The parameters of one problem, in its compute type, spread over the elements."""
+
+    def __init__(self, problem, ct, shape, scale, zero_point):
+        v = problem.values
+        self.ct = ct
+        self.groups = Groups(shape, problem.granularity, v)
+        self.qmin, self.qmax = scalar(v["qmin"], ct), scalar(v["qmax"], ct)
+        self.reciprocal = v.get("rounding", "nearest") == "reciprocal"
+        self.scale = widen(scale, ct).reshape(-1)
+        self.s = self.groups.spread(self.scale)
+        self.z = self.groups.spread(self.usable_zero_point(zero_point))
+
+    def clamp(self, t):
+        """Into [qmin, qmax], never -0."""
+        low = np.where(t < self.qmin, self.qmin, t)
+        return np.where(low > self.qmax, self.qmax, low) + self.ct(0)
+
+    def usable_zero_point(self, zero_point):
+        if zero_point is None:
+            return np.zeros(self.groups.count, self.ct)
+        z = widen(zero_point, self.ct).reshape(-1)
+        if dtype_name(zero_point) not in FLOATS:
+            return z
+        z = np.rint(z)
+        return self.clamp(np.where(np.isnan(z), self.ct(0), z))
+
+    def quotient(self, x):
+        """x / s, as a division unless the problem asks for the rounded reciprocal."""
+        if self.reciprocal:
+            return x * (self.ct(1) / self.s)
+        return x / self.s
+
+    def quantize(self, x):
+        t = np.rint(self.quotient(x)) + self.z
+        return self.clamp(np.where(np.isnan(t), self.z, t))
+
+    def dequantize(self, q):
+        return (q - self.z) * self.s
+
+    def classes(self, x):
+        """The masks inside, below, above; an element in none of them is nan."""
+        t = np.rint(self.quotient(x)) + self.z
+        return (self.qmin <= t) & (t <= self.qmax), t < self.qmin, t > self.qmax
+
+
+def quantize(problem, x, scale, zero_point):
+    ct = compute_type(dtype_name(x))
+    rule = Rule(problem, ct, x.shape, scale, zero_point)
+    return [store_codes(rule.quantize(widen(x, ct)), problem.outputs["q"].dtype)]
+
+
+def quantize_backward(problem, grad_output, x, scale, zero_point):
+    ct = compute_type(dtype_name(x))
+    rule = Rule(problem, ct, x.shape, scale, zero_point)
+    inside, _, _ = rule.classes(widen(x, ct))
+    dx = np.where(inside, widen(grad_output, ct) / rule.s, ct(0))
+    return [store(dx, problem.outputs["grad_input"].dtype)]
+
+
+def dequantize(problem, q, scale, zero_point):
+    name = problem.outputs["y"].dtype
+    ct = compute_type(name)
+    rule = Rule(problem, ct, q.shape, scale, zero_point)
+    return [store(rule.dequantize(widen(q, ct)), name)]
+
+
+def dequantize_backward(problem, grad_output, q, scale, zero_point):
+    ct = compute_type(dtype_name(grad_output))
+    rule = Rule(problem, ct, grad_output.shape, scale, zero_point)
+    dy = widen(grad_output, ct)
+    out = problem.outputs
+    grad_input = grad_scale = grad_zero_point = None
+    if out["grad_input"]:
+        grad_input = store(dy * rule.s, out["grad_input"].dtype)
+    if out["grad_scale"]:
+        ds = rule.groups.sums(dy * (widen(q, ct) - rule.z))
+        grad_scale = store(ds, out["grad_scale"].dtype).reshape(scale.shape)
+    if out["grad_zero_point"]:
+        dz = ct(0) - rule.scale * rule.groups.sums(dy)
+        grad_zero_point = store(dz, out["grad_zero_point"].dtype).reshape(zero_point.shape)
+    return [grad_input, grad_scale, grad_zero_point]
+
+
+def fake_quantize(problem, x, scale, zero_point):
+    ct = compute_type(dtype_name(x))
+    rule = Rule(problem, ct, x.shape, scale, zero_point)
+    codes = rule.quantize(widen(x, ct))
+    return [store(rule.dequantize(codes), problem.outputs["y"].dtype)]
+
+
+def fake_quantize_backward(problem, grad_output, x, scale, zero_point):
+    ct = compute_type(dtype_name(x))
+    rule = Rule(problem, ct, x.shape, scale, zero_point)
+    dy, x = widen(grad_output, ct), widen(x, ct)
+    inside, below, above = rule.classes(x)
+    g = scalar(problem.values.get("grad_factor", 1.0), ct)
+    out = problem.outputs
+    grad_input = grad_scale = grad_zero_point = None
+    if out["grad_input"]:
+        grad_input = store(np.where(inside, dy, ct(0)), out["grad_input"].dtype)
+    if out["grad_scale"]:
+        v = rule.quotient(x)
+        e = np.where(inside, np.rint(v) - v, np.where(below, rule.qmin - rule.z, rule.qmax - rule.z))
+        terms = np.where(inside | below | above, dy * e, ct(0))
+        ds = rule.groups.sums(terms) * g
+        grad_scale = store(ds, out["grad_scale"].dtype).reshape(scale.shape)
+    if out["grad_zero_point"]:
+        outside = rule.groups.sums(np.where(below | above, dy, ct(0)))
+        dz = (ct(0) - rule.scale * outside) * g
+        grad_zero_point = store(dz, out["grad_zero_point"].dtype).reshape(zero_point.shape)
+    return [grad_input, grad_scale, grad_zero_point]
+
+
+def qparams(problem, x):
+    """Scale and zero point of each group, in the compute type."""
+    ct = compute_type(dtype_name(x))
+    groups = Groups(x.shape, problem.granularity, problem.values)
+    qmin, qmax = scalar(problem.values["qmin"], ct), scalar(problem.values["qmax"], ct)
+    x = widen(x, ct)
+    if problem.values.get("symmetric", True):
+        s = groups.extreme(np.abs(x), np.maximum) / qmax
+        s = np.where(s == 0, ct(1), s)
+        return groups, s, np.zeros(groups.count, ct)
+    low, high = groups.extreme(x, np.minimum), groups.extreme(x, np.maximum)
+    s = (high - low) / (qmax - qmin)
+    s = np.where(s == 0, ct(1), s)
+    z = np.rint(qmin - low / s)
+    z = np.where(np.isnan(z), ct(0), z)
+    return groups, s, np.clip(z, qmin, qmax) + ct(0)
+
+
+def choose_qparams(problem, x):
+    groups, s, z = qparams(problem, x)
+    scale = store(s, problem.outputs["scale"].dtype).reshape(groups.shape)
+    zero_point = problem.outputs["zero_point"]
+    if zero_point:
+        zero_point = store_codes(z, zero_point.dtype).reshape(groups.shape)
+    return [scale, zero_point]
+
+
+def dynamic_quantize(problem, x):
+    ct = compute_type(dtype_name(x))
+    groups, _, z = qparams(problem, x)
+    scale, zero_point = choose_qparams(problem, x)
+    rule = Rule(problem, ct, x.shape, scale, None)
+    rule.z = groups.spread(z)
+    q = store_codes(rule.quantize(widen(x, ct)), problem.outputs["q"].dtype)
+    return [q, scale, zero_point]
