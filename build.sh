@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# One entry for everything. Each verb first does what it depends on, and skips
+# what is up to date.
+#
+#   ./build.sh demo       set everything up, then train and serve examples/digits
+#   ./build.sh test       every check and every test
+#   ./build.sh lib        build/: the C library and the Python extension; .venv with isobit
+#   ./build.sh wheel      dist/: a wheel for every Linux with glibc 2.28 or later
+#   ./build.sh bench      measure beside PyTorch (bench/)
+#   ./build.sh gen        write the generated files again
+#   ./build.sh ptx        compile the CUDA kernels to PTX again (no GPU or toolkit needed)
+#   ./build.sh gpu-check  compare a GPU's results with the definitions
+#   ./build.sh clean      remove what was built (.venv stays: remove it by hand)
+#
+# Needs Go 1.26, a C and C++ compiler and Python 3.11 or later.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+python=.venv/bin/python
+uv=.venv/bin/uv
+staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+step() { printf '== %s\n' "$*"; }
+stop() { printf 'build.sh: %s\n' "$*" >&2; exit 1; }
+need() { command -v "$1" >/dev/null 2>&1 || stop "$1 is missing: $2"; }
+
+# Whether the second and later files are all older than the first.
+fresh() {
+  local out=$1 file
+  shift
+  [ -e "$out" ] || return 1
+  for file; do [ "$file" -nt "$out" ] && return 1; done
+  return 0
+}
+
+venv() {
+  if [ ! -x $python ]; then
+    local base
+    for base in python3 python3.13 python3.12 python3.11; do
+      "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break
+    done || stop "Python 3.11 or later is missing: https://www.python.org"
+    step "venv: creating .venv with $("$base" --version)"
+    "$base" -m venv .venv || stop "python -m venv failed (Debian and Ubuntu: apt install python3-venv)"
+  fi
+  if fresh .venv/.installed python/requirements.txt; then
+    step "venv: up to date"
+    return
+  fi
+  step "venv: installing python/requirements.txt (the first time: PyTorch, 2-3 GB)"
+  [ -x $uv ] || $python -m pip install -q --disable-pip-version-check "$(grep '^uv==' python/requirements.txt)"
+  $uv pip install -q -p $python -r python/requirements.txt
+  touch .venv/.installed
+}
+
+lib() {
+  need go "Go 1.26 or later, https://go.dev/dl"
+  need "${CC:-cc}" "a C compiler (Debian and Ubuntu: apt install build-essential)"
+  venv
+  step "lib: building build/libisobit.so.1 and build/_C.abi3.so"
+  $python python/build_native.py
+  if ! fresh .venv/.linked pyproject.toml; then
+    step "lib: installing isobit into .venv, editable"
+    $uv pip install -q -p $python --no-deps --no-build-isolation -e .
+    touch .venv/.linked
+  fi
+}
+
+demo() {
+  lib
+  step "demo: examples/digits"
+  $python examples/digits/run.py "$@"
+}
+
+# The sources that clang-format and ruff look at: those that git knows or would take.
+sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+checks() {
+  step "check: gofmt"
+  local unformatted
+  unformatted=$(sources '*.go' | xargs gofmt -l)
+  [ -z "$unformatted" ] || stop "run gofmt -w on: $unformatted"
+  step "check: go vet (this machine; arm64, darwin and windows without cgo)"
+  go vet ./...
+  local target
+  for target in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do
+    CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go vet ./...
+  done
+  step "check: staticcheck"
+  go run $staticcheck ./...
+  step "check: ruff"
+  .venv/bin/ruff check -q .
+  .venv/bin/ruff format -q --check . || stop "run .venv/bin/ruff format ."
+  step "check: clang-format"
+  sources '*.c' '*.h' '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -r .venv/bin/clang-format --dry-run -Werror
+}
+
+tests() {
+  lib
+  checks
+  step "test: go, without cgo"
+  CGO_ENABLED=0 go test ./...
+  step "test: go, with cgo, and the C and C++ consumers"
+  ISOBIT_BUILD_DIR=$PWD/build go test ./...
+  step "test: python"
+  $python -m pytest tests/python
+  step "test: everything passed"
+}
+
+wheel() {
+  venv
+  step "wheel: building dist/"
+  ISOBIT_PORTABLE=1 $uv build -q --wheel -o dist
+  ls dist/*.whl
+}
+
+# Runs a script that one part of the project keeps for itself.
+part() {
+  local script=$1
+  shift
+  [ -e "$script" ] || stop "$script does not exist in this tree"
+  case $script in
+  *.py) $python "$script" "$@" ;;
+  *) bash "$script" "$@" ;;
+  esac
+}
+
+gen() {
+  step "gen: go generate"
+  go generate ./...
+}
+
+clean() {
+  step "clean: removing build/, dist/ and the links in python/isobit/"
+  rm -rf build dist python/isobit/lib python/isobit/include python/isobit/_C.abi3.so .venv/.linked
+}
+
+verb=${1:-help}
+[ $# -eq 0 ] || shift
+case $verb in
+demo) demo "$@" ;;
+test) tests ;;
+lib) lib ;;
+wheel) wheel ;;
+bench) lib; part bench/run.py "$@" ;;
+gen) gen ;;
+ptx) venv; part cuda/ptx.sh "$@" ;;
+gpu-check) lib; part cuda/gpu-check.sh "$@" ;;
+clean) clean ;;
+*) sed -n '2,/^# Needs/s/^# \{0,1\}//p' build.sh ;;
+esac

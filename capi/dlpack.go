@@ -1,0 +1,113 @@
+//go:build cgo
+
+package main
+
+// #cgo CFLAGS: -I${SRCDIR}/../include -std=c11 -D_GNU_SOURCE
+// #include "isobit.h"
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+const maxArgs = 16 // more than any operation has
+
+// A problem's arguments as Views. They are passed to an interface's method,
+// so on the stack they would be allocated by every call.
+type viewList [maxArgs]tensor.View
+
+var viewLists = sync.Pool{New: func() any { return new(viewList) }}
+
+// withViews calls f with args as Views. The Views read the caller's shapes and
+// strides in place and are cleared afterwards: a stale pointer into memory that
+// Go's heap may take over later would end the process.
+func withViews(plan plans.Plan, args **C.DLTensor, nargs C.int32_t, f func([]tensor.View) error) error {
+	n := int(nargs)
+	if n < 0 || n > maxArgs {
+		return fail(plans.InvalidArgument, "nargs", "is %d; it counts the entries of args, %d at most", n, maxArgs)
+	}
+	if args == nil && n > 0 {
+		return fail(plans.InvalidArgument, "args", "is NULL with nargs %d", n)
+	}
+	list := viewLists.Get().(*viewList)
+	views := list[:n]
+	for i, t := range unsafe.Slice(args, n) {
+		if t == nil {
+			continue
+		}
+		if problem := toView(t, &views[i]); problem != "" {
+			return badArg(plan, i, problem) // the list is dropped
+		}
+	}
+	err := f(views)
+	// Not deferred: after a panic the list is garbage, and nothing runs anyway.
+	clear(views)
+	viewLists.Put(list)
+	return err
+}
+
+// badArg says what is wrong with argument i of a plan.
+func badArg(plan plans.Plan, i int, problem string) error {
+	err := fail(plans.InvalidArgument, fmt.Sprintf("args[%d]", i), "%s", problem)
+	if d := plans.Describe(plan); i < len(d.Args) {
+		err.Op, err.Arg = d.Problem, fmt.Sprintf("%s (args[%d])", d.Args[i].Name, i)
+	}
+	return err
+}
+
+// toView fills v from t and returns what is wrong with t, or "".
+func toView(t *C.DLTensor, v *tensor.View) string {
+	if t.ndim < 0 || t.ndim > tensor.MaxRank {
+		return fmt.Sprintf("has ndim %d; 0 to %d are taken", t.ndim, tensor.MaxRank)
+	}
+	if t.shape == nil && t.ndim > 0 {
+		return fmt.Sprintf("has a NULL shape with ndim %d", t.ndim)
+	}
+	dtype := tensor.None
+	if t.dtype.lanes == 1 && int(t.dtype.code) < len(dtypes) && int(t.dtype.bits) < len(dtypes[0]) {
+		dtype = dtypes[t.dtype.code][t.dtype.bits]
+	}
+	if dtype == tensor.None {
+		return fmt.Sprintf("has dtype {code %d, bits %d, lanes %d}, which is not one of isobit's",
+			t.dtype.code, t.dtype.bits, t.dtype.lanes)
+	}
+	v.DType = dtype
+	v.Shape = unsafe.Slice((*int64)(unsafe.Pointer(t.shape)), int(t.ndim))
+	if t.strides != nil {
+		v.Strides = unsafe.Slice((*int64)(unsafe.Pointer(t.strides)), int(t.ndim))
+	}
+	switch t.device.device_type {
+	case C.kDLCPU, C.kDLCUDAHost:
+		v.Device = tensor.Device{Kind: tensor.CPU}
+	case C.kDLCUDA, C.kDLCUDAManaged:
+		v.Device = tensor.Device{Kind: tensor.CUDA, Index: int32(t.device.device_id)}
+	default:
+		return fmt.Sprintf("is on DLPack device type %d; cpu (1) and cuda (2) are taken",
+			t.device.device_type)
+	}
+	// Read as a number first: a pointer to the first page is an error here and
+	// would be a fatal one if Go's stack scanner met it.
+	if address := *(*uintptr)(unsafe.Pointer(&t.data)); address < 4096 {
+		if v.NumElements() == 0 {
+			return "" // data is never touched
+		}
+		return fmt.Sprintf("has data %#x, which is not a pointer, and is not empty", address)
+	}
+	v.Data = unsafe.Add(t.data, int(t.byte_offset))
+	return ""
+}
+
+// dtypes finds a DType by DLPack's type code and width.
+var dtypes = func() (table [int(tensor.BoolKind) + 1][65]tensor.DType) {
+	for code := range table {
+		for bits := range table[code] {
+			table[code][bits] = tensor.FromDLPack(uint8(code), uint8(bits))
+		}
+	}
+	return table
+}()

@@ -1,0 +1,147 @@
+/* The public functions of isobit.h. Each is C, so that what must hold before Go
+ * is entered can be seen to here, and then calls its twin in exports.go. */
+#include "_cgo_export.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- fork -------------------------------------------------------------------
+ * Of the Go runtime's threads only the calling one lives on in a forked child,
+ * so that entering Go there hangs sooner or later. The child must never do it. */
+
+static volatile int in_forked_child;
+
+static void note_fork(void) { in_forked_child = 1; }
+
+static isobit_status forked_error(char *err, size_t err_size) {
+  if (err && err_size)
+    snprintf(err, err_size,
+             "isobit: this process was forked from one that had already loaded isobit, which cannot run "
+             "here; start it by spawn or forkserver, or load isobit in the child only");
+  return ISOBIT_FORKED;
+}
+
+/* ---- floating-point control state -------------------------------------------
+ * Rounding mode and flush-to-zero belong to the thread. Results must not depend
+ * on the caller's, and the caller must find its own again. */
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+typedef unsigned fp_state;
+static inline fp_state fp_enter(void) {
+  const fp_state before = _mm_getcsr();
+  _mm_setcsr(0x1f80); /* to nearest, denormals kept, exceptions masked */
+  return before;
+}
+static inline void fp_leave(fp_state before) { _mm_setcsr(before); }
+#elif defined(__aarch64__)
+typedef uint64_t fp_state;
+static inline void fp_leave(fp_state before) { __asm__ volatile("msr fpcr, %0" : : "r"(before)); }
+static inline fp_state fp_enter(void) {
+  fp_state before;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+  fp_leave(0);
+  return before;
+}
+#else
+typedef int fp_state;
+static inline fp_state fp_enter(void) { return 0; }
+static inline void fp_leave(fp_state before) { (void)before; }
+#endif
+
+/* A thread starts with the state of the one that made it, and the Go runtime
+ * makes its first thread while the library loads. So the state is set before
+ * that (a numbered constructor runs before the runtime's unnumbered one) and
+ * given back after it (constructors of one number run in the order of linking,
+ * where Go's object comes first). tests/c/float_state.c holds both. */
+
+static fp_state before_load;
+
+__attribute__((constructor(101))) static void load_begin(void) { before_load = fp_enter(); }
+
+__attribute__((constructor)) static void load_end(void) {
+  fp_leave(before_load);
+  pthread_atfork(NULL, NULL, note_fork);
+}
+
+/* ---- the functions ------------------------------------------------------------ */
+
+#define RETURN_FROM_GO(call)                                                                                 \
+  do {                                                                                                       \
+    if (in_forked_child)                                                                                     \
+      return forked_error(err, err_size);                                                                    \
+    const fp_state before = fp_enter();                                                                      \
+    const isobit_status status = (call);                                                                     \
+    fp_leave(before);                                                                                        \
+    return status;                                                                                           \
+  } while (0)
+
+/* Whether the caller's struct is new enough to have the field. */
+#define HAS(p, field) ((p)->struct_size >= offsetof(isobit_preference, field) + sizeof((p)->field))
+
+const char *isobit_version(void) { return ISOBIT_VERSION; }
+
+int32_t isobit_abi_version(void) { return ISOBIT_ABI_VERSION; }
+
+isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference, isobit_plan *plan,
+                                 char *err, size_t err_size) {
+  int64_t max_workspace = 0;
+  const char *row = NULL;
+  int32_t num_threads = 0;
+  if (preference) {
+    if (HAS(preference, max_workspace))
+      max_workspace = preference->max_workspace;
+    if (HAS(preference, row))
+      row = preference->row;
+    if (HAS(preference, num_threads))
+      num_threads = preference->num_threads;
+  }
+  if (plan)
+    *plan = 0;
+  RETURN_FROM_GO(goPlanCreate((char *)problem, max_workspace, (char *)row, num_threads, plan, err, err_size));
+}
+
+isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs,
+                                        char *err, size_t err_size) {
+  RETURN_FROM_GO(goPlanCanImplement(plan, (DLTensor **)args, nargs, err, err_size));
+}
+
+isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *bytes, char *err, size_t err_size) {
+  RETURN_FROM_GO(goPlanWorkspaceSize(plan, bytes, err, err_size));
+}
+
+isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_t size, size_t *needed, char *err,
+                                   size_t err_size) {
+  RETURN_FROM_GO(goPlanDescribe(plan, buf, size, needed, err, err_size));
+}
+
+isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, uint64_t workspace_size,
+                              const DLTensor *const *args, int32_t nargs, char *err, size_t err_size) {
+  /* A stream may be a small number, which Go must not see as a pointer: its stack
+   * scanner ends the process. The same for the workspace; the first page is never memory. */
+  if (workspace_size == 0 || (uintptr_t)workspace < 4096)
+    workspace = NULL;
+  RETURN_FROM_GO(goPlanRun(plan, (uintptr_t)stream, workspace, workspace_size, (DLTensor **)args, nargs, err,
+                           err_size));
+}
+
+isobit_status isobit_plan_destroy(isobit_plan plan, char *err, size_t err_size) {
+  RETURN_FROM_GO(goPlanDestroy(plan, err, err_size));
+}
+
+isobit_status isobit_set_num_threads(int32_t n, char *err, size_t err_size) {
+  RETURN_FROM_GO(goSetNumThreads(n, err, err_size));
+}
+
+isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t err_size) {
+  RETURN_FROM_GO(goGetNumThreads(n, err, err_size));
+}
+
+isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size) {
+  RETURN_FROM_GO(goSupport(buf, size, needed, err, err_size));
+}
+
+isobit_status isobit_info(char *buf, size_t size, size_t *needed, char *err, size_t err_size) {
+  RETURN_FROM_GO(goInfo(buf, size, needed, err, err_size));
+}

