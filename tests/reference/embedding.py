@@ -47,7 +47,7 @@ def embedding_renorm(problem, weight, indices):
     v = problem.values
     name = dtype_name(weight)
     ct = compute_type(name)
-    rows, width = weight.shape
+    rows = weight.shape[0]
     if out_of_range(indices, rows).any():
         raise IndexError(f"an index is outside [0, {rows})")
     values = widen(weight, ct).copy()

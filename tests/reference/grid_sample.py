@@ -89,7 +89,7 @@ class Taps:
             self.k.append(k)
             self.live.append(live)
             both = [first, first + ct(1)]
-            inside.append([(0 <= p) & (p <= size - 1) for p in both])
+            inside.append([(p >= 0) & (p <= size - 1) for p in both])
             index.append(
                 [np.where(ok, p, 0).astype(np.int64) for p, ok in zip(both, inside[-1], strict=True)]
             )
@@ -132,7 +132,7 @@ def nearest_taps(grid, sizes, problem):
     for axis in reversed(range(len(sizes))):
         c, _, _ = padded(grid[..., axis], sizes[axis], problem)
         p = np.rint(c)
-        ok = (0 <= p) & (p <= sizes[axis] - 1)
+        ok = (p >= 0) & (p <= sizes[axis] - 1)
         at = np.where(ok, p, 0).astype(np.int64)
         inside = ok if inside is None else inside & ok
         flat = at if flat is None else flat * sizes[axis] + at

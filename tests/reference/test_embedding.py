@@ -21,7 +21,8 @@ def test_backward_follows_the_text():
     v, d, n = 5, 3, 2000
     dy = rng.standard_normal((n, d)).astype(np.float32)
     indices = rng.integers(-1, v + 1, n)
-    text = f"embedding_backward grad_output=f32[{n},{d}] indices=i64[{n}] grad_weight=f32[{v},{d}] padding_idx=2"
+    text = f"embedding_backward grad_output=f32[{n},{d}] indices=i64[{n}] grad_weight=f32[{v},{d}]"
+    text += " padding_idx=2"
     for frequent in (False, True):
         (got,) = run(text + (" scale_grad_by_freq=true" if frequent else ""), [dy, indices])
         for row in range(v):
@@ -60,12 +61,16 @@ def test_max_norm():
     w[1] *= np.float32(1e-3)
     indices = np.array([0, 0, 1, 3])
     for p in (1, 2, "inf"):
-        (got,) = run(f"embedding_renorm weight=f32[4,100] indices=i64[4] max_norm=1.5 norm_type={p}", [w, indices])
+        text = f"embedding_renorm weight=f32[4,100] indices=i64[4] max_norm=1.5 norm_type={p}"
+        (got,) = run(text, [w, indices])
         assert np.array_equal(got[1:3], w[1:3])
         for row in (0, 3):
             x = w[row]
-            norm = {1: lambda x=x: stripe(np.abs(x)), 2: lambda x=x: np.sqrt(stripe(x * x)),
-                    "inf": lambda x=x: np.max(np.abs(x))}[p]()
+            norm = {
+                1: lambda x=x: stripe(np.abs(x)),
+                2: lambda x=x: np.sqrt(stripe(x * x)),
+                "inf": lambda x=x: np.max(np.abs(x)),
+            }[p]()
             want = x * (np.float32(1.5) / (norm + np.float32(1e-7)))
             assert got[row].tobytes() == want.tobytes()
             order = np.inf if p == "inf" else p

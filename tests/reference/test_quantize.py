@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from reference import BF16, dtype_name, exact, floats, run
+from reference import BF16, dtype_name, exact, floats, parse, run
 from reference.granularity import Groups
 
 SEED = 20260103
@@ -69,15 +69,23 @@ def test_dequantize_is_exact_but_for_one_product_and_one_store():
                 assert exact.equal(got, want)
 
 
-@pytest.mark.parametrize("granularity", ["per_tensor", "per_channel axis=1", "per_channel axis=-1",
-                                         "per_token", "per_group group_size=4", "per_block block_size=[2,1,3]"])
+@pytest.mark.parametrize(
+    "granularity",
+    [
+        "per_tensor",
+        "per_channel axis=1",
+        "per_channel axis=-1",
+        "per_token",
+        "per_group group_size=4",
+        "per_block block_size=[2,1,3]",
+    ],
+)
 def test_fake_quantize_is_the_two_plans_in_a_row(granularity):
     kind, _, attributes = granularity.partition(" ")
     rng = np.random.default_rng(SEED)
     x = (rng.standard_normal((3, 4, 10)) * 3).astype(np.float32)
     x.flat[:6] = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-40]
-    values = {k: (int(v) if v[0] != "[" else [2, 1, 3]) for k, v in [f.split("=") for f in attributes.split()]}
-    groups = Groups(x.shape, kind, values)
+    groups = Groups(x.shape, kind, parse(f"{kind} {attributes}".strip()).values)
     s = (rng.random(groups.shape) * 0.1 + 0.01).astype(np.float32)
     z = rng.integers(-128, 128, groups.shape).astype(np.int32)
     tail = f"{attributes} qmin=-128 qmax=127".strip()
@@ -134,8 +142,10 @@ def test_lsq_terms():
     """e = r - x/s inside, the bound less z outside, nothing for nan; by hand."""
     x = np.array([0.3, -10.0, 10.0, np.nan, np.inf, 3.5], np.float32)
     dy = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], np.float32)
-    text = ("fake_quantize_per_tensor_backward grad_output=f32[6] zero_point=f32 grad_scale=f32 "
-            "grad_zero_point=f32 qmin=-4 qmax=3 grad_factor=0.5")
+    text = (
+        "fake_quantize_per_tensor_backward grad_output=f32[6] zero_point=f32 grad_scale=f32 "
+        "grad_zero_point=f32 qmin=-4 qmax=3 grad_factor=0.5"
+    )
     s, z = np.array([0.5], np.float32), np.array([-1.2], np.float32)
     dx, ds, dz = run(text, [dy, x, s, z])
     # 0.3 / 0.5 = 0.6 -> 1, + z = 0: inside; 3.5 / 0.5 = 7 - 1 = 6: above
@@ -154,7 +164,8 @@ def test_backward_of_the_two_plans_gives_the_chain():
     s, dy = np.array([0.05]), rng.standard_normal(50)
     kinds = "scale=f64 zero_point=none qmin=-20 qmax=20"
     (q,) = run(f"quantize_per_tensor x=f64[50] q=f64 {kinds}", [x, s, None])
-    dq, ds, _ = run(f"dequantize_per_tensor_backward grad_output=f64[50] q=f64 grad_scale=f64 {kinds}", [dy, q, s, None])
+    text = f"dequantize_per_tensor_backward grad_output=f64[50] q=f64 grad_scale=f64 {kinds}"
+    dq, ds, _ = run(text, [dy, q, s, None])
     (dx,) = run(f"quantize_per_tensor_backward grad_output=f64[50] x=f64 {kinds}", [dq, x, s, None])
     inside = np.abs(np.rint(x / s)) <= 20
     assert np.allclose(dx, np.where(inside, dy, 0), rtol=1e-15)
@@ -162,8 +173,19 @@ def test_backward_of_the_two_plans_gives_the_chain():
 
 
 def test_dynamic_parameters():
-    x = np.array([[1.0, -2.0, 0.5], [0.0, -0.0, 0.0], [3.0, 4.0, 5.0], [-1.0, -1.0, -3.0],
-                  [np.nan, 1.0, 2.0], [np.inf, 1.0, -1.0], [-np.inf, 0.0, 0.0], [1e-45, 0.0, 0.0]], np.float32)
+    x = np.array(
+        [
+            [1.0, -2.0, 0.5],
+            [0.0, -0.0, 0.0],
+            [3.0, 4.0, 5.0],
+            [-1.0, -1.0, -3.0],
+            [np.nan, 1.0, 2.0],
+            [np.inf, 1.0, -1.0],
+            [-np.inf, 0.0, 0.0],
+            [1e-45, 0.0, 0.0],
+        ],
+        np.float32,
+    )
     s, none = run("choose_qparams_per_token x=f32[8,3] qmin=-127 qmax=127", [x])
     assert none is None
     assert s[:4].tolist() == [np.float32(v) / np.float32(127) for v in (2, 127, 5, 3)]
