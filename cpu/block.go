@@ -1,0 +1,195 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Compute is the set of types that arithmetic is done in. Other storage types
+// are widened when a block is loaded and rounded once when it is stored.
+type Compute interface{ float32 | float64 }
+
+// Block is the number of elements that definitions handle at a time.
+const Block = 256
+
+// Span is one operand of a run: elements of a storage type, Stride bytes
+// apart. A nil P is an absent operand: it loads as zeros and is not stored.
+type Span struct {
+	P      unsafe.Pointer
+	Stride int64
+	DType  tensor.DType
+}
+
+// At returns the span that starts i elements further on.
+func (s Span) At(i int64) Span {
+	if s.P != nil {
+		s.P = unsafe.Add(s.P, i*s.Stride)
+	}
+	return s
+}
+
+// Contiguous reports whether the elements lie one after the other.
+func (s Span) Contiguous() bool { return s.Stride == s.DType.Size() }
+
+// numeric lists the storage types that Go converts itself.
+type numeric interface {
+	float32 | float64 | int8 | uint8 | int32 | int64
+}
+
+func loadNumeric[C Compute, T numeric](dst []C, p unsafe.Pointer, stride int64) {
+	if stride == int64(unsafe.Sizeof(T(0))) {
+		for i, v := range unsafe.Slice((*T)(p), len(dst)) {
+			dst[i] = C(v)
+		}
+		return
+	}
+	for i := range dst {
+		dst[i] = C(*(*T)(unsafe.Add(p, int64(i)*stride)))
+	}
+}
+
+func loadF16[C Compute](dst []C, p unsafe.Pointer, stride int64) {
+	for i := range dst {
+		dst[i] = C((*(*tensor.F16Bits)(unsafe.Add(p, int64(i)*stride))).Float32())
+	}
+}
+
+func loadBF16[C Compute](dst []C, p unsafe.Pointer, stride int64) {
+	for i := range dst {
+		dst[i] = C((*(*tensor.BF16Bits)(unsafe.Add(p, int64(i)*stride))).Float32())
+	}
+}
+
+func storeNumeric[C Compute, T numeric](p unsafe.Pointer, stride int64, src []C) {
+	if stride == int64(unsafe.Sizeof(T(0))) {
+		dst := unsafe.Slice((*T)(p), len(src))
+		for i, v := range src {
+			dst[i] = T(v)
+		}
+		return
+	}
+	for i, v := range src {
+		*(*T)(unsafe.Add(p, int64(i)*stride)) = T(v)
+	}
+}
+
+func storeF16[C Compute](p unsafe.Pointer, stride int64, src []C) {
+	for i, v := range src {
+		*(*tensor.F16Bits)(unsafe.Add(p, int64(i)*stride)) = tensor.ToF16(toOdd(v))
+	}
+}
+
+func storeBF16[C Compute](p unsafe.Pointer, stride int64, src []C) {
+	for i, v := range src {
+		*(*tensor.BF16Bits)(unsafe.Add(p, int64(i)*stride)) = tensor.ToBF16(toOdd(v))
+	}
+}
+
+// Outside is the offset of an element that is not there; it gathers as +0.
+const Outside = math.MinInt64
+
+func gatherNumeric[C Compute, T float32 | float64](dst []C, p unsafe.Pointer, offsets []int64) {
+	for i, o := range offsets {
+		dst[i] = 0
+		if o != Outside {
+			dst[i] = C(*(*T)(unsafe.Add(p, o)))
+		}
+	}
+}
+
+func gatherF16[C Compute](dst []C, p unsafe.Pointer, offsets []int64) {
+	for i, o := range offsets {
+		dst[i] = 0
+		if o != Outside {
+			dst[i] = C((*(*tensor.F16Bits)(unsafe.Add(p, o))).Float32())
+		}
+	}
+}
+
+func gatherBF16[C Compute](dst []C, p unsafe.Pointer, offsets []int64) {
+	for i, o := range offsets {
+		dst[i] = 0
+		if o != Outside {
+			dst[i] = C((*(*tensor.BF16Bits)(unsafe.Add(p, o))).Float32())
+		}
+	}
+}
+
+// toOdd narrows to float32 so that a further rounding to 16 bits is as if the
+// value had been rounded once: an inexact result takes the neighbour with an
+// odd last bit, which no 16-bit rounding mistakes for a tie.
+func toOdd[C Compute](v C) float32 {
+	f := float32(v)
+	if C(f) == v || v != v {
+		return f
+	}
+	bits := math.Float32bits(f)
+	if bits&1 == 0 {
+		if math.Abs(float64(f)) > math.Abs(float64(v)) {
+			bits--
+		} else {
+			bits++
+		}
+	}
+	return math.Float32frombits(bits)
+}
+
+type converters[C Compute] struct {
+	load   func(dst []C, p unsafe.Pointer, stride int64)
+	store  func(p unsafe.Pointer, stride int64, src []C)
+	gather func(dst []C, p unsafe.Pointer, offsets []int64)
+}
+
+func convertersFor[C Compute]() [tensor.Count]converters[C] {
+	return [tensor.Count]converters[C]{
+		tensor.F32:  {loadNumeric[C, float32], storeNumeric[C, float32], gatherNumeric[C, float32]},
+		tensor.F64:  {loadNumeric[C, float64], storeNumeric[C, float64], gatherNumeric[C, float64]},
+		tensor.F16:  {loadF16[C], storeF16[C], gatherF16[C]},
+		tensor.BF16: {loadBF16[C], storeBF16[C], gatherBF16[C]},
+		tensor.S8:   {loadNumeric[C, int8], storeNumeric[C, int8], nil},
+		tensor.U8:   {loadNumeric[C, uint8], storeNumeric[C, uint8], nil},
+		tensor.I32:  {loadNumeric[C, int32], storeNumeric[C, int32], nil},
+		tensor.I64:  {loadNumeric[C, int64], storeNumeric[C, int64], nil},
+	}
+}
+
+// The tables of conversions: the one place that knows how a storage type is
+// read and written.
+var (
+	converters32 = convertersFor[float32]()
+	converters64 = convertersFor[float64]()
+)
+
+func converterOf[C Compute](d tensor.DType) *converters[C] {
+	return &pick[C, [tensor.Count]converters[C]](&converters32, &converters64)[d]
+}
+
+// Load fills dst with the span's elements, widened or rounded once to C.
+func Load[C Compute](dst []C, s Span) {
+	switch {
+	case s.P == nil:
+		clear(dst)
+	case s.Stride == 0 && len(dst) > 1:
+		converterOf[C](s.DType).load(dst[:1], s.P, 0)
+		for i := range dst {
+			dst[i] = dst[0]
+		}
+	default:
+		converterOf[C](s.DType).load(dst, s.P, s.Stride)
+	}
+}
+
+// Store writes src to the span's elements, rounded once. It does nothing for
+// an absent operand.
+func Store[C Compute](s Span, src []C) {
+	if s.P != nil {
+		converterOf[C](s.DType).store(s.P, s.Stride, src)
+	}
+}
+
+// Gather fills dst with the elements at the given offsets from p, in bytes.
+func Gather[C Compute](dst []C, d tensor.DType, p unsafe.Pointer, offsets []int64) {
+	converterOf[C](d).gather(dst, p, offsets)
+}

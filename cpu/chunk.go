@@ -1,0 +1,74 @@
+package cpu
+
+// ChunkSize is the number of contributions that a destination sums left to
+// right before chunk sums fold pairwise (numerics.md, section 4, "Chunk").
+const ChunkSize = 256
+
+// chunkLevels bounds the number of vectors that a fold of chunk sums keeps:
+// one for each power of two of chunks.
+const chunkLevels = 40
+
+// Chunks sums vectors of up to Block elements in Chunk order. Its memory is
+// part of a Scratch: blocks [first, first+chunkLevels].
+type Chunks[C Compute] struct {
+	scratch *Scratch
+	first   int
+	width   int
+	count   int64 // contributions so far
+}
+
+// NewChunks returns an empty sum of vectors of the given width.
+func NewChunks[C Compute](s *Scratch, first, width int) Chunks[C] {
+	return Chunks[C]{scratch: s, first: first, width: width}
+}
+
+func (c *Chunks[C]) level(k int) []C { return BlockOf[C](c.scratch, c.first+1+k, c.width) }
+
+// Next returns the running sum that the next contribution is to be added to.
+func (c *Chunks[C]) Next() []C {
+	acc := BlockOf[C](c.scratch, c.first, c.width)
+	if c.count%ChunkSize == 0 {
+		c.pushChunk(acc)
+		clear(acc)
+	}
+	c.count++
+	return acc
+}
+
+// pushChunk moves the finished chunk in acc into the binary tree of chunk
+// sums: level k holds a subtree of 1<<k chunks.
+func (c *Chunks[C]) pushChunk(acc []C) {
+	done := c.count / ChunkSize
+	if done == 0 {
+		return
+	}
+	k := 0
+	for n := done - 1; n&1 == 1; n >>= 1 {
+		addInto(acc, c.level(k), acc)
+		k++
+	}
+	copy(c.level(k), acc)
+}
+
+// Sum returns the finished sum; +0 without contributions.
+func (c *Chunks[C]) Sum() []C {
+	acc := BlockOf[C](c.scratch, c.first, c.width)
+	if c.count == 0 {
+		clear(acc)
+		return acc
+	}
+	// The last chunk, full or not, is the odd one out at every level below.
+	for k, n := 0, (c.count-1)/ChunkSize; n > 0; k, n = k+1, n>>1 {
+		if n&1 == 1 {
+			addInto(acc, c.level(k), acc)
+		}
+	}
+	return acc
+}
+
+// addInto sets dst to a + b, element by element.
+func addInto[C Compute](dst, a, b []C) {
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}

@@ -1,0 +1,89 @@
+package cpu
+
+import "unsafe"
+
+// Args are the operands of one run of an elementwise kernel. Which operand
+// stands where is said by the kernel's table of rows.
+type Args struct {
+	In      [4]Span
+	Out     [3]Span
+	Lo, Hi  float64 // quant_min, quant_max
+	Attrs   Attrs
+	Scratch *Scratch // of the calling worker
+}
+
+// At returns the arguments that start i elements further on.
+func (a *Args) At(i int64) Args {
+	b := *a
+	for k := range b.In {
+		b.In[k] = a.In[k].At(i)
+	}
+	for k := range b.Out {
+		b.Out[k] = a.Out[k].At(i)
+	}
+	return b
+}
+
+// Elementwise is a kernel that maps n elements of its inputs to n elements of
+// its outputs, each on its own.
+type Elementwise func(n int, a *Args)
+
+// Scratch is a worker's private memory, so that running never allocates.
+type Scratch struct {
+	blocks     [112][Block]float64
+	ints       [24][Block]int64
+	lanes      [2][Lanes]float64
+	tree32     [2]Tree[float32]
+	tree64     [2]Tree[float64]
+	operands32 operands[float32]
+	operands64 operands[float64]
+}
+
+// BlockOf returns the first n elements of the scratch block with a number.
+func BlockOf[C Compute](s *Scratch, number, n int) []C {
+	return unsafe.Slice((*C)(unsafe.Pointer(&s.blocks[number])), n)
+}
+
+// Ints returns the first n elements of the integer block with a number.
+func (s *Scratch) Ints(number, n int) []int64 { return s.ints[number][:n] }
+
+// pick returns the one of two pointers that belongs to C.
+func pick[C Compute, F any](f32, f64 any) *F {
+	if unsafe.Sizeof(C(0)) == 8 {
+		return f64.(*F)
+	}
+	return f32.(*F)
+}
+
+// operands are one block of every operand in the compute type.
+type operands[C Compute] struct {
+	in  [4][]C
+	out [3][]C
+}
+
+// forBlocks runs body over the elements block by block: inputs are loaded
+// before, outputs stored after. zeroPoint is the number of the input that
+// holds zero points, which are rounded and clamped where they are learned
+// (of a float type), or -1.
+func forBlocks[C Compute](n int, a *Args, zeroPoint int, body func(b *operands[C])) {
+	b := pick[C, operands[C]](&a.Scratch.operands32, &a.Scratch.operands64)
+	for at := 0; at < n; at += Block {
+		m := min(Block, n-at)
+		for k := range b.in {
+			b.in[k] = BlockOf[C](a.Scratch, k, m)
+			Load(b.in[k], a.In[k].At(int64(at)))
+		}
+		if zeroPoint >= 0 && a.In[zeroPoint].DType.IsFloat() {
+			for i, z := range b.in[zeroPoint] {
+				b.in[zeroPoint][i] = roundZeroPoint(z, C(a.Lo), C(a.Hi))
+			}
+		}
+		for k := range b.out {
+			b.out[k] = BlockOf[C](a.Scratch, len(b.in)+k, m)
+		}
+		body(b)
+		for k := range b.out {
+			Store(a.Out[k].At(int64(at)), b.out[k])
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package cpu
+
+import "unsafe"
+
+// Rows is a matrix of which rows are picked by number: element (r, c) lies
+// RowStride*r + Stride*c bytes after P.
+type Rows struct {
+	Span
+	RowStride int64
+}
+
+// Row returns the columns of row r from column c on.
+func (m Rows) Row(r, c int64) Span {
+	s := m.Span
+	s.P = unsafe.Add(m.P, r*m.RowStride+c*m.Stride)
+	return s
+}
+
+// CopyRow copies n elements of the same type as they are.
+func CopyRow(dst, src Span, n int64) {
+	size := dst.DType.Size()
+	if dst.Contiguous() && src.Contiguous() {
+		copy(unsafe.Slice((*byte)(dst.P), n*size), unsafe.Slice((*byte)(src.P), n*size))
+		return
+	}
+	for i := range n {
+		d, s := dst.At(i).P, src.At(i).P
+		copy(unsafe.Slice((*byte)(d), size), unsafe.Slice((*byte)(s), size))
+	}
+}
+
+// ZeroRow clears n elements.
+func ZeroRow(dst Span, n int64) {
+	size := dst.DType.Size()
+	if dst.Contiguous() {
+		clear(unsafe.Slice((*byte)(dst.P), n*size))
+		return
+	}
+	for i := range n {
+		clear(unsafe.Slice((*byte)(dst.At(i).P), size))
+	}
+}
+
+// EmbeddingSum is a tile of one destination row of an embedding's backward
+// pass: the sum of the same columns of several rows.
+type EmbeddingSum struct {
+	GradOutput Matrix
+	Positions  []int64 // rows of GradOutput, ascending
+	Out        Span    // the row of grad_weight, from its first column of interest
+	Column     int64   // the first column of interest
+	Columns    int64
+	Accumulate bool
+	ByFreq     bool // divide the sum by the number of contributions
+	Scratch    *Scratch
+}
+
+// Matrix is a tensor whose rows are picked by their row-major number among the
+// dimensions before the last; extents and strides in bytes are outermost first.
+type Matrix struct {
+	Span
+	Dims    int
+	Size    [8]int64
+	Strides [8]int64
+}
+
+// Row returns the span of a row's elements from a column on.
+func (m *Matrix) Row(number, column int64) Span {
+	offset := column * m.Stride
+	for d := m.Dims - 1; d > 0; d-- {
+		offset += number % m.Size[d] * m.Strides[d]
+		number /= m.Size[d]
+	}
+	if m.Dims > 0 {
+		offset += number * m.Strides[0]
+	}
+	s := m.Span
+	s.P = unsafe.Add(m.P, offset)
+	return s
+}
+
+// EmbeddingBackward sums the rows of grad_output that one index picked, in
+// Chunk order, into (or onto) a row of grad_weight.
+var EmbeddingBackward = []Row[func(*EmbeddingSum)]{
+	{"go", Go, ByCompute(embeddingBackwardGo[float32], embeddingBackwardGo[float64])},
+}
+
+func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
+	for at := int64(0); at < e.Columns; at += Block {
+		width := int(min(Block, e.Columns-at))
+		term := BlockOf[C](e.Scratch, 0, width)
+		chunks := NewChunks[C](e.Scratch, 2, width)
+		for _, p := range e.Positions {
+			acc := chunks.Next()
+			Load(term, e.GradOutput.Row(p, e.Column+at))
+			addInto(acc, acc, term)
+		}
+		sum := chunks.Sum()
+		if e.ByFreq && len(e.Positions) > 0 {
+			for i := range sum {
+				sum[i] /= C(len(e.Positions))
+			}
+		}
+		if e.Accumulate {
+			Load(term, e.Out.At(at))
+			addInto(sum, term, sum)
+		}
+		Store(e.Out.At(at), sum)
+	}
+}

@@ -1,0 +1,100 @@
+package cpu
+
+import "unsafe"
+
+// Image is one image, or volume, of a batch: channel c of a pixel lies
+// ChannelStride*c bytes after channel 0, the pixel at (x, y, z) the sum of
+// AxisStride times x, y, z after pixel 0.
+type Image struct {
+	Span          // element 0 and the storage type; its Stride is not used
+	ChannelStride int64
+	AxisStride    [3]int64
+}
+
+// Channel returns the start of channel c.
+func (m Image) Channel(c int64) unsafe.Pointer { return unsafe.Add(m.P, c*m.ChannelStride) }
+
+// offsets turns row-major pixel numbers into byte offsets.
+func (m Image) offsets(dst, pixels []int64, size [3]int64, dims int) {
+	for i, p := range pixels {
+		dst[i] = Outside
+		if p == Outside {
+			continue
+		}
+		dst[i] = 0
+		for axis := range dims {
+			dst[i] += p % size[axis] * m.AxisStride[axis]
+			p /= size[axis]
+		}
+	}
+}
+
+// compact reports whether pixel numbers times the element size are offsets.
+func (m Image) compact(size [3]int64, dims int) bool {
+	stride := m.DType.Size()
+	for axis := range dims {
+		if size[axis] != 1 && m.AxisStride[axis] != stride {
+			return false
+		}
+		stride *= size[axis]
+	}
+	return true
+}
+
+// Offsets fills dst with the byte offsets of the taps' pixels.
+func (m Image) Offsets(dst, pixels []int64, g *Sampler) {
+	if !m.compact(g.Size, g.Dims) {
+		m.offsets(dst, pixels, g.Size, g.Dims)
+		return
+	}
+	size := m.DType.Size()
+	for i, p := range pixels {
+		dst[i] = p * size
+		if p == Outside {
+			dst[i] = Outside
+		}
+	}
+}
+
+// GridBlock is a run of up to Block consecutive positions (along the
+// innermost axis) of one image of a grid_sample.
+type GridBlock struct {
+	Sampler
+	Input      Image
+	Coords     [3]Span // grid coordinates x, y, z of the positions
+	N          int
+	Channels   int64
+	GradOutput Rows // backward: row c is channel c of the positions
+	Output     Rows // forward: likewise; backward: row a is the gradient of coordinate a
+	Scratch    *Scratch
+}
+
+// GridSample samples all channels at the positions of one block: the sum of
+// v * w over the taps, in order, from +0; with Nearest a copy.
+var GridSample = []Row[func(*GridBlock)]{
+	{"go", Go, ByCompute(gridSampleGo[float32], gridSampleGo[float64])},
+}
+
+func gridSampleGo[C Compute](b *GridBlock) {
+	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
+	Locate(&b.Sampler, b.Coords, &t)
+	for i := range t.Count {
+		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
+	}
+	v, y := BlockOf[C](b.Scratch, tapBlocks, b.N), BlockOf[C](b.Scratch, tapBlocks+1, b.N)
+	for c := range b.Channels {
+		plane := b.Input.Channel(c)
+		if b.Mode == Nearest {
+			Gather(y, b.Input.DType, plane, t.Pixel[0])
+		} else {
+			clear(y)
+			for i := range t.Count {
+				Gather(v, b.Input.DType, plane, t.Pixel[i])
+				for j, w := range t.Weight[i] {
+					y[j] += C(v[j] * w) // a tap outside adds +0: the same as no term
+				}
+			}
+		}
+		Store(b.Output.Row(c, 0), y)
+	}
+}

@@ -1,0 +1,185 @@
+package cpu
+
+import "math/bits"
+
+// groupSize is the number of channels whose terms fold by halves (numerics.md,
+// section 4, "Group").
+const groupSize = 16
+
+// GridSampleBackwardGrid computes the gradient of the grid at the positions of
+// one block, with sums over channels in Group order.
+var GridSampleBackwardGrid = []Row[func(*GridBlock)]{
+	{"go", Go, ByCompute(gridGradientGo[float32], gridGradientGo[float64])},
+}
+
+// difference is one term of the gradient along an axis: g * (v[far] - v[near]).
+type difference struct{ far, near int }
+
+// differences lists, for each axis, the taps whose differences count: for x
+// N and S of the top plane, then of the bottom plane; and so on.
+func differences(dims, axis int) (d []difference) {
+	for near := range 1 << dims {
+		if near>>axis&1 == 0 {
+			d = append(d, difference{near | 1<<axis, near})
+		}
+	}
+	return d
+}
+
+// The lists of differences, so that running does not allocate.
+var (
+	differences2 = [3][]difference{differences(2, 0), differences(2, 1)}
+	differences3 = [3][]difference{differences(3, 0), differences(3, 1), differences(3, 2)}
+)
+
+func gridGradientGo[C Compute](b *GridBlock) {
+	out := BlockOf[C](b.Scratch, tapBlocks, b.N)
+	if b.Mode == Nearest {
+		clear(out)
+		for axis := range b.Dims {
+			Store(b.Output.Row(int64(axis), 0), out)
+		}
+		return
+	}
+	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
+	Locate(&b.Sampler, b.Coords, &t)
+	lists := &differences2
+	if b.Dims == 3 {
+		lists = &differences3
+	}
+	// Groups of 16 channels; the result of each is added to the sums.
+	sums := groupSums[C]{b: b, lists: lists, n: b.N}
+	for axis := range b.Dims {
+		for i := range lists[axis] {
+			clear(sums.total(axis, i))
+		}
+	}
+	for i := range t.Count {
+		b.Input.Offsets(b.Scratch.Ints(tapInts+i, b.N), t.Pixel[i], &b.Sampler)
+	}
+	for c := int64(0); c < b.Channels; c += groupSize {
+		sums.addGroup(c, t.Count)
+	}
+	for axis := range b.Dims {
+		sums.combine(out, axis, &t)
+		Store(b.Output.Row(int64(axis), 0), out)
+	}
+}
+
+// groupSums holds, per axis and difference, the total over groups and the
+// partial sums of the group at hand. There are at most 12 sums.
+type groupSums[C Compute] struct {
+	b     *GridBlock
+	lists *[3][]difference
+	n     int
+}
+
+// levels is the depth of the fold of 16 channels.
+const levels = 5
+
+func (g *groupSums[C]) block(axis, i, level int) []C {
+	return BlockOf[C](g.b.Scratch, tapBlocks+10+(axis*4+i)*(levels+1)+level, g.n)
+}
+
+func (g *groupSums[C]) total(axis, i int) []C { return g.block(axis, i, levels) }
+
+// addGroup folds the channels from c on, at most 16: c with c+8, then +4, +2,
+// +1. Visiting them in bit-reversed order makes that a binary tree of
+// neighbours, of which one partial sum per level is live.
+func (g *groupSums[C]) addGroup(first int64, taps int) {
+	for visit := range groupSize {
+		c := first + int64(bits.Reverse8(uint8(visit))>>4)
+		g.terms(c, taps)
+		for axis := range g.b.Dims {
+			for i := range g.lists[axis] {
+				g.fold(axis, i, visit)
+			}
+		}
+	}
+}
+
+// terms puts the terms of channel c into the sums' blocks of level 0.
+func (g *groupSums[C]) terms(c int64, taps int) {
+	s := g.b.Scratch
+	dy := BlockOf[C](s, tapBlocks+1, g.n)
+	var v [8][]C
+	for i := range taps {
+		v[i] = BlockOf[C](s, tapBlocks+2+i, g.n)
+		if c < g.b.Channels {
+			Gather(v[i], g.b.Input.DType, g.b.Input.Channel(c), s.Ints(tapInts+i, g.n))
+		}
+	}
+	if c < g.b.Channels {
+		Load(dy, g.b.GradOutput.Row(c, 0))
+	}
+	for axis := range g.b.Dims {
+		for i, d := range g.lists[axis] {
+			term := g.block(axis, i, 0)
+			if c >= g.b.Channels {
+				clear(term)
+				continue
+			}
+			for j := range term {
+				term[j] = dy[j] * (v[d.far][j] - v[d.near][j])
+			}
+		}
+	}
+}
+
+// fold adds the term of the given visit to the tree; the last visit adds the
+// group's result to the total.
+func (g *groupSums[C]) fold(axis, i, visit int) {
+	term := g.block(axis, i, 0)
+	k := 0
+	for ; visit>>k&1 == 1; k++ {
+		addInto(term, g.block(axis, i, k+1), term)
+	}
+	if visit == groupSize-1 {
+		addInto(g.total(axis, i), g.total(axis, i), term)
+		return
+	}
+	copy(g.block(axis, i, k+1), term)
+}
+
+// combine weights the sums of one axis and multiplies by the coordinate's
+// derivative; a component without one, or a position without a tap, is +0.
+func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
+	for j := range out {
+		out[j] = 0
+		any := false
+		for i := range t.Count {
+			any = any || t.Pixel[i][j] != Outside
+		}
+		if k := t.K[axis][j]; any && k != 0 {
+			out[j] = g.weighted(axis, j, t) * k
+		}
+	}
+}
+
+// weighted sums the differences along an axis, each weighted by the distances
+// along the other axes, the near one first.
+func (g *groupSums[C]) weighted(axis, j int, t *Taps[C]) C {
+	total := func(i int) C { return g.total(axis, i)[j] }
+	if g.b.Dims == 2 {
+		o := 1 - axis
+		return C(total(0)*t.S[o][j]) + C(total(1)*t.T[o][j])
+	}
+	if axis < 2 {
+		o := 1 - axis
+		top := C(total(0)*t.S[o][j]) + C(total(1)*t.T[o][j])
+		bottom := C(total(2)*t.S[o][j]) + C(total(3)*t.T[o][j])
+		return C(top*t.S[2][j]) + C(bottom*t.T[2][j])
+	}
+	var sum C
+	for i := range 4 {
+		wx, wy := t.S[0][j], t.S[1][j]
+		if i&1 == 1 {
+			wx = t.T[0][j]
+		}
+		if i&2 == 2 {
+			wy = t.T[1][j]
+		}
+		sum += C(total(i) * C(wx*wy))
+	}
+	return sum
+}

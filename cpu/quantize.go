@@ -1,0 +1,58 @@
+package cpu
+
+import "math"
+
+// rint rounds to a whole number, ties to even.
+func rint[C Compute](x C) C { return C(math.RoundToEven(float64(x))) }
+
+// clamp returns v between lo and hi; a NaN stays a NaN.
+func clamp[C Compute](v, lo, hi C) C {
+	if v < lo {
+		return lo
+	}
+	if v > hi {
+		return hi
+	}
+	return v
+}
+
+// roundZeroPoint gives the zero point that a learned one stands for: a NaN
+// counts as 0, and the result is never -0.
+func roundZeroPoint[C Compute](z, lo, hi C) C {
+	if z != z {
+		z = 0
+	}
+	return clamp(rint(z), lo, hi) + 0
+}
+
+// divide returns x / s, or x * (1/s) for rounding=reciprocal.
+func divide[C Compute](x, s C, reciprocal bool) C {
+	if reciprocal {
+		return x * (1 / s)
+	}
+	return x / s
+}
+
+// quantize returns clamp(rint(x / s) + z, lo, hi), where u is x / s and a NaN
+// counts as a value on the zero point.
+func quantize[C Compute](u, z, lo, hi C) C {
+	if u != u {
+		return clamp(z, lo, hi)
+	}
+	return clamp(rint(u)+z, lo, hi)
+}
+
+// Quantize maps x, scale, zero_point to codes q (numerics.md, section 3).
+var Quantize = []Row[Elementwise]{
+	{"go", Go, ByCompute[Elementwise](quantizeGo[float32], quantizeGo[float64])},
+}
+
+func quantizeGo[C Compute](n int, a *Args) {
+	lo, hi := C(a.Lo), C(a.Hi)
+	forBlocks(n, a, 2, func(b *operands[C]) {
+		x, s, z, q := b.in[0], b.in[1], b.in[2], b.out[0]
+		for i := range q {
+			q[i] = quantize(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+// Package cpu computes on contiguous or strided runs of elements in host
+// memory. Each op has a definition in plain Go, which is its specification,
+// and a table of rows: ways to run it that give the definition's bits, best
+// first, the definition last.
+//
+// The package has no goroutines and returns no errors: plans checks arguments
+// and splits work before it calls here.
+package cpu
+
+import (
+	"github.com/isobit-ml/isobit/tensor"
+	"golang.org/x/sys/cpu"
+)
+
+// ISA is an instruction set, ordered: a machine that has one has those below.
+type ISA int
+
+// The instruction sets that rows are written for.
+const (
+	Go     ISA = iota // whatever the Go compiler targets
+	AVX2              // with F16C, FMA3
+	AVX512            // F, BW, DQ, VL
+)
+
+var isaNames = []string{Go: "go", AVX2: "avx2", AVX512: "avx512"}
+
+// String returns the name that ISOBIT_ROWS and a Preference use.
+func (i ISA) String() string { return isaNames[i] }
+
+// ParseISA is the inverse of ISA.String.
+func ParseISA(name string) (ISA, bool) {
+	for i, n := range isaNames {
+		if n == name {
+			return ISA(i), true
+		}
+	}
+	return Go, false
+}
+
+// Best returns the largest instruction set that this machine has.
+func Best() ISA {
+	switch x := cpu.X86; {
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA:
+		return AVX512
+	case x.HasAVX2 && x.HasFMA:
+		return AVX2
+	}
+	return Go
+}
+
+// Types lists the element types of a kernel's operands, in the kernel's
+// order, and the type that it computes in (F32 or F64).
+type Types struct {
+	Compute tensor.DType
+	In      [4]tensor.DType
+	Out     [3]tensor.DType
+	Attrs   Attrs
+}
+
+// Attrs are the attributes that a row may depend on.
+type Attrs struct {
+	Reciprocal bool // multiply by 1/scale instead of dividing by scale
+}
+
+// Row is one way to run an op. Pick returns the kernel for the given types,
+// or false where the row does not take them.
+type Row[F any] struct {
+	Name  string
+	Needs ISA
+	Pick  func(Types) (F, bool)
+}
+
+// ByCompute makes the Pick of a definition, which exists once per compute type.
+func ByCompute[F any](f32, f64 F) func(Types) (F, bool) {
+	return func(t Types) (F, bool) {
+		if t.Compute == tensor.F64 {
+			return f64, true
+		}
+		return f32, true
+	}
+}
+
+// always makes the Pick of a row that takes all types.
+func always[F any](f F) func(Types) (F, bool) {
+	return func(Types) (F, bool) { return f, true }
+}
+
+// ComputeType returns the type that a storage type computes in.
+func ComputeType(d tensor.DType) tensor.DType {
+	if d == tensor.F64 {
+		return tensor.F64
+	}
+	return tensor.F32
+}

@@ -1,0 +1,194 @@
+package cpu
+
+import "math"
+
+// Mode is how grid_sample reads between pixels.
+type Mode int
+
+// The interpolation modes.
+const (
+	Bilinear Mode = iota // trilinear for volumes
+	Nearest
+)
+
+// Padding is what grid_sample finds outside the image.
+type Padding int
+
+// The padding modes.
+const (
+	Zeros Padding = iota
+	Border
+	Reflection
+)
+
+// Sampler is the geometry of grid_sample for images (Dims 2) and volumes
+// (Dims 3). Axes count from the innermost: 0 is x, 1 is y, 2 is z.
+type Sampler struct {
+	Dims         int
+	Size         [3]int64 // extents of the input along x, y, z
+	Mode         Mode
+	Padding      Padding
+	AlignCorners bool
+}
+
+// Taps are the pixels that a block of output positions reads. All slices lie
+// in a Scratch.
+type Taps[C Compute] struct {
+	Count  int        // taps per position: 1, 4 or 8
+	Pixel  [8][]int64 // row-major number of the tap's pixel, or Outside
+	Weight [8][]C
+	S, T   [3][]C // distances to the far and to the near pixel along an axis
+	K      [3][]C // derivative of the padded coordinate; 0 where it has none
+}
+
+// scratch blocks that taps use; others start after them.
+const (
+	tapBlocks = 8 + 3*3
+	tapInts   = 8
+)
+
+// NewTaps lays out taps for n positions in scratch.
+func NewTaps[C Compute](g *Sampler, n int, s *Scratch) Taps[C] {
+	t := Taps[C]{Count: 1}
+	if g.Mode == Bilinear {
+		t.Count = 1 << g.Dims
+	}
+	for i := range t.Count {
+		t.Pixel[i], t.Weight[i] = s.Ints(i, n), BlockOf[C](s, i, n)
+	}
+	for axis := range g.Dims {
+		t.S[axis] = BlockOf[C](s, 8+axis, n)
+		t.T[axis] = BlockOf[C](s, 11+axis, n)
+		t.K[axis] = BlockOf[C](s, 14+axis, n)
+	}
+	return t
+}
+
+// Locate computes the taps of the positions whose coordinates along each axis
+// are coords (numerics.md, section 6).
+func Locate[C Compute](g *Sampler, coords [3]Span, t *Taps[C]) {
+	for axis := range g.Dims {
+		c := t.T[axis]
+		Load(c, coords[axis])
+		for i := range c {
+			c[i], t.K[axis][i] = coordinate(c[i], g.Size[axis], g.AlignCorners, g.Padding)
+		}
+	}
+	if g.Mode == Nearest {
+		nearestTaps(g, t)
+		return
+	}
+	var base [3]C
+	for i := range t.Pixel[0] {
+		for axis := range g.Dims {
+			x := t.T[axis][i]
+			base[axis] = C(math.Floor(float64(x)))
+			t.T[axis][i] = x - base[axis]
+			t.S[axis][i] = (base[axis] + 1) - x
+		}
+		for tap := range t.Count {
+			t.Pixel[tap][i], t.Weight[tap][i] = corner(g, t, base, tap, i)
+		}
+	}
+}
+
+// corner returns the pixel and the weight of one corner of the cell at base;
+// bit k of tap says whether it is the near (0) or the far one along axis k.
+func corner[C Compute](g *Sampler, t *Taps[C], base [3]C, tap, i int) (int64, C) {
+	pixel, weight := int64(0), C(1)
+	for axis := g.Dims - 1; axis >= 0; axis-- {
+		p, ok := wholeBelow(base[axis]+C(tap>>axis&1), g.Size[axis])
+		if !ok {
+			return Outside, 0
+		}
+		pixel = pixel*g.Size[axis] + p
+	}
+	for axis := range g.Dims {
+		d := t.S[axis][i]
+		if tap>>axis&1 == 1 {
+			d = t.T[axis][i]
+		}
+		if axis == 0 {
+			weight = d
+		} else {
+			weight *= d
+		}
+	}
+	return pixel, weight
+}
+
+// wholeBelow returns the whole number p as an integer if it is in [0, size).
+func wholeBelow[C Compute](p C, size int64) (int64, bool) {
+	if !(p >= 0 && p < 1<<62) {
+		return 0, false
+	}
+	return int64(p), int64(p) < size
+}
+
+func nearestTaps[C Compute](g *Sampler, t *Taps[C]) {
+	for i := range t.Pixel[0] {
+		pixel := int64(0)
+		for axis := g.Dims - 1; axis >= 0; axis-- {
+			p, ok := wholeBelow(rint(t.T[axis][i]), g.Size[axis])
+			if !ok {
+				pixel = Outside
+				break
+			}
+			pixel = pixel*g.Size[axis] + p
+		}
+		t.Pixel[0][i], t.Weight[0][i] = pixel, 1
+	}
+}
+
+// coordinate maps a grid value to a padded pixel coordinate and returns the
+// derivative of the latter, 0 where the padding sets it so.
+func coordinate[C Compute](grid C, size int64, alignCorners bool, padding Padding) (c, k C) {
+	s := C(size)
+	if alignCorners {
+		c, k = C((grid+1)/2)*(s-1), (s-1)/2
+	} else {
+		c, k = (C((grid+1)*s)-1)/2, s/2
+	}
+	switch padding {
+	case Border:
+		return border(c, k, s)
+	case Reflection:
+		low, span := C(-0.5), s
+		if alignCorners {
+			low, span = 0, s-1
+		}
+		c, k = reflect(c, k, low, span)
+		return border(c, k, s)
+	}
+	return c, k
+}
+
+// border clips a coordinate to [0, size-1].
+func border[C Compute](c, k, size C) (C, C) {
+	switch {
+	case c >= size-1 && size > 1:
+		return size - 1, 0
+	case c > 0 && size > 1:
+		return c, k
+	}
+	return 0, 0 // at or before pixel 0, a NaN, or a single pixel
+}
+
+// reflect folds a coordinate at low and at low+span. A NaN tells border to
+// take pixel 0.
+func reflect[C Compute](c, k, low, span C) (C, C) {
+	a := C(math.Abs(float64(c - low)))
+	extra := math.Mod(float64(a), float64(span))
+	flips := (float64(a) - extra) / float64(span)
+	if !(span > 0) || !(flips < 1<<23) {
+		return C(math.NaN()), 0
+	}
+	odd := int64(flips)&1 == 1
+	if odd != (c < low) {
+		k = -k
+	}
+	if odd {
+		return C(span-C(extra)) + low, k
+	}
+	return C(extra) + low, k
+}

@@ -1,0 +1,88 @@
+package cpu
+
+import "unsafe"
+
+// The order of dense sums (numerics.md, section 4, "Stripe"): lane l of 64
+// sums the positions l, l+64, ...; the lanes fold by halves; reductions longer
+// than StripeBlock positions are cut into blocks of that many, whose results
+// fold pairwise.
+const (
+	Lanes       = 64
+	StripeBlock = 65536
+)
+
+// LanesOf returns one of the two sets of a scratch's lanes.
+func LanesOf[C Compute](s *Scratch, number int) *[Lanes]C {
+	return (*[Lanes]C)(unsafe.Pointer(&s.lanes[number]))
+}
+
+// AddStripe adds terms at consecutive positions, the first of which is pos.
+func AddStripe[C Compute](lanes *[Lanes]C, pos int64, terms []C) {
+	for len(terms) > 0 {
+		l := int(pos % Lanes)
+		m := min(Lanes-l, len(terms))
+		for i, t := range terms[:m] {
+			lanes[l+i] += t
+		}
+		terms, pos = terms[m:], pos+int64(m)
+	}
+}
+
+// FoldLanes sums the lanes by halves: l with l+32, then l+16, ... 1.
+func FoldLanes[C Compute](lanes *[Lanes]C) C {
+	for h := Lanes / 2; h > 0; h /= 2 {
+		for l := range h {
+			lanes[l] += lanes[l+h]
+		}
+	}
+	return lanes[0]
+}
+
+// Tree folds values pairwise in the order they are pushed: the binary tree
+// over positions, in which an odd one out moves up unchanged. It never
+// overflows: its depth is the number of bits of the count.
+type Tree[C Compute] struct {
+	level [64]C // level[k] is a finished subtree of 1<<k values where bit k of count is set
+	count uint64
+}
+
+// Reset empties the tree.
+func (t *Tree[C]) Reset() { t.count = 0 }
+
+// Push adds the next value.
+func (t *Tree[C]) Push(v C) {
+	k := 0
+	for ; t.count>>k&1 == 1; k++ {
+		v = t.level[k] + v
+	}
+	t.level[k] = v
+	t.count++
+}
+
+// Sum returns the fold of all values pushed, +0 if none were.
+func (t *Tree[C]) Sum() C {
+	var sum C
+	first := true
+	for k := 0; t.count>>k != 0; k++ {
+		switch {
+		case t.count>>k&1 == 0:
+		case first:
+			sum, first = t.level[k], false
+		default:
+			sum = t.level[k] + sum
+		}
+	}
+	return sum
+}
+
+// TreeOf returns one of the two trees of a scratch, empty.
+func TreeOf[C Compute](s *Scratch, number int) *Tree[C] {
+	tree := pick[C, Tree[C]](&s.tree32[number], &s.tree64[number])
+	tree.Reset()
+	return tree
+}
+
+// Striped is a kernel that maps n elements like an Elementwise one and adds
+// up to two terms per element to two sets of lanes. pos is the position in
+// the reduction of the first element.
+type Striped func(n int, pos int64, a *Args)

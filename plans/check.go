@@ -1,0 +1,151 @@
+package plans
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// checkArgs holds the arguments against the problem.
+func (pl *plan) checkArgs(c *call) error {
+	o := pl.problem.op
+	if len(c.args) != len(o.args) {
+		names := make([]string, len(o.args))
+		for i := range o.args {
+			names[i] = o.args[i].name
+		}
+		return errorf(InvalidArgument, o.name, "args", "has %d tensors; want %d: %s", len(c.args), len(o.args), strings.Join(names, ", "))
+	}
+	for i := range c.args {
+		if err := pl.checkArg(&c.args[i], i); err != nil {
+			return err
+		}
+	}
+	if err := pl.checkOverlap(c); err != nil {
+		return err
+	}
+	if pl.check != nil {
+		return pl.check(c)
+	}
+	return nil
+}
+
+func (pl *plan) checkArg(v *tensor.View, i int) error {
+	o := pl.problem.op
+	a := &o.args[i]
+	bad := func(format string, args ...any) error {
+		return errorf(InvalidArgument, o.name, a.name, format, args...)
+	}
+	want := pl.problem.types[i]
+	switch {
+	case v.DType != want && want == tensor.None:
+		return bad("is %s; the problem says none", v)
+	case v.DType != want && !v.Present():
+		return bad("is missing; want %s%s", want, tensor.ShapeString(pl.shapes[i][0]))
+	case v.DType != want:
+		return bad("is %s; want %s%s", v, want, tensor.ShapeString(pl.shapes[i][0]))
+	case want == tensor.None:
+		return nil
+	case v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()):
+		return bad("is on %s; want %s", v.Device, pl.problem.device)
+	case v.Strides != nil && len(v.Strides) != len(v.Shape):
+		return bad("has %d strides for %d dimensions", len(v.Strides), len(v.Shape))
+	case !slices.ContainsFunc(pl.shapes[i], func(s []int64) bool { return slices.Equal(s, v.Shape) }):
+		return bad("has shape %s; want %s", tensor.ShapeString(v.Shape), shapeChoices(pl.shapes[i]))
+	case a.out && v.ReadOnly:
+		return bad("is read-only; it is an output")
+	}
+	if v.NumElements() == 0 {
+		return nil
+	}
+	if v.Data == nil {
+		return bad("has a null data pointer for %s", v)
+	}
+	if lo, hi := v.Extent(); (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High) {
+		return bad("spans bytes [%d, %d) of its memory, which has [%d, %d)", lo, hi, v.Low, v.High)
+	}
+	if uintptr(v.Data)%uintptr(v.DType.Size()) != 0 {
+		return bad("is at an address that is not a multiple of its element size, %d", v.DType.Size())
+	}
+	if a.out && overlapsItself(v) {
+		return bad("has strides %s with which elements overlap; it is an output", tensor.ShapeString(v.Strides))
+	}
+	return nil
+}
+
+func shapeChoices(shapes [][]int64) string {
+	names := make([]string, len(shapes))
+	for i, s := range shapes {
+		names[i] = tensor.ShapeString(s)
+	}
+	return strings.Join(names, " or ")
+}
+
+// overlapsItself reports whether two indices may name the same element: true
+// unless every dimension steps over all of those with smaller strides.
+func overlapsItself(v *tensor.View) bool {
+	if v.IsContiguous() {
+		return false
+	}
+	var dims [tensor.MaxRank][2]int64
+	n := 0
+	for i, d := range v.Shape {
+		if d > 1 {
+			dims[n] = [2]int64{max(v.Strides[i], -v.Strides[i]), d}
+			n++
+		}
+	}
+	slices.SortFunc(dims[:n], func(a, b [2]int64) int { return int(min(max(a[0]-b[0], -1), 1)) })
+	reach := int64(0) // the largest distance within the dimensions so far
+	for _, d := range dims[:n] {
+		if d[0] <= reach {
+			return true
+		}
+		reach += d[0] * (d[1] - 1)
+	}
+	return false
+}
+
+// checkOverlap refuses outputs that share memory with another argument,
+// unless the op says that the two may be the same tensor.
+func (pl *plan) checkOverlap(c *call) error {
+	o := pl.problem.op
+	for i := range c.args {
+		if !o.args[i].out || !c.args[i].Present() {
+			continue
+		}
+		for j := range c.args {
+			if j == i || (o.args[j].out && j < i) || !c.args[j].Present() || !overlap(&c.args[i], &c.args[j]) {
+				continue
+			}
+			if slices.Contains(o.inPlace, [2]int{i, j}) && sameTensor(&c.args[i], &c.args[j]) {
+				continue
+			}
+			return errorf(InvalidArgument, o.name, o.args[i].name, "overlaps %s in memory", o.args[j].name)
+		}
+	}
+	return nil
+}
+
+func overlap(a, b *tensor.View) bool {
+	aLow, aHigh := a.Extent()
+	bLow, bHigh := b.Extent()
+	if aLow == aHigh || bLow == bHigh {
+		return false
+	}
+	p, q := int64(uintptr(a.Data)), int64(uintptr(b.Data))
+	return p+aLow < q+bHigh && q+bLow < p+aHigh
+}
+
+func sameTensor(a, b *tensor.View) bool {
+	if a.Data != b.Data || a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) {
+		return false
+	}
+	for i := range a.Shape {
+		if a.Shape[i] != 1 && a.Stride(i) != b.Stride(i) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,90 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// dequantizeBackward gives the gradients of the codes, the scale and the zero
+// point. Codes are needed for the scale's only.
+var dequantizeBackward = familyOp{
+	name: "dequantize", suffix: "_backward",
+	args: []arg{
+		{name: "grad_output", shaped: true, allow: floats},
+		{name: "q", optional: true, allow: either(codes, floats), defaultType: fixed(tensor.S8)}, scaleArg, zeroPointArg,
+		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("grad_output")},
+		gradScaleArg, gradZeroArg,
+	},
+	attrs: rangeAttrs,
+	in:    []string{"grad_output", "q", "scale", "zero_point"}, out: []string{"grad_input"},
+	groupOut: []string{"grad_scale", "grad_zero_point"},
+	inPlace:  [][2]string{{"grad_input", "grad_output"}}, compute: "grad_output", codes: "q",
+	infer: all(checkGroupGradients, sameTypeAs("grad_input", "grad_output"), needs("grad_scale", "q")),
+	build: gradients(cpu.DequantizeBackward, cpu.DequantizeBackwardInput),
+	rows:  namesOf(cpu.DequantizeBackward),
+}
+
+// needs asks for an input that an output is computed from.
+func needs(out, in string) func(p *Problem) error {
+	return func(p *Problem) error {
+		if p.has(out) && !p.has(in) {
+			return p.errorf(in, "is none, but %s is computed from it", out)
+		}
+		return nil
+	}
+}
+
+// checkGroupGradients asks the parameters' gradients to have their types.
+func checkGroupGradients(p *Problem) error {
+	if p.has("grad_zero_point") && !p.DType("zero_point").IsFloat() {
+		return p.errorf("grad_zero_point", "is %s, but zero_point is %s; only a float zero point has a gradient", p.DType("grad_zero_point"), p.DType("zero_point"))
+	}
+	if !p.has("grad_input") && !p.has("grad_scale") && !p.has("grad_zero_point") {
+		return p.errorf("grad_input", "is none, and so are grad_scale and grad_zero_point; want at least one")
+	}
+	return all(sameTypeAs("grad_scale", "scale"), sameTypeAs("grad_zero_point", "zero_point"))(p)
+}
+
+// gradients builds a plan for the input's gradient and the parameters', or
+// for the input's alone.
+func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]) func(pl *plan, f *family, t cpu.Types) error {
+	return func(pl *plan, f *family, t cpu.Types) error {
+		p := &pl.problem
+		if !p.has("grad_scale") && !p.has("grad_zero_point") {
+			return elementwise(inputOnly)(pl, f, t)
+		}
+		kernel, err := selectRow(pl, both, t)
+		if err != nil {
+			return err
+		}
+		factor := 1.0
+		if p.op.attr("grad_factor") >= 0 {
+			factor = p.float("grad_factor")
+		}
+		if t.Compute == tensor.F64 {
+			pl.run = runReduction(f, kernel, stripes(storeGradients[float64](p, factor)))
+			pl.workspace = reductionWorkspace[float64](f)
+		} else {
+			pl.run = runReduction(f, kernel, stripes(storeGradients[float32](p, factor)))
+			pl.workspace = reductionWorkspace[float32](f)
+		}
+		return nil
+	}
+}
+
+// storeGradients finishes a group: ds = sum * g and dz = (0 - s * sum) * g.
+func storeGradients[C cpu.Compute](p *Problem, factor float64) func(w *worker, l *layout, cur *cursor, sums [2]C) {
+	scaleType, gradScale, gradZero := p.DType("scale"), p.DType("grad_scale"), p.DType("grad_zero_point")
+	return func(w *worker, l *layout, cur *cursor, sums [2]C) {
+		v, g := cpu.BlockOf[C](&w.scratch, 0, 1), C(factor)
+		cpu.Load(v, cpu.Span{P: cur.at[scaleOperand], DType: scaleType})
+		dz := (0 - C(v[0]*sums[1])) * g
+		v[0] = sums[0] * g
+		cpu.Store(cpu.Span{P: cur.at[firstGroupValue], DType: gradScale}, v)
+		v[0] = dz
+		cpu.Store(cpu.Span{P: cur.at[firstGroupValue+1], DType: gradZero}, v)
+	}
+}
+
+// scaleOperand is the scale's place among a backward kernel's operands.
+const scaleOperand = 2

@@ -1,0 +1,107 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Description is what a plan tells about itself.
+type Description struct {
+	Problem       string        `json:"problem"`
+	Category      Category      `json:"category"`
+	Row           string        `json:"row"`
+	Arch          string        `json:"arch"`
+	WorkspaceSize int64         `json:"workspace_size"`
+	Args          []ArgInfo     `json:"args"`
+	Guarantee     GuaranteeInfo `json:"precision_guarantee"`
+}
+
+// ArgInfo describes one argument of a plan.
+type ArgInfo struct {
+	Name      string  `json:"name"`
+	DType     string  `json:"dtype"` // "none" where the problem has none
+	Shape     []int64 `json:"shape"`
+	Direction string  `json:"direction"` // "in" or "out"
+	Optional  bool    `json:"optional"`
+	Present   bool    `json:"present"`
+}
+
+// GuaranteeInfo is a PrecisionGuarantee in words.
+type GuaranteeInfo struct {
+	Math           string `json:"math"`
+	Accumulator    string `json:"accumulator"`
+	Deterministic  bool   `json:"deterministic"`
+	BitStable      bool   `json:"bit_stable"`
+	SameEverywhere bool   `json:"same_everywhere"`
+}
+
+// Describe returns a plan's identity, arguments, row and workspace.
+func Describe(p Plan) Description {
+	problem, sku, g := p.Problem(), p.SKU(), p.PrecisionGuarantee()
+	d := Description{
+		Problem: problem.String(), Category: sku.Category, Row: sku.Row, Arch: sku.Arch, WorkspaceSize: p.WorkspaceSize(),
+		Guarantee: GuaranteeInfo{g.Math.String(), g.Accumulator.String(), g.Deterministic, g.BitStable, g.SameEverywhere},
+	}
+	for i := range problem.op.args {
+		a := &problem.op.args[i]
+		info := ArgInfo{Name: a.name, DType: problem.types[i].String(), Shape: problem.shapes[i], Direction: direction(a), Optional: a.optional}
+		info.Present = problem.types[i] != tensor.None
+		if !info.Present {
+			info.Shape = nil
+		}
+		d.Args = append(d.Args, info)
+	}
+	return d
+}
+
+func direction(a *arg) string {
+	if a.out {
+		return "out"
+	}
+	return "in"
+}
+
+// SupportRow is one op of the support matrix.
+type SupportRow struct {
+	Op         string        `json:"op"`
+	Category   Category      `json:"category"`
+	Args       []SupportArg  `json:"args"`
+	Attributes []SupportAttr `json:"attributes"`
+	Devices    []string      `json:"devices"`
+	Rows       []string      `json:"rows"` // best first
+}
+
+// SupportArg is one argument of an op and the types that it takes.
+type SupportArg struct {
+	Name      string   `json:"name"`
+	Direction string   `json:"direction"`
+	Optional  bool     `json:"optional"`
+	DTypes    []string `json:"dtypes"`
+}
+
+// SupportAttr is one attribute of an op; those without a default are required.
+type SupportAttr struct {
+	Name    string   `json:"name"`
+	Default any      `json:"default"`
+	Words   []string `json:"words,omitempty"`
+}
+
+// Support lists every op with the types, devices and rows that it has. It is
+// read off the tables that plans are selected from.
+func Support() (table []SupportRow) {
+	for i := range ops {
+		o := &ops[i]
+		row := SupportRow{Op: o.name, Category: o.category, Devices: []string{"cpu"}, Rows: o.rows()}
+		for k := range o.args {
+			a := SupportArg{Name: o.args[k].name, Direction: direction(&o.args[k]), Optional: o.args[k].optional}
+			for _, d := range o.args[k].allow {
+				a.DTypes = append(a.DTypes, d.String())
+			}
+			row.Args = append(row.Args, a)
+		}
+		for _, a := range o.attrs {
+			row.Attributes = append(row.Attributes, SupportAttr{a.name, a.def, a.words})
+		}
+		table = append(table, row)
+	}
+	return table
+}

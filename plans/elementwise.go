@@ -1,0 +1,178 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// family is what the ops over grouped elements (quantize and its relatives)
+// have in common: which argument is which operand of the kernel, and how
+// elements are grouped.
+type family struct {
+	grouping
+	shape   []int64
+	regions []region
+	operand [maxOperands]int // argument of each operand, or -1
+	param   [maxOperands]bool
+	args    cpu.Args // types and constants; the spans are filled in while running
+}
+
+// roles names the argument of each operand: up to four inputs, up to three
+// outputs of x's shape, then up to two outputs of the parameters' shape.
+// Names that are in params have the parameters' shape.
+func newFamily(p *Problem, g granularity, in, out, groupOut []string) (*family, error) {
+	f := &family{}
+	for k := range f.operand {
+		f.operand[k] = -1
+	}
+	for i, names := range [][]string{in, out, groupOut} {
+		for k, name := range names {
+			f.operand[[]int{0, firstOutput, firstGroupValue}[i]+k] = p.op.arg(name)
+		}
+	}
+	var err error
+	f.shape = p.shapes[0]
+	f.grouping, err = g.blocks(p, f.shape)
+	if err != nil {
+		return nil, err
+	}
+	f.regions = f.grouping.regions(f.shape)
+	for k, i := range f.operand {
+		if i >= 0 {
+			f.param[k] = isParam(p.op.args[i].name)
+		}
+	}
+	return f, nil
+}
+
+// isParam reports whether an argument has one element per group.
+func isParam(name string) bool {
+	switch name {
+	case "scale", "zero_point", "grad_scale", "grad_zero_point":
+		return true
+	}
+	return false
+}
+
+// types fills in the kernel's types and constants.
+func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
+	t := cpu.Types{Compute: compute}
+	dtype := func(k int) tensor.DType {
+		if i := f.operand[k]; i >= 0 {
+			return p.types[i]
+		}
+		return tensor.None
+	}
+	for k := range t.In {
+		t.In[k] = dtype(k)
+		f.args.In[k].DType = t.In[k]
+	}
+	for k := range t.Out {
+		t.Out[k] = dtype(firstOutput + k)
+		f.args.Out[k].DType = t.Out[k]
+	}
+	if p.op.attr("qmin") >= 0 {
+		f.args.Lo, f.args.Hi = float64(p.int("qmin")), float64(p.int("qmax"))
+	}
+	if p.op.attr("rounding") >= 0 {
+		f.args.Attrs.Reciprocal = p.word("rounding") == "reciprocal"
+	}
+	t.Attrs = f.args.Attrs
+	return t
+}
+
+// arm copies the types and constants into a worker's arguments.
+func (f *family) arm(w *worker) *cpu.Args {
+	s := w.args.Scratch
+	w.args = f.args
+	w.args.Scratch = s
+	return &w.args
+}
+
+// layoutOf lays out the dimensions of a region that keep selects, over the
+// operands of a call.
+func (f *family) layoutOf(c *call, l *layout, r *region, operands int, keep func(d *regionDim) bool) {
+	l.dims = 0
+	for k := range operands {
+		l.start[k] = nil
+		if i := f.operand[k]; i >= 0 && c.args[i].Present() {
+			l.start[k] = unsafe.Add(c.args[i].Data, f.originOf(c, r, k))
+		}
+	}
+	for d := range r.dims {
+		dim := &r.dims[d]
+		if !keep(dim) {
+			continue
+		}
+		l.size[l.dims] = dim.size
+		for k := range operands {
+			l.stride[k][l.dims] = f.strideOf(c, dim, k)
+		}
+		l.dims++
+	}
+	l.coalesce(operands)
+}
+
+// originOf returns the offset in bytes of a region's first element.
+func (f *family) originOf(c *call, r *region, k int) (offset int64) {
+	v := &c.args[f.operand[k]]
+	for axis := range f.shape {
+		switch {
+		case !f.param[k]:
+			offset += r.origin[axis] * v.Stride(axis)
+		case f.paramDim[axis] >= 0:
+			offset += r.paramOrigin[axis] * v.Stride(f.paramDim[axis])
+		}
+	}
+	return offset * v.DType.Size()
+}
+
+func (f *family) strideOf(c *call, dim *regionDim, k int) int64 {
+	i := f.operand[k]
+	if i < 0 || !c.args[i].Present() {
+		return 0
+	}
+	v := &c.args[i]
+	switch {
+	case !f.param[k]:
+		return dim.step * v.Stride(dim.axis) * v.DType.Size()
+	case dim.group && dim.paramDim >= 0:
+		return v.Stride(dim.paramDim) * v.DType.Size()
+	}
+	return 0
+}
+
+func everyDim(*regionDim) bool     { return true }
+func groupDims(d *regionDim) bool  { return d.group }
+func memberDims(d *regionDim) bool { return !d.group }
+
+// jobSize is the number of elements of one job of a streaming op: enough to
+// pay for handing it out, few enough to balance threads.
+const jobSize = 1 << 15
+
+// mapJob makes the job of a kernel that maps every element on its own.
+func mapJob(f *family, kernel cpu.Elementwise) job {
+	return func(c *call, w *worker, number int64) {
+		a, cur, l := f.arm(w), &w.cursors[0], &c.all
+		begin := number * jobSize
+		l.walk(cur, begin, min(begin+jobSize, l.count()), kernelOperands, func(n int64) {
+			l.spans(a, cur)
+			kernel(int(n), a)
+		})
+	}
+}
+
+// runElementwise makes the run of an op that maps every element on its own.
+func runElementwise(f *family, kernel cpu.Elementwise) func(c *call) error {
+	job := mapJob(f, kernel)
+	return func(c *call) error {
+		for i := range f.regions {
+			f.layoutOf(c, &c.all, &f.regions[i], kernelOperands, everyDim)
+			n := c.all.count()
+			c.parallel((n+jobSize-1)/jobSize, n, job)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,36 @@
+package plans
+
+import "github.com/isobit-ml/isobit/cpu"
+
+// fakeQuantize is quantize and dequantize in one pass.
+var fakeQuantize = familyOp{
+	name: "fake_quantize",
+	args: []arg{
+		{name: "x", shaped: true, allow: floats}, scaleArg, zeroPointArg,
+		{name: "y", out: true, allow: floats, defaultType: same("x")},
+	},
+	attrs: append(rangeAttrs[:2:2], roundingAttr),
+	in:    []string{"x", "scale", "zero_point"}, out: []string{"y"},
+	inPlace: [][2]string{{"y", "x"}}, compute: "x",
+	infer: sameTypeAs("y", "x"),
+	build: elementwise(cpu.FakeQuantize), rows: namesOf(cpu.FakeQuantize),
+}
+
+// fakeQuantizeBackward is the straight-through estimate with LSQ's gradients
+// of scale and zero point, scaled by grad_factor.
+var fakeQuantizeBackward = familyOp{
+	name: "fake_quantize", suffix: "_backward",
+	args: []arg{
+		{name: "grad_output", shaped: true, allow: floats},
+		{name: "x", allow: floats, defaultType: same("grad_output")}, scaleArg, zeroPointArg,
+		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("grad_output")},
+		gradScaleArg, gradZeroArg,
+	},
+	attrs: append(rangeAttrs[:2:2], attr{name: "grad_factor", kind: floatAttr, def: 1.0}, roundingAttr),
+	in:    []string{"grad_output", "x", "scale", "zero_point"}, out: []string{"grad_input"},
+	groupOut: []string{"grad_scale", "grad_zero_point"},
+	inPlace:  [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x",
+	infer: all(checkGroupGradients, sameTypeAs("x", "grad_output"), sameTypeAs("grad_input", "x")),
+	build: gradients(cpu.FakeQuantizeBackward, cpu.FakeQuantizeBackwardInput),
+	rows:  namesOf(cpu.FakeQuantizeBackward),
+}

@@ -1,0 +1,173 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The arguments and attributes that the ops over grouped elements share.
+var (
+	scaleArg     = arg{name: "scale", allow: floats, defaultType: fixed(tensor.F32)}
+	zeroPointArg = arg{name: "zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.I32)}
+	gradScaleArg = arg{name: "grad_scale", out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
+	gradZeroArg  = arg{name: "grad_zero_point", out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
+	rangeAttrs   = []attr{{name: "qmin"}, {name: "qmax"}}
+	roundingAttr = attr{name: "rounding", kind: wordAttr, def: "nearest", words: []string{"nearest", "reciprocal"}}
+)
+
+// familyOp is an op over grouped elements before its granularity is known.
+type familyOp struct {
+	name, suffix string // around the granularity, such as "quantize" and "_backward"
+	args         []arg  // the first decides the shape
+	attrs        []attr
+	// in, out and groupOut name the kernel's operands; see newFamily.
+	in, out, groupOut []string
+	inPlace           [][2]string
+	compute           string // the argument whose type decides the arithmetic
+	codes             string // the argument that holds codes, or ""
+	infer             func(p *Problem) error
+	build             func(pl *plan, f *family, t cpu.Types) error
+	rows              func() []string
+}
+
+// at makes the op of one granularity.
+func (o familyOp) at(g granularity) op {
+	made := op{
+		name: o.name + "_" + g.suffix + o.suffix, category: Quantization,
+		args: o.args, attrs: append(append([]attr{}, g.attrs...), o.attrs...), rows: o.rows,
+	}
+	for _, pair := range o.inPlace {
+		made.inPlace = append(made.inPlace, [2]int{made.arg(pair[0]), made.arg(pair[1])})
+	}
+	made.infer = func(p *Problem) error { return o.inferShapes(p, g) }
+	made.build = func(pl *plan) error {
+		f, err := newFamily(&pl.problem, g, o.in, o.out, o.groupOut)
+		if err != nil {
+			return err
+		}
+		for i := range pl.shapes {
+			if isParam(o.args[i].name) {
+				pl.shapes[i] = f.paramShapes
+			}
+		}
+		pl.check = checkZeroPoints
+		return o.build(pl, f, f.types(&pl.problem, cpu.ComputeType(pl.problem.DType(o.compute))))
+	}
+	return made
+}
+
+func (o familyOp) inferShapes(p *Problem, g granularity) error {
+	grouping, err := g.blocks(p, p.shapes[0])
+	if err != nil {
+		return err
+	}
+	for i := range o.args {
+		p.shapes[i] = p.shapes[0]
+		if isParam(o.args[i].name) {
+			p.shapes[i] = grouping.paramShapes[0]
+		}
+	}
+	if err := o.checkRange(p); err != nil {
+		return err
+	}
+	if o.infer != nil {
+		return o.infer(p)
+	}
+	return nil
+}
+
+// fakeQuantizeRange is where every code and its neighbours are exact in f32.
+const fakeQuantizeRange = 1 << 23
+
+// checkRange holds qmin and qmax against the type of the codes and the type
+// of the arithmetic.
+func (o familyOp) checkRange(p *Problem) error {
+	lo, hi, name := int64(-fakeQuantizeRange), int64(fakeQuantizeRange), "fake-quantized codes"
+	if o.codes != "" && p.has(o.codes) {
+		lo, hi = p.DType(o.codes).WholeRange()
+		name = p.DType(o.codes).String()
+		if p.DType(o.codes).IsFloat() {
+			computeLo, computeHi := cpu.ComputeType(p.DType(o.compute)).WholeRange()
+			lo, hi = max(lo, computeLo), min(hi, computeHi)
+		}
+	}
+	qmin, qmax := p.int("qmin"), p.int("qmax")
+	switch {
+	case qmin > qmax:
+		return p.errorf("qmin", "is %d, above qmax, which is %d", qmin, qmax)
+	case qmin < lo:
+		return p.errorf("qmin", "is %d; %s starts at %d", qmin, name, lo)
+	case qmax > hi:
+		return p.errorf("qmax", "is %d; %s ends at %d", qmax, name, hi)
+	}
+	return nil
+}
+
+// sameTypeAs asks a gradient to have the type of what it is the gradient of.
+func sameTypeAs(grad, of string) func(p *Problem) error {
+	return func(p *Problem) error {
+		if p.has(grad) && p.DType(grad) != p.DType(of) {
+			return p.errorf(grad, "is %s; want %s, the type of %s", p.DType(grad), p.DType(of), of)
+		}
+		return nil
+	}
+}
+
+func all(checks ...func(p *Problem) error) func(p *Problem) error {
+	return func(p *Problem) error {
+		for _, check := range checks {
+			if err := check(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// checkZeroPoints asks integer zero points to lie within [qmin, qmax].
+func checkZeroPoints(c *call) error {
+	o := c.problem.op
+	i := o.arg("zero_point")
+	if i < 0 || o.args[i].out || !c.args[i].DType.IsInt() {
+		return nil
+	}
+	lo, hi := c.problem.int("qmin"), c.problem.int("qmax")
+	v := &c.args[i]
+	n := v.NumElements()
+	contiguous := v.IsContiguous()
+	for number := range n {
+		offset := number
+		if !contiguous {
+			offset = elementOffset(v, number)
+		}
+		p := unsafe.Add(v.Data, offset*v.DType.Size())
+		if z := readInt(p, v.DType); z < lo || z > hi {
+			return errorf(InvalidArgument, o.name, "zero_point", "is %d at position %d; want %d to %d", z, number, lo, hi)
+		}
+	}
+	return nil
+}
+
+// elementOffset returns the distance in elements from the first one to the
+// one with a row-major number.
+func elementOffset(v *tensor.View, number int64) (offset int64) {
+	for d := len(v.Shape) - 1; d >= 0; d-- {
+		offset += number % v.Shape[d] * v.Stride(d)
+		number /= v.Shape[d]
+	}
+	return offset
+}
+
+func readInt(p unsafe.Pointer, d tensor.DType) int64 {
+	switch d {
+	case tensor.S8:
+		return int64(*(*int8)(p))
+	case tensor.U8:
+		return int64(*(*uint8)(p))
+	case tensor.I32:
+		return int64(*(*int32)(p))
+	}
+	return *(*int64)(p)
+}

@@ -1,0 +1,162 @@
+package plans
+
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// granularity says which elements of a tensor share a scale and a zero point.
+// Every kind comes down to a block per dimension: elements in the same block
+// share them.
+type granularity struct {
+	suffix string
+	attrs  []attr
+	// blocks returns the extent of a block along each dimension, and the
+	// shapes that scale and zero point may have. paramDim[i] is the dimension
+	// of the first such shape that follows dimension i of x, or -1.
+	blocks func(p *Problem, shape []int64) (grouping, error)
+}
+
+type grouping struct {
+	block       []int64
+	paramDim    []int
+	paramShapes [][]int64
+}
+
+var granularities = []granularity{
+	{"per_tensor", nil, perTensor},
+	{"per_channel", []attr{{name: "axis"}}, perChannel},
+	{"per_token", nil, perToken},
+	{"per_group", []attr{{name: "group_size"}}, perGroup},
+	{"per_block", []attr{{name: "block_size", kind: listAttr}}, perBlock},
+}
+
+func perTensor(_ *Problem, shape []int64) (grouping, error) {
+	return grouping{slices.Clone(shape), absentDims(shape), [][]int64{{}, {1}}}, nil
+}
+
+func absentDims(shape []int64) []int {
+	dims := make([]int, len(shape))
+	for i := range dims {
+		dims[i] = -1
+	}
+	return dims
+}
+
+func perChannel(p *Problem, shape []int64) (grouping, error) {
+	rank := int64(len(shape))
+	axis := p.int("axis")
+	if axis < -rank || axis >= rank {
+		return grouping{}, p.errorf("axis", "is %d; want -%d to %d for shape %s", axis, rank, rank-1, tensor.ShapeString(shape))
+	}
+	axis = (axis + rank) % rank
+	g, _ := perTensor(p, shape)
+	g.block[axis], g.paramDim[axis] = 1, 0
+	g.paramShapes = [][]int64{{shape[axis]}}
+	return g, nil
+}
+
+func perToken(p *Problem, shape []int64) (grouping, error) {
+	if len(shape) == 0 {
+		return grouping{}, p.errorf(p.op.args[0].name, "has shape []; want at least one dimension")
+	}
+	last := len(shape) - 1
+	g, err := perBlocks(p, shape, append(ones(last), shape[last]))
+	g.paramDim[last] = -1
+	g.paramShapes = [][]int64{shape[:last:last], append(shape[:last:last], 1)}
+	return g, err
+}
+
+func perGroup(p *Problem, shape []int64) (grouping, error) {
+	size := p.int("group_size")
+	switch {
+	case len(shape) == 0:
+		return grouping{}, p.errorf(p.op.args[0].name, "has shape []; want at least one dimension")
+	case size < 1:
+		return grouping{}, p.errorf("group_size", "is %d; want at least 1", size)
+	}
+	return perBlocks(p, shape, append(ones(len(shape)-1), size))
+}
+
+func perBlock(p *Problem, shape []int64) (grouping, error) {
+	block := p.attr("block_size").([]int64)
+	if len(block) != len(shape) || (len(block) > 0 && slices.Min(block) < 1) {
+		return grouping{}, p.errorf("block_size", "is %s; want one extent of at least 1 for each dimension of shape %s", tensor.ShapeString(block), tensor.ShapeString(shape))
+	}
+	return perBlocks(p, shape, slices.Clone(block))
+}
+
+func ones(n int) []int64 {
+	s := make([]int64, n)
+	for i := range s {
+		s[i] = 1
+	}
+	return s
+}
+
+// perBlocks groups by blocks of the given extents; the last along a
+// dimension may be shorter.
+func perBlocks(_ *Problem, shape, block []int64) (grouping, error) {
+	g := grouping{block: block, paramDim: absentDims(shape)}
+	params := make([]int64, len(shape))
+	for i, d := range shape {
+		params[i] = (d + block[i] - 1) / max(block[i], 1)
+		g.paramDim[i] = i
+	}
+	g.paramShapes = [][]int64{params}
+	return g, nil
+}
+
+// region is a box of x all of whose groups have the same extents. There is
+// more than one where the last group along a dimension is shorter.
+type region struct {
+	dims []regionDim // in the order of x's dimensions
+	// Of the region's first element: its index in x, and in the parameters.
+	origin, paramOrigin []int64
+}
+
+// regionDim is one dimension of a region: it steps through x along an axis
+// and, if it enumerates groups, through the parameters.
+type regionDim struct {
+	size     int64
+	axis     int
+	step     int64 // along the axis
+	paramDim int   // dimension of the parameters, or -1
+	group    bool  // whether it enumerates groups, not the elements of one
+}
+
+func (g *grouping) regions(shape []int64) []region {
+	all := []region{{}}
+	for axis, size := range shape {
+		var next []region
+		for _, r := range all {
+			for _, part := range g.parts(axis, size) {
+				next = append(next, region{
+					append(slices.Clip(r.dims), part.dims...),
+					append(slices.Clip(r.origin), part.origin...),
+					append(slices.Clip(r.paramOrigin), part.paramOrigin...),
+				})
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+// parts cuts one axis into full blocks and a shorter last one.
+func (g *grouping) parts(axis int, size int64) []region {
+	block, dim := g.block[axis], g.paramDim[axis]
+	if dim < 0 || size == 0 {
+		return []region{{[]regionDim{{size, axis, 1, dim, dim >= 0}}, []int64{0}, []int64{0}}}
+	}
+	full, rest := size/block, size%block
+	var parts []region
+	if full > 0 {
+		parts = append(parts, region{[]regionDim{{full, axis, block, dim, true}, {block, axis, 1, -1, false}}, []int64{0}, []int64{0}})
+	}
+	if rest > 0 {
+		parts = append(parts, region{[]regionDim{{1, axis, block, dim, true}, {rest, axis, 1, -1, false}}, []int64{full * block}, []int64{full}})
+	}
+	return parts
+}

@@ -1,0 +1,168 @@
+package plans
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+var samplerAttrs = []attr{
+	{name: "mode", kind: wordAttr, def: "bilinear", words: []string{"bilinear", "nearest"}},
+	{name: "padding_mode", kind: wordAttr, def: "zeros", words: []string{"zeros", "border", "reflection"}},
+	{name: "align_corners", kind: boolAttr, def: false},
+}
+
+// gridSample reads an image (or a volume) at the places that a grid names.
+var gridSample = op{
+	name: "grid_sample", category: Sampling,
+	args: []arg{
+		{name: "input", shaped: true, allow: floats},
+		{name: "grid", shaped: true, allow: floats},
+		{name: "y", out: true, allow: floats, defaultType: same("input")},
+	},
+	attrs: samplerAttrs,
+	infer: func(p *Problem) error {
+		output, err := inferSampler(p)
+		if err != nil {
+			return err
+		}
+		p.setShape("y", output)
+		return sameTypeAs("y", "input")(p)
+	},
+	build: func(pl *plan) error {
+		p := &pl.problem
+		kernel, err := selectRow(pl, cpu.GridSample, gridTypes(p))
+		if err != nil {
+			return err
+		}
+		s := samplerOf(p)
+		job := func(c *call, w *worker, number int64) {
+			b := s.block(c, w, number, &c.args[1])
+			b.Input, b.Output = s.image(&c.args[0], b), s.rows(&c.args[2], b)
+			kernel(&b.GridBlock)
+		}
+		pl.run = func(c *call) error {
+			c.parallel(s.blocks(), s.positions()*s.batch*s.channels*4, job)
+			return nil
+		}
+		return nil
+	},
+	rows: namesOf(cpu.GridSample),
+}
+
+func gridTypes(p *Problem) cpu.Types {
+	d := p.DType("input")
+	return cpu.Types{Compute: cpu.ComputeType(d), In: [4]tensor.DType{d, p.DType("grid")}}
+}
+
+// inferSampler checks input and grid and returns the shape of the output.
+func inferSampler(p *Problem) ([]int64, error) {
+	input, grid := p.Shape("input"), p.Shape("grid")
+	dims := len(input) - 2
+	switch {
+	case dims != 2 && dims != 3:
+		return nil, p.errorf("input", "has shape %s; want [N, C, H, W] or [N, C, D, H, W]", tensor.ShapeString(input))
+	case len(grid) != dims+2 || grid[0] != input[0] || grid[dims+1] != int64(dims):
+		return nil, p.errorf("grid", "has shape %s; want %d dimensions, the first %d, the last %d", tensor.ShapeString(grid), dims+2, input[0], dims)
+	case slices.Min(input[2:]) == 0:
+		return nil, p.errorf("input", "has shape %s; want spatial extents of at least 1", tensor.ShapeString(input))
+	}
+	if in, g := p.DType("input"), p.DType("grid"); g != in && !(in.Size() == 2 && g == tensor.F32) {
+		return nil, p.errorf("grid", "is %s with an input of %s; want %s%s", g, in, in, map[bool]string{true: " or f32"}[in.Size() == 2])
+	}
+	return append(input[:2:2], grid[1:dims+1]...), nil
+}
+
+// sampler is the geometry of a grid_sample's plan.
+type sampler struct {
+	cpu.Sampler
+	batch, channels int64
+	out             [3]int64 // extents of the output along x, y, z
+}
+
+func samplerOf(p *Problem) *sampler {
+	input, grid := p.Shape("input"), p.Shape("grid")
+	s := &sampler{batch: input[0], channels: input[1], out: [3]int64{1, 1, 1}}
+	s.Dims = len(input) - 2
+	s.Size = [3]int64{1, 1, 1}
+	for axis := range s.Dims {
+		s.Size[axis] = input[len(input)-1-axis]
+		s.out[axis] = grid[len(grid)-2-axis]
+	}
+	s.Mode = cpu.Mode(slices.Index(samplerAttrs[0].words, p.word("mode")))
+	s.Padding = cpu.Padding(slices.Index(samplerAttrs[1].words, p.word("padding_mode")))
+	s.AlignCorners = p.bool("align_corners")
+	return s
+}
+
+// pixels returns the number of pixels of the input, positions that of the output.
+func (s *sampler) pixels() int64    { return s.Size[0] * s.Size[1] * s.Size[2] }
+func (s *sampler) positions() int64 { return s.out[0] * s.out[1] * s.out[2] }
+
+// blocksPerRow cuts a row of the output along x.
+func (s *sampler) blocksPerRow() int64 { return (s.out[0] + cpu.Block - 1) / cpu.Block }
+
+// blocksPerImage returns the number of blocks of positions of one image.
+func (s *sampler) blocksPerImage() int64 { return s.blocksPerRow() * s.out[1] * s.out[2] }
+
+func (s *sampler) blocks() int64 { return s.blocksPerImage() * s.batch }
+
+// gridBlock is a block of positions and its place in the output.
+type gridBlock struct {
+	cpu.GridBlock
+	image int64
+	at    [3]int64 // x, y, z of the first position
+}
+
+// block prepares the block with a number, of the positions in the grid.
+func (s *sampler) block(c *call, w *worker, number int64, grid *tensor.View) *gridBlock {
+	b := &w.grid
+	b.image = number / s.blocksPerImage()
+	row := number % s.blocksPerImage() / s.blocksPerRow()
+	b.at = [3]int64{number % s.blocksPerRow() * cpu.Block, row % s.out[1], row / s.out[1]}
+	b.N = int(min(cpu.Block, s.out[0]-b.at[0]))
+	b.Sampler, b.Channels, b.Scratch = s.Sampler, s.channels, &w.scratch
+	coords := s.gridRows(grid, b)
+	for axis := range s.Dims {
+		b.Coords[axis] = coords.Row(int64(axis), 0)
+	}
+	return b
+}
+
+// image describes one image of a batch.
+func (s *sampler) image(v *tensor.View, b *gridBlock) (m cpu.Image) {
+	size := v.DType.Size()
+	m.Span = cpu.Span{P: unsafe.Add(v.Data, b.image*v.Stride(0)*size), DType: v.DType}
+	m.ChannelStride = v.Stride(1) * size
+	for axis := range s.Dims {
+		m.AxisStride[axis] = v.Stride(len(v.Shape)-1-axis) * size
+	}
+	return m
+}
+
+// rows describes the block's positions in a tensor [N, C, (D,) H, W]: a row
+// per channel.
+func (s *sampler) rows(v *tensor.View, b *gridBlock) cpu.Rows {
+	m := s.image(v, b)
+	for axis := range s.Dims {
+		m.P = unsafe.Add(m.P, b.at[axis]*m.AxisStride[axis])
+	}
+	return cpu.Rows{Span: cpu.Span{P: m.P, Stride: m.AxisStride[0], DType: v.DType}, RowStride: m.ChannelStride}
+}
+
+// gridRows describes the block's positions in a grid [N, (D,) H, W, dims]: a
+// row per coordinate.
+func (s *sampler) gridRows(v *tensor.View, b *gridBlock) cpu.Rows {
+	size := v.DType.Size()
+	last := len(v.Shape) - 1
+	offset := b.image * v.Stride(0)
+	for axis := range s.Dims {
+		offset += b.at[axis] * v.Stride(last-1-axis)
+	}
+	return cpu.Rows{
+		Span:      cpu.Span{P: unsafe.Add(v.Data, offset*size), Stride: v.Stride(last-1) * size, DType: v.DType},
+		RowStride: v.Stride(last) * size,
+	}
+}

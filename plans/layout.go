@@ -1,0 +1,121 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+const (
+	maxDims     = 2 * tensor.MaxRank // a blocked dimension counts twice
+	maxOperands = 9
+)
+
+// layout is an iteration space over several operands: extents, outermost
+// first, and per operand a start and strides in bytes. An operand that does
+// not vary along a dimension has stride 0 there.
+type layout struct {
+	dims   int
+	size   [maxDims]int64
+	start  [maxOperands]unsafe.Pointer
+	stride [maxOperands][maxDims]int64
+}
+
+// count returns the number of points.
+func (l *layout) count() int64 { return tensor.NumElements(l.size[:l.dims]) }
+
+// coalesce drops dimensions of extent 1 and joins neighbours that all
+// operands step through evenly. At least one dimension remains.
+func (l *layout) coalesce(operands int) {
+	n := 0
+	for d := range l.dims {
+		if l.size[d] == 1 {
+			continue
+		}
+		if n > 0 && l.even(n-1, d, operands) {
+			l.size[n-1] *= l.size[d]
+			for k := range operands {
+				l.stride[k][n-1] = l.stride[k][d]
+			}
+			continue
+		}
+		l.size[n] = l.size[d]
+		for k := range operands {
+			l.stride[k][n] = l.stride[k][d]
+		}
+		n++
+	}
+	if n == 0 {
+		l.size[0] = 1
+		for k := range operands {
+			l.stride[k][0] = 0
+		}
+		n = 1
+	}
+	l.dims = n
+}
+
+func (l *layout) even(outer, inner, operands int) bool {
+	for k := range operands {
+		if l.stride[k][outer] != l.stride[k][inner]*l.size[inner] {
+			return false
+		}
+	}
+	return true
+}
+
+// cursor is a place in a layout.
+type cursor struct {
+	index [maxDims]int64
+	at    [maxOperands]unsafe.Pointer
+}
+
+// seek moves to the point with a row-major number.
+func (l *layout) seek(cur *cursor, number int64, operands int) {
+	for d := l.dims - 1; d >= 0; d-- {
+		cur.index[d] = number % l.size[d]
+		number /= l.size[d]
+	}
+	for k := range operands {
+		offset := int64(0)
+		for d := range l.dims {
+			offset += cur.index[d] * l.stride[k][d]
+		}
+		cur.at[k] = nil
+		if l.start[k] != nil {
+			cur.at[k] = unsafe.Add(l.start[k], offset)
+		}
+	}
+}
+
+// walk calls run for the points [begin, end) in row-major order, in runs
+// along the innermost dimension.
+func (l *layout) walk(cur *cursor, begin, end int64, operands int, run func(n int64)) {
+	inner := l.dims - 1
+	for begin < end {
+		l.seek(cur, begin, operands)
+		n := min(l.size[inner]-cur.index[inner], end-begin)
+		run(n)
+		begin += n
+	}
+}
+
+// Operands 0 to 3 are a kernel's inputs, 4 to 6 its outputs; 7 and 8 are
+// outputs with one element per group.
+const (
+	firstOutput     = 4
+	kernelOperands  = 7
+	firstGroupValue = 7
+)
+
+// spans fills a kernel's operands from a cursor.
+func (l *layout) spans(a *cpu.Args, cur *cursor) {
+	inner := l.dims - 1
+	for k := range a.In {
+		a.In[k].P, a.In[k].Stride = cur.at[k], l.stride[k][inner]
+	}
+	for k := range a.Out {
+		a.Out[k].P, a.Out[k].Stride = cur.at[firstOutput+k], l.stride[firstOutput+k][inner]
+	}
+}

@@ -1,0 +1,35 @@
+package plans
+
+// ops is the table of operations: what exists is what stands here.
+var ops = makeOps()
+
+func makeOps() (table []op) {
+	for _, f := range []familyOp{
+		quantize, quantizeBackward, dequantize, dequantizeBackward,
+		fakeQuantize, fakeQuantizeBackward, chooseQParams, dynamicQuantize,
+	} {
+		for _, g := range granularities {
+			table = append(table, f.at(g))
+		}
+	}
+	return append(table, embedding, embeddingBackward, embeddingRenorm,
+		gridSample, gridSampleBackward, affineGrid, affineGridBackward, quantizedLinear)
+}
+
+// opByName returns the op with a name, or nil.
+func opByName(name string) *op {
+	for i := range ops {
+		if ops[i].name == name {
+			return &ops[i]
+		}
+	}
+	return nil
+}
+
+// OpNames lists the ops.
+func OpNames() (names []string) {
+	for i := range ops {
+		names = append(names, ops[i].name)
+	}
+	return names
+}

@@ -1,0 +1,145 @@
+package plans
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
+
+// MaxThreads is the largest number of threads that can be asked for.
+const MaxThreads = 1024
+
+var numThreads atomic.Int64 // 0 means as many as Go uses
+
+// SetNumThreads sets how many threads plans run on; 0 means one per CPU. The
+// results do not depend on it.
+func SetNumThreads(n int) error {
+	if n < 0 || n > MaxThreads {
+		return errorf(InvalidArgument, "set_num_threads", "n", "is %d; want 0 to %d", n, MaxThreads)
+	}
+	numThreads.Store(int64(n))
+	return nil
+}
+
+// GetNumThreads returns how many threads plans run on.
+func GetNumThreads() int {
+	if n := numThreads.Load(); n > 0 {
+		return int(n)
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+var (
+	workerPool = sync.Pool{New: func() any { return newWorker() }}
+	calls      = sync.Pool{New: func() any { return new(call) }}
+)
+
+// worker is one thread's part of a run: its number and its private memory.
+type worker struct {
+	number  int
+	scratch cpu.Scratch
+	args    cpu.Args
+	cursors [2]cursor
+	// Arguments of the kernels of other ops.
+	embedding cpu.EmbeddingSum
+	grid      gridBlock
+	affine    cpu.AffineSum
+	linear    cpu.LinearTile
+}
+
+func newWorker() *worker {
+	w := new(worker)
+	w.args.Scratch = &w.scratch
+	return w
+}
+
+func getCall() *call { return calls.Get().(*call) }
+
+func putCall(c *call) {
+	c.plan, c.args, c.workspace = nil, nil, nil
+	calls.Put(c)
+}
+
+// parallelCost is the cost, in elements of a streaming op, from which a second
+// thread pays for its start (about 30 us).
+const parallelCost = 1 << 17
+
+// job is one part of a run. Its result must not depend on the worker.
+type job func(c *call, w *worker, number int64)
+
+// team is one fan-out: jobs are handed out by number.
+type team struct {
+	next   atomic.Int64
+	jobs   int64
+	run    job
+	wg     sync.WaitGroup
+	failed atomic.Pointer[panicError]
+}
+
+// panicError carries a worker's panic to the caller's goroutine.
+type panicError struct {
+	value any
+	stack string
+}
+
+func (e *panicError) String() string { return fmt.Sprintf("%v\n%s", e.value, e.stack) }
+
+// workers returns how many threads jobs of the given total cost (in elements
+// of a streaming op) run on.
+func (c *call) workers(jobs, cost int64) int {
+	return int(max(1, min(int64(c.threads), jobs, 1+cost/parallelCost)))
+}
+
+// parallel runs a job for every number in [0, jobs). The caller's goroutine
+// is worker 0. A panic in any worker surfaces in the caller's.
+func (c *call) parallel(jobs, cost int64, run job) {
+	workers := c.workers(jobs, cost)
+	if workers == 1 {
+		w := workerPool.Get().(*worker)
+		w.number = 0
+		for i := range jobs {
+			run(c, w, i)
+		}
+		workerPool.Put(w)
+		return
+	}
+	t := &c.team
+	t.next.Store(0)
+	t.jobs, t.run = jobs, run
+	t.wg.Add(workers - 1)
+	for number := 1; number < workers; number++ {
+		go func() {
+			defer t.wg.Done()
+			c.work(number)
+		}()
+	}
+	c.work(0)
+	t.wg.Wait()
+	if p := t.failed.Swap(nil); p != nil {
+		panic(p)
+	}
+}
+
+func (c *call) work(number int) {
+	t := &c.team
+	defer func() {
+		if v := recover(); v != nil {
+			buf := make([]byte, 4096)
+			t.failed.CompareAndSwap(nil, &panicError{v, string(buf[:runtime.Stack(buf, false)])})
+			t.next.Store(t.jobs)
+		}
+	}()
+	w := workerPool.Get().(*worker)
+	defer workerPool.Put(w)
+	w.number = number
+	for {
+		i := t.next.Add(1) - 1
+		if i >= t.jobs {
+			return
+		}
+		t.run(c, w, i)
+	}
+}

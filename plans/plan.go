@@ -1,0 +1,213 @@
+// Package plans turns problems into plans and runs them: checks, selection of
+// a row, split over threads. It is what Go programs import.
+//
+//	p, err := plans.Parse("quantize_per_channel x=f32[8,64] q=s8 axis=0 qmin=-128 qmax=127")
+//	plan, err := plans.Select(0, p, plans.Preference{})
+//	err = plan.Run(0, nil, []tensor.View{x, scale, zeroPoint, q})
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Stream is a device's queue: a CUstream, or 0. It is not used on the CPU.
+type Stream uintptr
+
+// WorkspaceAlignment is what a workspace's address is a multiple of.
+const WorkspaceAlignment = 8
+
+// Preference narrows the choice of a row. The zero value takes the best.
+type Preference struct {
+	MaxWorkspace int64  // bytes; 0 means no limit
+	Row          string // "" means any; else only the row with this name
+	Threads      int    // 0 means GetNumThreads at the time of Run
+}
+
+// Plan runs one problem. It is immutable and safe for use by many goroutines
+// at once; it holds no tensor, stream or workspace. Running it does not
+// allocate, synchronise or print.
+type Plan interface {
+	// Problem returns what was selected for.
+	Problem() Problem
+	// CanImplement checks the arguments against the problem: number, types,
+	// shapes, devices, bounds of memory, overlap.
+	CanImplement(args []tensor.View) error
+	// WorkspaceSize returns the bytes that Run needs, exactly.
+	WorkspaceSize() int64
+	// SKU identifies the plan; it is comparable.
+	SKU() SKU
+	// PrecisionGuarantee says what may be relied on.
+	PrecisionGuarantee() PrecisionGuarantee
+	// Run checks the arguments, then computes. Outputs are written only if
+	// there is no error. Absent optional arguments are zero Views.
+	Run(stream Stream, workspace []byte, args []tensor.View) error
+}
+
+// Category groups ops.
+type Category string
+
+// The categories.
+const (
+	Quantization Category = "quantization"
+	Embedding    Category = "embedding"
+	Sampling     Category = "sampling"
+	Linear       Category = "linear"
+)
+
+// SKU is a plan's identity.
+type SKU struct {
+	Category Category
+	Op       string
+	DTypes   string // of the arguments, in order, such as "f32,f32,i32,s8"
+	Row      string // the row that runs
+	Arch     string // what the row needs: an instruction set, or "ptx"
+}
+
+// PrecisionGuarantee is what a plan promises of its results.
+type PrecisionGuarantee struct {
+	Math           tensor.DType // type of the arithmetic
+	Accumulator    tensor.DType // type of sums
+	Deterministic  bool         // the same bits in every run
+	BitStable      bool         // the same bits on the same hardware
+	SameEverywhere bool         // the same bits on every row, device and thread count
+}
+
+// plan is every Plan: the ops differ in data and in run.
+type plan struct {
+	problem     Problem
+	pref        Preference
+	compute     tensor.DType
+	accumulator tensor.DType
+	row         string
+	needs       string
+	workspace   int64
+	shapes      [][][]int64 // by argument: the shapes that are accepted
+	check       func(c *call) error
+	run         func(c *call) error
+}
+
+// call is one run of a plan. Calls are pooled, so that running does not
+// allocate: what a run computes with lies here.
+type call struct {
+	*plan
+	stream    Stream
+	workspace []byte
+	args      []tensor.View
+	threads   int
+	all       layout // elementwise ops: every element
+	groups    layout // reductions: the groups
+	members   layout // reductions: the elements of the first group
+	blocks    int64  // reductions: blocks per group
+	embedding embeddingCall
+	team      team
+}
+
+// Select checks the problem and picks the first row that takes it.
+func Select(stream Stream, p Problem, pref Preference) (Plan, error) {
+	if p.op == nil {
+		return nil, errorf(InvalidProblem, "", "problem", "is empty; want one made by Parse")
+	}
+	if pref.Threads < 0 || pref.Threads > MaxThreads {
+		return nil, errorf(InvalidProblem, p.op.name, "preference", "asks for %d threads; want 0 to %d", pref.Threads, MaxThreads)
+	}
+	pl := &plan{problem: p, pref: pref, shapes: make([][][]int64, len(p.op.args))}
+	for i := range p.shapes {
+		pl.shapes[i] = [][]int64{p.shapes[i]}
+	}
+	if !p.device.IsCPU() {
+		return selectDevice(stream, pl)
+	}
+	if err := p.op.build(pl); err != nil {
+		return nil, err
+	}
+	if pref.MaxWorkspace > 0 && pl.workspace > pref.MaxWorkspace {
+		return nil, errorf(Unsupported, p.op.name, "preference", "allows %d bytes of workspace; the row %s needs %d", pref.MaxWorkspace, pl.row, pl.workspace)
+	}
+	verbosef("select %q row=%s workspace=%d", p.String(), pl.row, pl.workspace)
+	return pl, nil
+}
+
+// selectRow picks the first row of a table that takes the types, is within
+// the machine's and the user's instruction sets, and has the preferred name.
+func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err error) {
+	pl.compute, pl.accumulator = t.Compute, t.Compute
+	name := pl.problem.op.name
+	known := false
+	for _, r := range table {
+		known = known || r.Name == pl.pref.Row
+		reason := ""
+		switch {
+		case pl.pref.Row != "" && r.Name != pl.pref.Row:
+			reason = "preference"
+		case r.Needs > rowsCap():
+			reason = "needs " + r.Needs.String()
+		default:
+			if kernel, ok := r.Pick(t); ok {
+				pl.row, pl.needs = r.Name, r.Needs.String()
+				return kernel, nil
+			}
+			reason = "types"
+		}
+		verbosef("refuse %s row=%s: %s", name, r.Name, reason)
+	}
+	if !known {
+		return kernel, errorf(InvalidProblem, name, "preference", "names row %q; want one of %v", pl.pref.Row, rowNames(table))
+	}
+	return kernel, errorf(Unsupported, name, "preference", "names row %q, which does not take these types on this machine", pl.pref.Row)
+}
+
+func rowNames[F any](table []cpu.Row[F]) (names []string) {
+	for _, r := range table {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func (pl *plan) Problem() Problem     { return pl.problem }
+func (pl *plan) WorkspaceSize() int64 { return pl.workspace }
+
+func (pl *plan) SKU() SKU {
+	o := pl.problem.op
+	return SKU{o.category, o.name, typeList(pl.problem.types), pl.row, pl.needs}
+}
+
+func typeList(types []tensor.DType) string {
+	s := ""
+	for i, d := range types {
+		if i > 0 {
+			s += ","
+		}
+		s += d.String()
+	}
+	return s
+}
+
+func (pl *plan) PrecisionGuarantee() PrecisionGuarantee {
+	return PrecisionGuarantee{pl.compute, pl.accumulator, true, true, true}
+}
+
+func (pl *plan) CanImplement(args []tensor.View) error {
+	return pl.checkArgs(&call{plan: pl, args: args})
+}
+
+func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
+	c := getCall()
+	defer putCall(c)
+	c.plan, c.stream, c.workspace, c.args, c.threads = pl, stream, workspace, args, pl.pref.Threads
+	if c.threads == 0 {
+		c.threads = GetNumThreads()
+	}
+	if err := pl.checkArgs(c); err != nil {
+		return err
+	}
+	if int64(len(workspace)) < pl.workspace {
+		return errorf(WorkspaceTooSmall, pl.problem.op.name, "workspace", "has %d bytes; want %d", len(workspace), pl.workspace)
+	}
+	if pl.workspace > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(workspace)))%WorkspaceAlignment != 0 {
+		return errorf(InvalidArgument, pl.problem.op.name, "workspace", "is at an address that is not a multiple of %d", WorkspaceAlignment)
+	}
+	return pl.run(c)
+}

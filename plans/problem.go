@@ -1,0 +1,281 @@
+package plans
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Problem is one op with the types, shapes and attributes to run it on. Its
+// text is its only spelling: log line, test name, cache key and C argument.
+//
+//	quantize_per_channel x=f32[64,128,3,3] q=s8 axis=0 qmin=-128 qmax=127
+//
+// Keys may come in any order. A tensor's value is a type and, where the shape
+// does not follow from the rest, a shape; or none for an absent optional
+// tensor. What equals its default is left out.
+type Problem struct {
+	op     *op
+	device tensor.Device
+	types  []tensor.DType // by op.args; tensor.None where absent
+	shapes [][]int64      // by op.args; inferred for those without a shape in the text
+	attrs  []any          // by op.attrs
+}
+
+// Parse reads a problem's text and checks it.
+func Parse(text string) (Problem, error) {
+	fields := strings.Split(text, " ")
+	o := opByName(fields[0])
+	if o == nil {
+		return Problem{}, errorf(InvalidProblem, "", "op", "%q is not known; want one of %s", fields[0], strings.Join(OpNames(), ", "))
+	}
+	p := Problem{op: o, types: make([]tensor.DType, len(o.args)), shapes: make([][]int64, len(o.args)), attrs: make([]any, len(o.attrs))}
+	given := map[string]string{}
+	for _, f := range fields[1:] {
+		key, value, ok := strings.Cut(f, "=")
+		if _, twice := given[key]; !ok || twice || value == "" {
+			return p, errorf(InvalidProblem, o.name, "text", "has %q; want key=value, each key once, separated by single spaces", f)
+		}
+		given[key] = value
+	}
+	if err := p.read(given); err != nil {
+		return p, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		return p, errorf(InvalidProblem, o.name, key, "is not a key of this op; want %s", strings.Join(o.keys(), ", "))
+	}
+	return p, o.infer(&p)
+}
+
+// MustParse is Parse for texts known to be right; it panics on an error.
+func MustParse(text string) Problem {
+	p, err := Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func (o *op) keys() (keys []string) {
+	for i := range o.args {
+		keys = append(keys, o.args[i].name)
+	}
+	for i := range o.attrs {
+		keys = append(keys, o.attrs[i].name)
+	}
+	return append(keys, "device")
+}
+
+// read takes the keys that the op knows out of given.
+func (p *Problem) read(given map[string]string) error {
+	o := p.op
+	if v, ok := given["device"]; ok {
+		delete(given, "device")
+		if err := p.readDevice(v); err != nil {
+			return err
+		}
+	}
+	for i := range o.attrs {
+		a := &o.attrs[i]
+		v, ok := given[a.name]
+		delete(given, a.name)
+		if !ok {
+			if a.def == nil {
+				return errorf(InvalidProblem, o.name, a.name, "is missing")
+			}
+			p.attrs[i] = a.def
+			continue
+		}
+		if p.attrs[i] = a.parse(v); p.attrs[i] == nil {
+			return errorf(InvalidProblem, o.name, a.name, "is %q; want %s", v, a.wants())
+		}
+	}
+	for i := range o.args {
+		v, ok := given[o.args[i].name]
+		delete(given, o.args[i].name)
+		if err := p.readTensor(i, v, ok); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Problem) readDevice(v string) error {
+	index, isCUDA := strings.CutPrefix(v, "cuda:")
+	n, err := strconv.ParseInt(index, 10, 32)
+	switch {
+	case v == "cpu":
+	case isCUDA && err == nil && n >= 0 && strconv.FormatInt(n, 10) == index:
+		p.device = tensor.Device{Kind: tensor.CUDA, Index: int32(n)}
+	default:
+		return errorf(InvalidProblem, p.op.name, "device", "is %q; want cpu or cuda:N", v)
+	}
+	return nil
+}
+
+func (p *Problem) readTensor(i int, v string, given bool) error {
+	a := &p.op.args[i]
+	if !given {
+		if a.defaultType == nil {
+			return errorf(InvalidProblem, p.op.name, a.name, "is missing; want a type%s", map[bool]string{true: " and a shape, such as f32[8,64]"}[a.shaped])
+		}
+		p.types[i] = a.defaultType(p)
+		return nil
+	}
+	if v == "none" {
+		if !a.optional {
+			return errorf(InvalidProblem, p.op.name, a.name, "is none, but it is required")
+		}
+		return nil
+	}
+	name, shape, hasShape := strings.Cut(v, "[")
+	d, ok := tensor.ParseDType(name)
+	if !ok || !slices.Contains(a.allow, d) {
+		return errorf(InvalidProblem, p.op.name, a.name, "is %s; want one of %s", name, typeNames(a.allow))
+	}
+	p.types[i] = d
+	if hasShape != a.shaped {
+		return errorf(InvalidProblem, p.op.name, a.name, "is %q; want a type %s a shape", v, map[bool]string{true: "with", false: "without"}[a.shaped])
+	}
+	if hasShape {
+		inner, closed := strings.CutSuffix(shape, "]")
+		if p.shapes[i], ok = parseList(inner); !ok || !closed || slices.Min(append([]int64{0}, p.shapes[i]...)) < 0 {
+			return errorf(InvalidProblem, p.op.name, a.name, "is %q; want a shape such as [8,64]", v)
+		}
+		if len(p.shapes[i]) > tensor.MaxRank {
+			return errorf(InvalidProblem, p.op.name, a.name, "has %d dimensions; want at most %d", len(p.shapes[i]), tensor.MaxRank)
+		}
+		if n := tensor.NumElements(p.shapes[i]); n < 0 || n > math.MaxInt64/16 {
+			return errorf(InvalidProblem, p.op.name, a.name, "is %q: its size exceeds 64 bits", v)
+		}
+	}
+	return nil
+}
+
+func parseList(s string) ([]int64, bool) {
+	list := []int64{}
+	if s == "" {
+		return list, true
+	}
+	for _, f := range strings.Split(s, ",") {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return nil, false
+		}
+		list = append(list, n)
+	}
+	return list, true
+}
+
+// parse returns the attribute's value, or nil.
+func (a *attr) parse(s string) any {
+	switch a.kind {
+	case intAttr:
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return n
+		}
+	case floatAttr:
+		if f, err := strconv.ParseFloat(s, 64); err == nil {
+			return f
+		}
+	case boolAttr:
+		if s == "true" || s == "false" {
+			return s == "true"
+		}
+	case wordAttr:
+		if slices.Contains(a.words, s) {
+			return s
+		}
+	case listAttr:
+		if inner, ok := strings.CutPrefix(s, "["); ok && strings.HasSuffix(inner, "]") {
+			if list, ok := parseList(strings.TrimSuffix(inner, "]")); ok {
+				return list
+			}
+		}
+	}
+	return nil
+}
+
+func (a *attr) wants() string {
+	switch a.kind {
+	case wordAttr:
+		return strings.Join(a.words, " or ")
+	case boolAttr:
+		return "true or false"
+	case listAttr:
+		return "a list such as [1,32]"
+	case floatAttr:
+		return "a number"
+	}
+	return "a whole number"
+}
+
+// String returns the problem's text, in the op's order and without defaults.
+func (p Problem) String() string {
+	if p.op == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(p.op.name)
+	for i := range p.op.args {
+		a := &p.op.args[i]
+		isDefault := a.defaultType != nil && p.types[i] == a.defaultType(&p)
+		switch {
+		case p.types[i] == tensor.None && !isDefault:
+			fmt.Fprintf(&b, " %s=none", a.name)
+		case a.shaped && p.types[i] != tensor.None:
+			fmt.Fprintf(&b, " %s=%s%s", a.name, p.types[i], tensor.ShapeString(p.shapes[i]))
+		case !isDefault:
+			fmt.Fprintf(&b, " %s=%s", a.name, p.types[i])
+		}
+	}
+	for i := range p.op.attrs {
+		if a := &p.op.attrs[i]; a.def == nil || fmt.Sprint(p.attrs[i]) != fmt.Sprint(a.def) {
+			fmt.Fprintf(&b, " %s=%s", a.name, formatAttr(p.attrs[i]))
+		}
+	}
+	if !p.device.IsCPU() {
+		fmt.Fprintf(&b, " device=%s", p.device)
+	}
+	return b.String()
+}
+
+func formatAttr(v any) string {
+	switch v := v.(type) {
+	case []int64:
+		return tensor.ShapeString(v)
+	case float64:
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+"))
+	}
+	return fmt.Sprint(v)
+}
+
+// Op returns the op's name.
+func (p *Problem) Op() string { return p.op.name }
+
+// Device returns where the problem runs.
+func (p *Problem) Device() tensor.Device { return p.device }
+
+// DType returns the type of an argument, tensor.None where it is absent.
+func (p *Problem) DType(name string) tensor.DType { return p.types[p.op.arg(name)] }
+
+// Shape returns the shape of an argument.
+func (p *Problem) Shape(name string) []int64 { return p.shapes[p.op.arg(name)] }
+
+func (p *Problem) has(name string) bool      { return p.DType(name) != tensor.None }
+func (p *Problem) attr(name string) any      { return p.attrs[p.op.attr(name)] }
+func (p *Problem) int(name string) int64     { return p.attr(name).(int64) }
+func (p *Problem) float(name string) float64 { return p.attr(name).(float64) }
+func (p *Problem) bool(name string) bool     { return p.attr(name).(bool) }
+func (p *Problem) word(name string) string   { return p.attr(name).(string) }
+
+func (p *Problem) setShape(name string, shape []int64) { p.shapes[p.op.arg(name)] = shape }
+
+func (p *Problem) errorf(arg, format string, a ...any) error {
+	return errorf(InvalidProblem, p.op.name, arg, format, a...)
+}

@@ -1,0 +1,101 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+var symmetricAttr = attr{name: "symmetric", kind: boolAttr, def: true}
+
+// The scale and zero point that an op chooses: outputs.
+var (
+	chosenScaleArg = arg{name: "scale", out: true, allow: floats, defaultType: func(p *Problem) tensor.DType {
+		return cpu.ComputeType(p.DType("x"))
+	}}
+	chosenZeroArg = arg{name: "zero_point", out: true, optional: true, allow: indices, defaultType: func(p *Problem) tensor.DType {
+		if p.bool("symmetric") {
+			return tensor.None
+		}
+		return tensor.I32
+	}}
+)
+
+// chooseQParams computes scale and zero point from the range of each group.
+var chooseQParams = familyOp{
+	name:  "choose_qparams",
+	args:  []arg{{name: "x", shaped: true, allow: floats}, chosenScaleArg, chosenZeroArg},
+	attrs: append(rangeAttrs[:2:2], symmetricAttr),
+	in:    []string{"x"}, groupOut: []string{"scale", "zero_point"}, compute: "x",
+	infer: checkChosen,
+	rows:  namesOf(cpu.MinMax),
+	build: func(pl *plan, f *family, t cpu.Types) error {
+		pl.check = nil
+		kernel, err := selectRow(pl, cpu.MinMax, t)
+		if err != nil {
+			return err
+		}
+		if t.Compute == tensor.F64 {
+			pl.run = runReduction(f, kernel, extremes(storeQParams[float64](&pl.problem)))
+			pl.workspace = reductionWorkspace[float64](f)
+		} else {
+			pl.run = runReduction(f, kernel, extremes(storeQParams[float32](&pl.problem)))
+			pl.workspace = reductionWorkspace[float32](f)
+		}
+		return nil
+	},
+}
+
+func checkChosen(p *Problem) error {
+	if !p.bool("symmetric") && !p.has("zero_point") {
+		return p.errorf("zero_point", "is none, but symmetric=false chooses one")
+	}
+	return nil
+}
+
+// storeQParams finishes a group: from its extremes to scale and zero point.
+func storeQParams[C cpu.Compute](p *Problem) func(w *worker, l *layout, cur *cursor, extremes [2]C) {
+	scale, zero := p.DType("scale"), p.DType("zero_point")
+	qmin, qmax, symmetric := C(p.int("qmin")), C(p.int("qmax")), p.bool("symmetric")
+	return func(w *worker, l *layout, cur *cursor, extremes [2]C) {
+		v := cpu.BlockOf[C](&w.scratch, 0, 1)
+		s, z := cpu.QParams(extremes[0], extremes[1], qmin, qmax, symmetric)
+		v[0] = s
+		cpu.Store(cpu.Span{P: cur.at[firstGroupValue], DType: scale}, v)
+		v[0] = z
+		cpu.Store(cpu.Span{P: cur.at[firstGroupValue+1], DType: zero}, v)
+	}
+}
+
+// dynamicQuantize chooses scale and zero point of each group and quantizes it
+// with them, while the group is still in cache.
+var dynamicQuantize = familyOp{
+	name: "dynamic_quantize",
+	args: []arg{
+		{name: "x", shaped: true, allow: floats},
+		{name: "q", out: true, allow: codes}, chosenScaleArg, chosenZeroArg,
+	},
+	attrs: append(rangeAttrs[:2:2], symmetricAttr),
+	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},
+	groupOut: []string{"scale", "zero_point"}, compute: "x", codes: "q",
+	infer: checkChosen,
+	rows:  namesOf(cpu.Quantize),
+	build: func(pl *plan, f *family, t cpu.Types) error {
+		pl.check = nil
+		minMax, err := selectRow(pl, cpu.MinMax, t)
+		if err != nil {
+			return err
+		}
+		quantize, err := selectRow(pl, cpu.Quantize, t)
+		if err != nil {
+			return err
+		}
+		if t.Compute == tensor.F64 {
+			pl.run = runThenMap(f, minMax, extremes(storeQParams[float64](&pl.problem)), quantize)
+			pl.workspace = reductionWorkspace[float64](f)
+		} else {
+			pl.run = runThenMap(f, minMax, extremes(storeQParams[float32](&pl.problem)), quantize)
+			pl.workspace = reductionWorkspace[float32](f)
+		}
+		return nil
+	},
+}

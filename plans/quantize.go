@@ -1,0 +1,47 @@
+package plans
+
+import "github.com/isobit-ml/isobit/cpu"
+
+// quantize maps x to codes; see numerics.md, section 3.
+var quantize = familyOp{
+	name: "quantize",
+	args: []arg{
+		{name: "x", shaped: true, allow: floats}, scaleArg, zeroPointArg,
+		{name: "q", out: true, allow: either(codes, floats)},
+	},
+	attrs: append(rangeAttrs[:2:2], roundingAttr),
+	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},
+	inPlace: [][2]string{{"q", "x"}}, compute: "x", codes: "q",
+	build: elementwise(cpu.Quantize), rows: namesOf(cpu.Quantize),
+}
+
+// elementwise builds a plan whose kernel maps every element on its own.
+func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *family, t cpu.Types) error {
+	return func(pl *plan, f *family, t cpu.Types) error {
+		kernel, err := selectRow(pl, table, t)
+		if err == nil {
+			pl.run = runElementwise(f, kernel)
+		}
+		return err
+	}
+}
+
+// namesOf lists a table's rows, for the support matrix.
+func namesOf[F any](table []cpu.Row[F]) func() []string {
+	return func() []string { return rowNames(table) }
+}
+
+// quantizeBackward is the straight-through estimate.
+var quantizeBackward = familyOp{
+	name: "quantize", suffix: "_backward",
+	args: []arg{
+		{name: "grad_output", shaped: true, allow: floats},
+		{name: "x", allow: floats, defaultType: same("grad_output")}, scaleArg, zeroPointArg,
+		{name: "grad_input", out: true, allow: floats, defaultType: same("x")},
+	},
+	attrs: append(rangeAttrs[:2:2], roundingAttr),
+	in:    []string{"grad_output", "x", "scale", "zero_point"}, out: []string{"grad_input"},
+	inPlace: [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x",
+	infer: sameTypeAs("grad_input", "x"),
+	build: elementwise(cpu.QuantizeBackward), rows: namesOf(cpu.QuantizeBackward),
+}

@@ -1,0 +1,80 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// quantizedLinear multiplies codes of activations with codes of weights in
+// exact integers, then scales once (numerics.md, section 7).
+var quantizedLinear = op{
+	name: "quantized_linear", category: Linear,
+	args: []arg{
+		{name: "x", shaped: true, allow: []tensor.DType{tensor.S8}},
+		{name: "x_scale", allow: floats, defaultType: fixed(tensor.F32)},
+		{name: "weight", shaped: true, allow: []tensor.DType{tensor.S8}},
+		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32)},
+		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32)},
+		{name: "y", out: true, allow: floats, defaultType: fixed(tensor.F32)},
+	},
+	infer: func(p *Problem) error {
+		x, w := p.Shape("x"), p.Shape("weight")
+		switch {
+		case len(x) != 2:
+			return p.errorf("x", "has shape %s; want [M, K]", tensor.ShapeString(x))
+		case len(w) != 2 || w[1] != x[1]:
+			return p.errorf("weight", "has shape %s; want [N, %d]", tensor.ShapeString(w), x[1])
+		}
+		p.setShape("x_scale", x[:1])
+		p.setShape("weight_scale", w[:1])
+		p.setShape("bias", w[:1])
+		p.setShape("y", []int64{x[0], w[0]})
+		return nil
+	},
+	build: func(pl *plan) error {
+		p := &pl.problem
+		t := cpu.Types{Compute: cpu.ComputeType(p.DType("y"))}
+		kernel, err := selectRow(pl, cpu.QuantizedLinear, t)
+		if err != nil {
+			return err
+		}
+		pl.accumulator = tensor.I64
+		m, k, n := p.Shape("x")[0], p.Shape("x")[1], p.Shape("weight")[0]
+		if m == 0 || n == 0 {
+			pl.run = func(*call) error { return nil }
+			return nil
+		}
+		// Tiles of whole rows of x where there are enough, and of Block columns.
+		columns := (n + cpu.Block - 1) / cpu.Block
+		rows := min(m, max(1, jobSize*16/max(1, k*cpu.Block)))
+		job := func(c *call, w *worker, number int64) {
+			tile := &w.linear
+			*tile = cpu.LinearTile{
+				X: rowsOf(&c.args[0]), Weight: rowsOf(&c.args[2]), Y: rowsOf(&c.args[5]),
+				XScale: vectorOf(&c.args[1]), WScale: vectorOf(&c.args[3]), Bias: vectorOf(&c.args[4]),
+				M0: number / columns * rows, N0: number % columns * cpu.Block, K: k, Scratch: &w.scratch,
+			}
+			tile.M1, tile.N1 = min(tile.M0+rows, m), min(tile.N0+cpu.Block, n)
+			kernel(tile)
+		}
+		pl.run = func(c *call) error {
+			c.parallel((m+rows-1)/rows*columns, m*n*max(1, k/8), job)
+			return nil
+		}
+		return nil
+	},
+	rows: namesOf(cpu.QuantizedLinear),
+}
+
+// rowsOf describes a matrix, vectorOf a vector.
+func rowsOf(v *tensor.View) cpu.Rows {
+	size := v.DType.Size()
+	return cpu.Rows{Span: cpu.Span{P: v.Data, Stride: v.Stride(1) * size, DType: v.DType}, RowStride: v.Stride(0) * size}
+}
+
+func vectorOf(v *tensor.View) cpu.Span {
+	if !v.Present() {
+		return cpu.Span{}
+	}
+	return cpu.Span{P: v.Data, Stride: v.Stride(0) * v.DType.Size(), DType: v.DType}
+}

@@ -1,0 +1,186 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
+
+// folder is how the results of a reduction's blocks become one value per sum.
+type folder[C cpu.Compute] struct {
+	// block returns the two results that a kernel left in the lanes.
+	block func(s *cpu.Scratch) [2]C
+	// join folds n block results, in order.
+	join func(s *cpu.Scratch, n int64, block func(i int64) [2]C) [2]C
+	// finish writes a group's results. The cursor is at the group.
+	finish func(w *worker, l *layout, cur *cursor, result [2]C)
+}
+
+// stripes folds by numerics.md, section 4: lanes by halves, blocks pairwise.
+func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, result [2]C)) folder[C] {
+	return folder[C]{
+		block: func(s *cpu.Scratch) [2]C {
+			return [2]C{cpu.FoldLanes(cpu.LanesOf[C](s, 0)), cpu.FoldLanes(cpu.LanesOf[C](s, 1))}
+		},
+		join: func(s *cpu.Scratch, n int64, block func(i int64) [2]C) [2]C {
+			t0, t1 := cpu.TreeOf[C](s, 0), cpu.TreeOf[C](s, 1)
+			for i := range n {
+				b := block(i)
+				t0.Push(b[0])
+				t1.Push(b[1])
+			}
+			return [2]C{t0.Sum(), t1.Sum()}
+		},
+		finish: finish,
+	}
+}
+
+// extremes folds smallest and largest values, whose order is free.
+func extremes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, result [2]C)) folder[C] {
+	return folder[C]{
+		block: func(s *cpu.Scratch) [2]C {
+			return [2]C{cpu.LanesOf[C](s, 0)[0], cpu.LanesOf[C](s, 1)[0]}
+		},
+		join: func(_ *cpu.Scratch, n int64, block func(i int64) [2]C) (r [2]C) {
+			for i := range n {
+				b := block(i)
+				cpu.MergeMinMax(&r[0], &r[1], b[0], b[1])
+			}
+			return r
+		},
+		finish: finish,
+	}
+}
+
+// blocksOf returns the number of stripe blocks of a reduction of n elements.
+func blocksOf(n int64) int64 { return (n + cpu.StripeBlock - 1) / cpu.StripeBlock }
+
+// reductionWorkspace returns the bytes that hold the block results of the
+// region that needs most: none where every reduction is one block.
+func reductionWorkspace[C cpu.Compute](f *family) (bytes int64) {
+	for i := range f.regions {
+		groups, members := f.regions[i].counts()
+		if blocks := blocksOf(members); blocks > 1 {
+			bytes = max(bytes, groups*blocks*int64(unsafe.Sizeof([2]C{})))
+		}
+	}
+	return bytes
+}
+
+func (r *region) counts() (groups, members int64) {
+	groups, members = 1, 1
+	for _, d := range r.dims {
+		if d.group {
+			groups *= d.size
+		} else {
+			members *= d.size
+		}
+	}
+	return groups, members
+}
+
+// runReduction makes the run of an op that reduces every group, with a kernel
+// that may map its elements at the same time.
+func runReduction[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) func(c *call) error {
+	return runThenMap(f, kernel, fold, nil)
+}
+
+// runThenMap is runReduction, followed by a kernel that maps the elements of a
+// group with the group's results, if there is one.
+func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) func(c *call) error {
+	block := func(c *call, w *worker, group, number int64) [2]C {
+		a, cur, l := f.arm(w), &w.cursors[1], &c.members
+		shiftTo(&w.cursors[0], c, group)
+		clear(cpu.LanesOf[C](a.Scratch, 0)[:])
+		clear(cpu.LanesOf[C](a.Scratch, 1)[:])
+		begin := number * cpu.StripeBlock
+		end := min(begin+cpu.StripeBlock, l.count())
+		pos := int64(0)
+		l.walk(cur, begin, end, kernelOperands, func(n int64) {
+			moveWith(cur, &w.cursors[0], c)
+			l.spans(a, cur)
+			kernel(int(n), pos, a)
+			pos += n
+		})
+		return fold.block(a.Scratch)
+	}
+	finish := func(c *call, w *worker, group int64, result [2]C) {
+		cur := &w.cursors[0]
+		c.groups.seek(cur, group, maxOperands)
+		fold.finish(w, &c.groups, cur, result)
+	}
+	mapGroup := func(c *call, w *worker, group int64) {
+		a, cur, l := f.arm(w), &w.cursors[1], &c.members
+		shiftTo(&w.cursors[0], c, group)
+		l.walk(cur, 0, l.count(), kernelOperands, func(n int64) {
+			moveWith(cur, &w.cursors[0], c)
+			l.spans(a, cur)
+			then(int(n), a)
+		})
+	}
+	// One job is a range of whole groups.
+	whole := func(c *call, w *worker, number int64) {
+		per := c.groupsPerJob()
+		for g := number * per; g < min((number+1)*per, c.groups.count()); g++ {
+			var result [2]C
+			if c.blocks > 0 {
+				result = block(c, w, g, 0)
+			}
+			finish(c, w, g, result)
+			if then != nil {
+				mapGroup(c, w, g)
+			}
+		}
+	}
+	// One job is a block of a group; then one job joins each group's blocks.
+	part := func(c *call, w *worker, number int64) {
+		partials[C](c)[number] = block(c, w, number/c.blocks, number%c.blocks)
+	}
+	join := func(c *call, w *worker, group int64) {
+		all := partials[C](c)[group*c.blocks:]
+		finish(c, w, group, fold.join(&w.scratch, c.blocks, func(i int64) [2]C { return all[i] }))
+	}
+	return func(c *call) error {
+		for i := range f.regions {
+			r := &f.regions[i]
+			f.layoutOf(c, &c.groups, r, maxOperands, groupDims)
+			f.layoutOf(c, &c.members, r, kernelOperands, memberDims)
+			groups, members := c.groups.count(), c.members.count()
+			c.blocks = blocksOf(members)
+			if c.blocks <= 1 {
+				per := c.groupsPerJob()
+				c.parallel((groups+per-1)/per, groups*members, whole)
+				continue
+			}
+			c.parallel(groups*c.blocks, groups*members, part)
+			c.parallel(groups, 0, join)
+			if then != nil {
+				f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
+				n := c.all.count()
+				c.parallel((n+jobSize-1)/jobSize, n, mapJob(f, then))
+			}
+		}
+		return nil
+	}
+}
+
+// partials returns the block results in the workspace.
+func partials[C cpu.Compute](c *call) [][2]C {
+	n := c.groups.count() * c.blocks
+	return unsafe.Slice((*[2]C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), n)
+}
+
+// groupsPerJob makes jobs of about jobSize elements.
+func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.count())) }
+
+// shiftTo moves a cursor to a group.
+func shiftTo(cur *cursor, c *call, group int64) { c.groups.seek(cur, group, kernelOperands) }
+
+// moveWith adds a group's offset to a cursor among the first group's members.
+func moveWith(cur, group *cursor, c *call) {
+	for k := range kernelOperands {
+		if cur.at[k] != nil {
+			cur.at[k] = unsafe.Add(cur.at[k], uintptr(group.at[k])-uintptr(c.groups.start[k]))
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package plans
+
+import (
+	"strings"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// op describes one operation: its arguments and attributes, how shapes follow
+// from a problem, and how a plan runs. The table of ops is in ops.go.
+type op struct {
+	name     string
+	category Category
+	args     []arg
+	attrs    []attr
+	inPlace  [][2]int // pairs of an output and an input that may be the same tensor
+	// infer checks the problem and fills p.shapes for every present argument.
+	infer func(p *Problem) error
+	// build selects a row and returns how to run; the problem is inferred.
+	build func(p *plan) error
+	// rows names the rows of the op's table, for the support matrix.
+	rows func() []string
+}
+
+// arg is one tensor argument, in the order in which Run takes them.
+type arg struct {
+	name     string
+	out      bool
+	optional bool
+	shaped   bool // its shape is part of the problem's text
+	allow    []tensor.DType
+	// defaultType is the type where the text leaves the key out: nil means
+	// that the key is required. Arguments before this one are known.
+	defaultType func(p *Problem) tensor.DType
+}
+
+type attrKind int
+
+const (
+	intAttr attrKind = iota
+	floatAttr
+	boolAttr
+	wordAttr
+	listAttr
+)
+
+// attr is one attribute. Where def is nil it is required.
+type attr struct {
+	name  string
+	kind  attrKind
+	def   any      // int64, float64, bool, string or []int64
+	words []string // of a wordAttr
+}
+
+var (
+	floats   = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
+	codes    = []tensor.DType{tensor.S8, tensor.U8}
+	indices  = []tensor.DType{tensor.I32, tensor.I64}
+	integers = []tensor.DType{tensor.I32, tensor.I64, tensor.S8, tensor.U8}
+)
+
+func either(lists ...[]tensor.DType) (all []tensor.DType) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+func typeNames(types []tensor.DType) string {
+	names := make([]string, len(types))
+	for i, d := range types {
+		names[i] = d.String()
+	}
+	return strings.Join(names, ", ")
+}
+
+// fixed makes a default that does not depend on the problem.
+func fixed(d tensor.DType) func(*Problem) tensor.DType {
+	return func(*Problem) tensor.DType { return d }
+}
+
+// same makes a default that is another argument's type.
+func same(name string) func(*Problem) tensor.DType {
+	return func(p *Problem) tensor.DType { return p.DType(name) }
+}
+
+func (o *op) arg(name string) int {
+	for i := range o.args {
+		if o.args[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (o *op) attr(name string) int {
+	for i := range o.attrs {
+		if o.attrs[i].name == name {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,104 @@
+// Package tensor holds what every other package shares: element types, and a
+// View of memory that somebody else owns. It computes nothing.
+package tensor
+
+import "fmt"
+
+// DType is the storage type of a tensor's elements.
+type DType uint8
+
+// The element types. Names follow the width, as in DLPack; None is the zero
+// value and stands for an absent tensor.
+const (
+	None DType = iota
+	F32
+	F64
+	F16
+	BF16
+	S8
+	U8
+	I32
+	I64
+	Bool
+)
+
+// Kind says how an element's bits are read. The values are DLPack's type codes.
+type Kind uint8
+
+// DLPack's type codes.
+const (
+	Int      Kind = 0
+	Uint     Kind = 1
+	Float    Kind = 2
+	Bfloat   Kind = 4
+	BoolKind Kind = 6
+)
+
+type dtypeInfo struct {
+	name     string
+	kind     Kind
+	bits     uint8
+	min, max int64 // the whole numbers that the type holds exactly
+}
+
+// The one table of element types. Everything that depends on a type is either
+// here or in a table of conversions beside its use (cpu/block.go).
+var dtypes = [...]dtypeInfo{
+	None: {name: "none"},
+	F32:  {"f32", Float, 32, -1 << 24, 1 << 24},
+	F64:  {"f64", Float, 64, -1 << 53, 1 << 53},
+	F16:  {"f16", Float, 16, -1 << 11, 1 << 11},
+	BF16: {"bf16", Bfloat, 16, -1 << 8, 1 << 8},
+	S8:   {"s8", Int, 8, -1 << 7, 1<<7 - 1},
+	U8:   {"u8", Uint, 8, 0, 1<<8 - 1},
+	I32:  {"i32", Int, 32, -1 << 31, 1<<31 - 1},
+	I64:  {"i64", Int, 64, -1 << 63, 1<<63 - 1},
+	Bool: {"bool", BoolKind, 8, 0, 1},
+}
+
+// Count is one more than the largest DType: the length of a table by DType.
+const Count = len(dtypes)
+
+// String returns the type's name in a problem's text, such as "bf16".
+func (d DType) String() string {
+	if int(d) >= len(dtypes) {
+		return fmt.Sprintf("dtype(%d)", uint8(d))
+	}
+	return dtypes[d].name
+}
+
+// Size returns the size of one element in bytes.
+func (d DType) Size() int64 { return int64(dtypes[d].bits) / 8 }
+
+// IsFloat reports whether d is f32, f64, f16 or bf16.
+func (d DType) IsFloat() bool { return dtypes[d].kind == Float || dtypes[d].kind == Bfloat }
+
+// IsInt reports whether d is a signed or unsigned integer type.
+func (d DType) IsInt() bool { return d != None && dtypes[d].kind <= Uint }
+
+// WholeRange returns the bounds, inclusive, within which every whole number
+// is an exact value of the type.
+func (d DType) WholeRange() (lo, hi int64) { return dtypes[d].min, dtypes[d].max }
+
+// DLPack returns DLPack's type code and width in bits.
+func (d DType) DLPack() (code, bits uint8) { return uint8(dtypes[d].kind), dtypes[d].bits }
+
+// FromDLPack returns the type with DLPack's code and width, or None.
+func FromDLPack(code, bits uint8) DType {
+	for d := F32; int(d) < len(dtypes); d++ {
+		if uint8(dtypes[d].kind) == code && dtypes[d].bits == bits {
+			return d
+		}
+	}
+	return None
+}
+
+// ParseDType returns the type with the given name, or None and false.
+func ParseDType(name string) (DType, bool) {
+	for d := F32; int(d) < len(dtypes); d++ {
+		if dtypes[d].name == name {
+			return d, true
+		}
+	}
+	return None, false
+}

@@ -1,0 +1,214 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unsafe"
+)
+
+// MaxRank is the largest number of dimensions that a plan takes.
+const MaxRank = 8
+
+// DeviceKind names where memory lies. The values are DLPack's.
+type DeviceKind int32
+
+// DLPack's device types that isobit knows.
+const (
+	CPU  DeviceKind = 1
+	CUDA DeviceKind = 2
+)
+
+// Device is one place where tensors lie. The zero value is the CPU.
+type Device struct {
+	Kind  DeviceKind
+	Index int32
+}
+
+// IsCPU reports whether d is host memory.
+func (d Device) IsCPU() bool { return d.Kind == 0 || d.Kind == CPU }
+
+// String returns "cpu", or for example "cuda:0".
+func (d Device) String() string {
+	switch {
+	case d.IsCPU():
+		return "cpu"
+	case d.Kind == CUDA:
+		return fmt.Sprintf("cuda:%d", d.Index)
+	}
+	return fmt.Sprintf("device(%d):%d", d.Kind, d.Index)
+}
+
+// View describes a tensor in memory that the caller owns. The zero View
+// stands for an absent tensor.
+type View struct {
+	Data    unsafe.Pointer // the element with index 0 in every dimension
+	DType   DType
+	Device  Device
+	Shape   []int64
+	Strides []int64 // in elements; nil means compact, row-major
+	// Low and High bound the memory around Data that may be touched, in bytes
+	// from Data: [Low, High). Both zero means unknown (a DLPack tensor).
+	Low, High int64
+	ReadOnly  bool
+}
+
+// Element lists the Go types of a View's elements.
+type Element interface {
+	float32 | float64 | F16Bits | BF16Bits | int8 | uint8 | int32 | int64 | bool
+}
+
+func dtypeOf[T Element]() DType {
+	var zero T
+	switch any(zero).(type) {
+	case float32:
+		return F32
+	case float64:
+		return F64
+	case F16Bits:
+		return F16
+	case BF16Bits:
+		return BF16
+	case int8:
+		return S8
+	case uint8:
+		return U8
+	case int32:
+		return I32
+	case int64:
+		return I64
+	}
+	return Bool
+}
+
+// Of views a slice as a compact tensor; without a shape, as one dimension.
+// It panics when the shape does not fit the slice.
+func Of[T Element](data []T, shape ...int64) View {
+	if shape == nil {
+		shape = []int64{int64(len(data))}
+	}
+	v := View{DType: dtypeOf[T](), Shape: shape, High: int64(len(data)) * dtypeOf[T]().Size()}
+	if n := v.NumElements(); n != int64(len(data)) {
+		panic(fmt.Sprintf("tensor.Of: shape %v has %d elements, the slice has %d", shape, n, len(data)))
+	}
+	v.Data = unsafe.Pointer(unsafe.SliceData(data))
+	return v
+}
+
+// Scalar views one value as a tensor of rank 0.
+func Scalar[T Element](value T) View { return Of([]T{value}, []int64{}...) }
+
+// New returns a compact tensor of zeros in Go memory.
+func New(dtype DType, shape ...int64) View {
+	v := View{DType: dtype, Shape: shape}
+	// Words, so that elements of every type are aligned.
+	words := make([]uint64, (v.NumElements()*dtype.Size()+7)/8)
+	v.Data, v.High = unsafe.Pointer(unsafe.SliceData(words)), v.NumElements()*dtype.Size()
+	return v
+}
+
+// Present reports whether v is a tensor at all.
+func (v *View) Present() bool { return v.DType != None }
+
+// NumElements returns the product of the shape, or -1 where it exceeds 64 bits.
+func (v *View) NumElements() int64 { return NumElements(v.Shape) }
+
+// NumElements returns the product of a shape's extents (1 for rank 0), or -1
+// where it exceeds 64 bits.
+func NumElements(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		if d == 0 {
+			return 0
+		}
+	}
+	for _, d := range shape {
+		if d < 0 || n > math.MaxInt64/d {
+			return -1
+		}
+		n *= d
+	}
+	return n
+}
+
+// Stride returns the distance in elements between neighbours along dimension i.
+func (v *View) Stride(i int) int64 {
+	if v.Strides != nil {
+		return v.Strides[i]
+	}
+	s := int64(1)
+	for _, d := range v.Shape[i+1:] {
+		s *= d
+	}
+	return s
+}
+
+// IsContiguous reports whether the elements lie compact and in row-major order.
+func (v *View) IsContiguous() bool {
+	if v.Strides == nil {
+		return true
+	}
+	s := int64(1)
+	for i := len(v.Shape) - 1; i >= 0; i-- {
+		if v.Shape[i] == 0 {
+			return true
+		}
+		if v.Shape[i] != 1 && v.Strides[i] != s {
+			return false
+		}
+		s *= v.Shape[i]
+	}
+	return true
+}
+
+// Extent returns the bytes that the elements span, from lo (inclusive, zero
+// or negative) to hi (exclusive), relative to Data; both are 0 when v is empty.
+func (v *View) Extent() (lo, hi int64) {
+	if v.NumElements() == 0 {
+		return 0, 0
+	}
+	for i, d := range v.Shape {
+		if span := (d - 1) * v.Stride(i); span < 0 {
+			lo += span
+		} else {
+			hi += span
+		}
+	}
+	size := v.DType.Size()
+	return lo * size, (hi + 1) * size
+}
+
+// String returns the type and shape as in a problem's text, such as "f32[8,64]".
+func (v *View) String() string {
+	if !v.Present() {
+		return "none"
+	}
+	return v.DType.String() + ShapeString(v.Shape)
+}
+
+// ShapeString writes a shape as "[8,64]".
+func ShapeString(shape []int64) string {
+	parts := make([]string, len(shape))
+	for i, d := range shape {
+		parts[i] = fmt.Sprint(d)
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+// Bytes returns the memory of a compact CPU tensor.
+func Bytes(v View) []byte {
+	if !v.IsContiguous() || !v.Device.IsCPU() {
+		panic("tensor.Bytes: the tensor is not compact in host memory")
+	}
+	return unsafe.Slice((*byte)(v.Data), v.NumElements()*v.DType.Size())
+}
+
+// Slice returns the elements of a compact CPU tensor. It panics when T is not
+// the tensor's element type.
+func Slice[T Element](v View) []T {
+	if dtypeOf[T]() != v.DType {
+		panic(fmt.Sprintf("tensor.Slice: the tensor is %s, not %s", v.DType, dtypeOf[T]()))
+	}
+	Bytes(v)
+	return unsafe.Slice((*T)(v.Data), v.NumElements())
+}
