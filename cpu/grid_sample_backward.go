@@ -142,7 +142,8 @@ func (g *groupSums[C]) fold(axis, i, visit int) {
 }
 
 // combine weights the sums of one axis and multiplies by the coordinate's
-// derivative; a component without one, or a position without a tap, is +0.
+// derivative. A component whose derivative the padding set to 0, or a position
+// without a tap, is +0.
 func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
 	for j := range out {
 		out[j] = 0
@@ -150,7 +151,7 @@ func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
 		for i := range t.Count {
 			any = any || t.Pixel[i][j] != Outside
 		}
-		if k := t.K[axis][j]; any && k != 0 {
+		if k := t.K[axis][j]; any && (k != 0 || g.b.Padding == Zeros) {
 			out[j] = g.weighted(axis, j, t) * k
 		}
 	}

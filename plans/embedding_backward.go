@@ -32,8 +32,8 @@ var embeddingBackward = op{
 		if want := append(index[:len(index):len(index)], dw[1]); tensor.ShapeString(dy) != tensor.ShapeString(want) {
 			return p.errorf("grad_output", "has shape %s; want %s", tensor.ShapeString(dy), tensor.ShapeString(want))
 		}
-		if pad := p.int("padding_idx"); pad < -1 || pad >= max(dw[0], 1) {
-			return p.errorf("padding_idx", "is %d; want -1 (none) to %d", pad, dw[0]-1)
+		if pad := p.int("padding_idx"); pad < -1 {
+			return p.errorf("padding_idx", "is %d; want a row, or -1 for none", pad)
 		}
 		return sameTypeAs("grad_weight", "grad_output")(p)
 	},
@@ -101,9 +101,7 @@ func sumRows(c *call, w *worker, number int64) {
 	for row := first; row < min(first+b.rowsPerJob, b.rows); row++ {
 		sum.Positions = b.order[b.start[row]:b.start[row+1]]
 		sum.Out = rowAt(&c.args[2], row).At(column)
-		if len(sum.Positions) > 0 || !b.accumulate {
-			b.kernel(sum)
-		}
+		b.kernel(sum)
 	}
 }
 
