@@ -1,0 +1,35 @@
+"""Writes the golden files: python tests/golden/make.py [--seed N] [--out FOLDER]."""
+
+import argparse
+from pathlib import Path
+
+import other_cases
+import quantize_cases
+from data import Family
+
+FAMILIES = {
+    "quantize": quantize_cases.quantize,
+    "dequantize": quantize_cases.dequantize,
+    "fake_quantize": quantize_cases.fake_quantize,
+    "qparams": quantize_cases.qparams,
+    "embedding": other_cases.embedding,
+    "grid_sample": other_cases.grid_sample,
+    "grid_sample_3d": other_cases.grid_sample_3d,
+    "affine_grid": other_cases.affine_grid,
+    "quantized_linear": other_cases.quantized_linear,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--out", default=Path(__file__).resolve().parent)
+    arguments = parser.parse_args()
+    for number, (name, cases) in enumerate(FAMILIES.items()):
+        family = Family(name, arguments.seed + number)
+        cases(family)
+        family.write(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

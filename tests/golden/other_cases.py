@@ -1,0 +1,221 @@
+"""Cases of sections 5, 6 and 7: embedding, grid_sample, affine_grid, quantized_linear."""
+
+import itertools
+
+import numpy as np
+from data import integers, salted, spelled, stored, uniform
+from quantize_cases import FLOATS, SIZES, join
+
+
+def normal(rng, dtype, shape, special=0.0):
+    return stored(salted(rng.standard_normal(shape), dtype, rng, special), dtype)
+
+
+def embedding(family):
+    for dtype, index in itertools.product(FLOATS, ("i32", "i64")):
+        for rows, width, shape in ((5, 3, (4,)), (7, 17, (2, 3)), (1, 1, ()), (4, 2, (0,))):
+            rng = family.rng()
+            weight = normal(rng, dtype, (rows, width), 0.2)
+            kept = stored(rng.integers(0, rows, shape), index)
+            wild = stored(rng.integers(-3, rows + 3, shape), index)
+            head = f"weight={spelled(dtype, (rows, width))} indices={spelled(index, shape)}"
+            family.add(f"embedding {head}", [weight, kept])
+            family.add(f"embedding {head} bounds=skip", [weight, wild])
+            backward(family, dtype, index, rows, width, shape)
+            renorm(family, dtype, index, rows, width, kept)
+    for width in SIZES:
+        rng = family.rng()
+        weight = normal(rng, "f32", (3, width))
+        for norm in ("1", "2", "inf"):
+            text = f"embedding_renorm weight=f32[3,{width}] indices=i64[2] max_norm=1 norm_type={norm}"
+            family.add(text, [weight, stored([2, 0], "i64")])
+    special = [[np.nan, 1, 2], [np.inf, 1, 0], [0, -0.0, 0], [1e-40, 2e-40, -1e-40], [2e19, 1, 1], [3, 4, 0]]
+    for norm, limit in itertools.product(("1", "2", "inf"), ("0", "0.5", "5")):
+        text = f"embedding_renorm weight=f32[6,3] indices=i64[6] max_norm={limit} norm_type={norm}"
+        family.add(text, [stored(special, "f32"), stored([5, 4, 3, 2, 1, 0], "i64")])
+    for count, rows, dtype in ((256, 1, "f32"), (257, 1, "f32"), (513, 1, "f64"), (700, 1, "f16")):
+        many(family, count, rows, 5, dtype)
+    for count, rows, dtype in ((1300, 2, "f32"), (1300, 2, "bf16"), (5000, 3, "f32"), (900, 40, "f16")):
+        many(family, count, rows, 3, dtype)
+    for width in SIZES:
+        many(family, 20, 4, width, "f32")
+
+
+def backward(family, dtype, index, rows, width, shape):
+    options = [
+        "",
+        "padding_idx=0",
+        "scale_grad_by_freq=true",
+        "accumulate=true",
+        f"padding_idx={rows - 1} accumulate=true scale_grad_by_freq=true",
+    ]
+    for option in options:
+        rng = family.rng()
+        dy = normal(rng, dtype, (*shape, width), 0.03)
+        wild = stored(rng.integers(-1, rows + 1, shape), index)
+        first = normal(rng, dtype, (rows, width), 0.2)
+        text = f"embedding_backward grad_output={spelled(dtype, (*shape, width))}"
+        text += f" indices={spelled(index, shape)} grad_weight={spelled(dtype, (rows, width))}"
+        family.add(join(text, option), [dy, wild], initial=[first] if "accumulate" in option else None)
+
+
+def renorm(family, dtype, index, rows, width, indices):
+    rng = family.rng()
+    weight = normal(rng, dtype, (rows, width))
+    text = f"weight={spelled(dtype, (rows, width))} indices={spelled(index, indices.shape)}"
+    for norm in ("", "norm_type=1", "norm_type=inf"):
+        family.add(join("embedding_renorm", text, "max_norm=0.75", norm), [weight, indices])
+
+
+def many(family, count, rows, width, dtype):
+    """Long columns of contributions to few rows."""
+    seed = 1000 * len(family.cases) + 1
+    dy = uniform(dtype, (count, width), seed)
+    indices = integers("i64", (count,), seed + 1, 0, rows)
+    text = f"embedding_backward grad_output={spelled(dtype, (count, width))} indices=i64[{count}]"
+    for option in ("", "scale_grad_by_freq=true"):
+        text_rows = f"grad_weight={spelled(dtype, (rows, width))}"
+        family.add(join(text, text_rows, option), [dy, indices])
+
+
+MODES = ("bilinear", "nearest")
+PADDINGS = ("zeros", "border", "reflection")
+# Image and grid types.
+PAIRS = [("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("bf16", "bf16"), ("f16", "f32"), ("bf16", "f32")]
+CHANNELS = itertools.cycle((1, 3, 15, 16, 17, 2, 33))
+IMAGES = itertools.cycle(((3, 4), (1, 1), (2, 5), (4, 1), (1, 3), (2, 2)))
+OUTPUTS = itertools.cycle(((3, 3), (2, 4), (1, 5), (5, 1)))
+
+
+def points(rng, dtype, shape, sizes, align):
+    """Grid values: inside, at pixel centres and halves between, on borders, outside, special."""
+    grid = rng.uniform(-1.3, 1.3, shape)
+    kind = rng.random(shape)
+    for axis, size in enumerate(sizes):
+        at = rng.integers(-2, 2 * size + 2, shape[:-1]) / 2  # pixels and halves
+        exact = at * 2 / max(size - 1, 1) - 1 if align else (2 * at + 1) / size - 1
+        grid[..., axis] = np.where(kind[..., axis] < 0.35, exact, grid[..., axis])
+    far = [5.5, -7.25, 300.0, -1e4, 6e4, 1e9, -1e9, 3e30, np.inf, -np.inf, np.nan]
+    chosen = rng.choice(far + [-1.0, 1.0, 0.0, -0.0] * 2, shape)
+    return stored(np.where(kind > 0.8, chosen, grid), dtype)
+
+
+def grid_sample(family):
+    for mode, padding, align in itertools.product(MODES, PADDINGS, (False, True)):
+        attributes = f"mode={mode} padding_mode={padding} align_corners={'true' if align else 'false'}"
+        for image, grid in PAIRS:
+            channels, sizes, out = next(CHANNELS), next(IMAGES), next(OUTPUTS)
+            one(family, image, grid, (1 + channels % 2, channels, *sizes), out, attributes, align)
+        for sizes in ((1, 1), (1, 4), (3, 1), (5, 5)):
+            one(family, "f32", "f32", (1, 2, *sizes), (4, 5), attributes, align, special=0.06)
+        crowded(family, attributes)
+    for channels in (1, 3, 15, 16, 17, 33, 64):
+        one(family, "f32", "f32", (1, channels, 3, 3), (2, 3), "", False)
+    for shape, out in (((0, 2, 3, 3), (2, 2)), ((1, 0, 3, 3), (2, 2)), ((1, 2, 3, 3), (0, 2))):
+        one(family, "f32", "f32", shape, out, "", False)
+    for width in SIZES:
+        one(family, "f32", "f32", (1, 1, 2, 7), (1, width), "padding_mode=reflection", False)
+
+
+def one(family, image, grid, shape, out, attributes, align, special=0.0):
+    """The forward and the backward of one problem."""
+    rng = family.rng()
+    n, channels, *sizes = shape
+    where = points(rng, grid, (n, *out, len(sizes)), sizes[::-1], align)
+    pixels = normal(rng, image, shape, special)
+    head = f"input={spelled(image, shape)} grid={spelled(grid, where.shape)}"
+    family.add(join("grid_sample", head, attributes), [pixels, where])
+    dy = normal(rng, image, (n, channels, *out), special / 2)
+    text = f"grid_sample_backward grad_output={spelled(image, dy.shape)} {head}"
+    which = ("", "grad_grid=none", "", "grad_input=none")[len(family.cases) // 2 % 4]
+    family.add(join(text, which, attributes), [dy, pixels, where])
+
+
+def crowded(family, attributes):
+    """More than 256 and more than 512 contributions to one pixel."""
+    for dtype, shape, out in (
+        ("f32", (1, 2, 1, 1), (1, 300)),
+        ("f32", (1, 1, 2, 1), (30, 40)),
+        ("f16", (2, 1, 1, 2), (7, 100)),
+    ):
+        seed = 1000 * len(family.cases) + 1
+        pixels = uniform(dtype, shape, seed)
+        where = uniform(dtype, (shape[0], *out, 2), seed + 1, exponent=-7 if dtype == "f16" else -23)
+        dy = uniform(dtype, (*shape[:2], *out), seed + 2)
+        text = f"grid_sample_backward grad_output={spelled(dtype, (*shape[:2], *out))}"
+        text += f" input={spelled(dtype, shape)} grid={spelled(dtype, (shape[0], *out, 2))} grad_grid=none"
+        family.add(join(text, attributes), [dy, pixels, where])
+
+
+def grid_sample_3d(family):
+    for mode, padding, align in itertools.product(MODES, PADDINGS, (False, True)):
+        attributes = f"mode={mode} padding_mode={padding} align_corners={'true' if align else 'false'}"
+        for image, grid in PAIRS:
+            one(family, image, grid, (1, next(CHANNELS) % 5 + 1, 2, 3, 2), (2, 1, 3), attributes, align)
+        one(family, "f32", "f32", (2, 17, 3, 1, 2), (1, 2, 2), attributes, align)
+
+
+def affine_grid(family):
+    sizes = ((3, 4), (1, 1), (1, 5), (6, 1), (2, 2), (1, 65))
+    for dtype, align in itertools.product(FLOATS, (False, True)):
+        attributes = f"align_corners={'true' if align else 'false'}"
+        for h, w in sizes:
+            affine_pair(family, dtype, 1 + h % 2, h, w, attributes, 0.1)
+    for width in SIZES:
+        affine_pair(family, "f32", 1, 1, width, "", 0)
+    for dtype, h, w in (
+        ("f32", 28, 28),
+        ("f64", 33, 31),
+        ("f16", 28, 28),
+        ("f32", 260, 260),
+        ("bf16", 130, 512),
+    ):
+        shape = (1, h, w, 2)
+        dgrid = uniform(dtype, shape, 1000 * len(family.cases) + 1)
+        family.add(f"affine_grid_backward grad_grid={spelled(dtype, shape)}", [dgrid])
+    theta = uniform("f32", (2, 2, 3), 77, exponent=-23)
+    family.add("affine_grid theta=f32[2,2,3] grid=f32[2,64,48,2]", [theta])
+
+
+def affine_pair(family, dtype, n, h, w, attributes, special):
+    rng = family.rng()
+    grid = spelled(dtype, (n, h, w, 2))
+    theta = normal(rng, dtype, (n, 2, 3), special)
+    text = f"affine_grid theta={spelled(dtype, (n, 2, 3))} grid={grid}"
+    family.add(join(text, attributes), [theta])
+    dgrid = normal(rng, dtype, (n, h, w, 2), special / 5)
+    family.add(join(f"affine_grid_backward grad_grid={grid}", attributes), [dgrid])
+
+
+def quantized_linear(family):
+    widths = itertools.cycle((1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 257, 0))
+    shapes = [(1, 1), (2, 3), (3, 17), (4, 4), (1, 33), (7, 5), (0, 3)]
+    for (m, n), y in itertools.product(shapes, ("f32", "f32", "f32")):
+        linear(family, m, n, next(widths), y, "f32", "f32")
+    for y, parameter in itertools.product(FLOATS, ("f32", "same")):
+        linear(family, 3, 5, 19, y, y if parameter == "same" else "f32", "f32" if y != "f64" else y)
+    for special in (0.0, -0.0, -1.5, np.inf, np.nan, 1e-42, 3e38):
+        for bias in ("f32", "none"):
+            x, w = stored([[1, -2], [0, 0], [127, 127]], "s8"), stored([[3, 4], [2, 1], [0, 0]], "s8")
+            text = f"quantized_linear x=s8[3,2] weight=s8[3,2] bias={bias}"
+            scales = stored([special, 0.5, 2], "f32"), stored([1, -0.25, special], "f32")
+            values = stored([0, -0.0, 1e30], "f32") if bias == "f32" else None
+            family.add(text, [x, scales[0], w, scales[1], values])
+    # Above 2**24 an accumulator rounds when it becomes an f32; above 2**31 an int32 would wrap.
+    for m, n, k, low, count in ((2, 3, 3000, -128, 256), (2, 2, 5000, 100, 28), (1, 2, 140000, -128, 4)):
+        seed = 1000 * len(family.cases) + 1
+        x, w = integers("s8", (m, k), seed, low, count), integers("s8", (n, k), seed + 1, low, count)
+        one_row, one_column = stored(np.full(m, 0.01), "f32"), stored(np.full(n, 0.3), "f32")
+        text = f"quantized_linear x=s8[{m},{k}] weight=s8[{n},{k}]"
+        family.add(text, [x, one_row, w, one_column, stored(np.arange(n), "f32")])
+
+
+def linear(family, m, n, k, y, scale, bias):
+    rng = family.rng()
+    x, w = (stored(rng.integers(-128, 128, (rows, k)), "s8") for rows in (m, n))
+    sx, sw = (stored(rng.uniform(0.001, 0.1, rows), scale) for rows in (m, n))
+    kinds = f"x_scale={scale} weight_scale={scale}"
+    for b in (bias, "none"):
+        values = None if b == "none" else normal(rng, b, (n,))
+        text = f"quantized_linear x=s8[{m},{k}] {kinds} weight=s8[{n},{k}] bias={b} y={y}"
+        family.add(text, [x, sx, w, sw, values])
