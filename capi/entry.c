@@ -122,8 +122,8 @@ isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, u
    * scanner ends the process. The same for the workspace; the first page is never memory. */
   if (workspace_size == 0 || (uintptr_t)workspace < 4096)
     workspace = NULL;
-  RETURN_FROM_GO(goPlanRun(plan, (uintptr_t)stream, workspace, workspace_size, (DLTensor **)args, nargs, err,
-                           err_size));
+  RETURN_FROM_GO(
+      goPlanRun(plan, (uintptr_t)stream, workspace, workspace_size, (DLTensor **)args, nargs, err, err_size));
 }
 
 isobit_status isobit_plan_destroy(isobit_plan plan, char *err, size_t err_size) {

@@ -1,0 +1,85 @@
+//go:build cgo
+
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/isobit-ml/isobit/plans"
+)
+
+func TestPanicPoisons(t *testing.T) {
+	defer poison.Store(nil)
+	if err := protect(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := protect(func() error { return fail(plans.Unsupported, "x", "is odd") }); kindOf(err) != plans.Unsupported {
+		t.Fatalf("an ordinary error became %v", err)
+	}
+	for _, f := range []func() error{
+		func() error { panic("boom") },
+		func() error { var none *plans.Error; return fail(none.Kind, "", "") },
+		func() error { return errors.New("boom of an unknown kind") },
+	} {
+		poison.Store(nil)
+		if err := protect(f); kindOf(err) != plans.Internal {
+			t.Errorf("a panic became %v", err)
+		}
+		ran := false
+		err := protect(func() error { ran = true; return nil })
+		if ran || kindOf(err) != plans.Internal || !strings.Contains(err.Error(), "internal error") {
+			t.Errorf("after a panic, ran=%v: %v", ran, err)
+		}
+	}
+}
+
+func TestHandles(t *testing.T) {
+	var handles table
+	p, err := plans.Parse("quantize_per_tensor x=f32[2] q=s8 qmin=-128 qmax=127")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := plans.Select(0, p, plans.Preference{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if handles.get(0) != nil || handles.get(1<<32) != nil || handles.remove(1<<32) {
+		t.Error("an empty table has a plan")
+	}
+	seen := map[uint64]bool{}
+	var live []uint64
+	for i := range 1000 {
+		h := handles.add(plan)
+		if h == 0 || seen[h] {
+			t.Fatalf("handle %#x was given out before", h)
+		}
+		seen[h] = true
+		live = append(live, h)
+		if i%3 == 0 {
+			if old := live[i/2]; handles.get(old) != nil && (!handles.remove(old) || handles.get(old) != nil || handles.remove(old)) {
+				t.Fatalf("handle %#x outlives its removal", old)
+			}
+		}
+	}
+}
+
+func TestPutText(t *testing.T) {
+	const text = "größe ∞"
+	for size := range len(text) + 3 {
+		buf := []byte(strings.Repeat("#", size+1))
+		putText(buf[:size], text)
+		if size == 0 {
+			continue
+		}
+		got, _, found := strings.Cut(string(buf[:size]), "\x00")
+		if !found || !strings.HasPrefix(text, got) || !utf8.ValidString(got) || buf[size] != '#' {
+			t.Errorf("size %d: %q", size, buf)
+		}
+		if size > len(text) && got != text {
+			t.Errorf("size %d: cut to %q", size, got)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package tests
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// library returns a folder with libisobit.so.1 and libisobit.so in it: the one
+// that ISOBIT_BUILD_DIR names, or a fresh build. It skips the test where the C
+// library cannot be built.
+func library(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the C library is for Linux")
+	}
+	if os.Getenv("CGO_ENABLED") == "0" {
+		t.Skip("cgo is off; the C library is not built")
+	}
+	for _, tool := range []string{compiler("CC", "cc"), compiler("CXX", "c++")} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is missing; the C consumers are not compiled (Debian and Ubuntu: apt install build-essential)", tool)
+		}
+	}
+	if dir := os.Getenv("ISOBIT_BUILD_DIR"); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	run(t, nil, "sh", "../capi/build.sh", filepath.Join(dir, "libisobit.so.1"))
+	if err := os.Symlink("libisobit.so.1", filepath.Join(dir, "libisobit.so")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func compiler(variable, otherwise string) string {
+	if c := os.Getenv(variable); c != "" {
+		return c
+	}
+	return otherwise
+}
+
+// run runs a command that must succeed within two minutes.
+func run(t *testing.T, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	timer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+var strict = []string{"-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-I../include"}
+
+// compile builds a consumer against the library in dir and returns its path.
+func compile(t *testing.T, dir, language, source string, flags ...string) string {
+	t.Helper()
+	tool, standard := compiler("CC", "cc"), "-std=c11"
+	if language == "c++" {
+		tool, standard = compiler("CXX", "c++"), "-std=c++17"
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	args := slices.Concat(strict, []string{"-x", language, standard, "-D_DEFAULT_SOURCE"}, flags,
+		[]string{source, "-x", "none", "-o", program, "-L" + dir, "-lisobit", "-Wl,-rpath," + dir, "-pthread", "-lm", "-ldl"})
+	run(t, nil, tool, args...)
+	return program
+}
+
+func TestConsumers(t *testing.T) {
+	dir := library(t)
+	file := filepath.Join(dir, "libisobit.so.1")
+	for _, c := range []struct {
+		language, source string
+		args             []string
+	}{
+		{"c", "c/families.c", []string{"cases.txt"}},
+		{"c", "c/errors.c", nil},
+		{"c", "c/layout.c", nil},
+		{"c", "c/threads.c", nil},
+		{"c", "c/fork.c", []string{file}},
+		{"c", "c/float_state.c", []string{file}},
+		{"c", "c/overhead.c", nil},
+		{"c++", "cpp/families.cpp", []string{"cases.txt"}},
+		{"c++", "cpp/wrapper.cpp", nil},
+	} {
+		t.Run(c.source, func(t *testing.T) {
+			t.Parallel()
+			t.Log(run(t, nil, compile(t, dir, c.language, c.source), c.args...))
+		})
+	}
+}
+
+// TestDLPackHeader compiles isobit.h with an upstream-like dlpack.h on either side.
+func TestDLPackHeader(t *testing.T) {
+	dir := library(t)
+	for _, language := range []string{"c", "c++"} {
+		for _, order := range []string{"-DDLPACK_ALONE", "-DDLPACK_BEFORE", "-DDLPACK_AFTER"} {
+			t.Run(language+order, func(t *testing.T) {
+				t.Parallel()
+				run(t, nil, compile(t, dir, language, "c/dlpack.c", order))
+			})
+		}
+	}
+}
+
+// TestEnvironment sets the variables that the library reads when it is used first.
+func TestEnvironment(t *testing.T) {
+	dir := library(t)
+	program := compile(t, dir, "c", "c/families.c")
+	out := run(t, []string{"ISOBIT_VERBOSE=1", "ISOBIT_ROWS=go"}, program, "cases.txt")
+	if !strings.Contains(out, "select \"quantize_per_tensor ") || strings.Contains(out, "row=avx") {
+		t.Errorf("verbose output with only the go rows:\n%s", out)
+	}
+	cmd := exec.Command(program, "cases.txt")
+	cmd.Env = append(os.Environ(), "ISOBIT_ROWS=abacus")
+	text, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "abacus") {
+		t.Errorf("an unknown ISOBIT_ROWS gave %v:\n%s", err, text)
+	}
+}
+
+// TestLibraryFile reads the library as the dynamic linker does.
+func TestLibraryFile(t *testing.T) {
+	dir := library(t)
+	f, err := elf.Open(filepath.Join(dir, "libisobit.so.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+
+	header, err := os.ReadFile("../include/isobit.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared, exported []string
+	for _, m := range regexp.MustCompile(`(?m)^ISOBIT_API [^(]*?(isobit_\w+)\(`).FindAllSubmatch(header, -1) {
+		declared = append(declared, string(m[1]))
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		// The version's own name is a symbol too, without a section.
+		if s.Section != elf.SHN_UNDEF && s.Section != elf.SHN_ABS {
+			exported = append(exported, s.Name)
+		}
+	}
+	slices.Sort(declared)
+	slices.Sort(exported)
+	if len(declared) < 12 || !slices.Equal(declared, exported) {
+		t.Errorf("exported:\n%v\ndeclared in isobit.h:\n%v", exported, declared)
+	}
+
+	soname, _ := f.DynString(elf.DT_SONAME)
+	if !slices.Equal(soname, []string{"libisobit.so.1"}) {
+		t.Errorf("SONAME is %v", soname)
+	}
+	needed, _ := f.ImportedLibraries()
+	for _, name := range needed {
+		if !regexp.MustCompile(`^(libc|libpthread|libdl|libm|ld-linux.*)\.so\.\d+$`).MatchString(name) {
+			t.Errorf("needs %s", name)
+		}
+	}
+	flags, _ := f.DynValue(elf.DT_FLAGS)
+	textrel, _ := f.DynValue(elf.DT_TEXTREL)
+	if len(textrel) > 0 || len(flags) > 0 && elf.DynFlag(flags[0])&elf.DF_TEXTREL != 0 {
+		t.Error("the library has text relocations")
+	}
+	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		if v, _ := f.DynString(tag); len(v) > 0 {
+			t.Errorf("%v is %v", tag, v)
+		}
+	}
+}

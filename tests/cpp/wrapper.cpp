@@ -1,0 +1,139 @@
+// isobit.hpp: tensors, plans, the cache, errors, workspaces, threads.
+#include <isobit.hpp>
+
+#include <iostream>
+#include <thread>
+
+#define CHECK(condition)                                                                                     \
+  do {                                                                                                       \
+    if (!(condition)) {                                                                                      \
+      std::cerr << __FILE__ << ":" << __LINE__ << ": " << #condition << "\n";                                \
+      std::exit(1);                                                                                          \
+    }                                                                                                        \
+  } while (0)
+
+namespace {
+
+const char *const quantize = "quantize_per_channel x=f32[2,3] zero_point=none q=s8 axis=0 qmin=-128 qmax=127";
+const char *const scatter =
+    "embedding_backward grad_output=f32[4096,8] indices=i64[4096] grad_weight=f32[512,8]";
+
+// The status of what f throws; its text must have the word in it.
+template <class F> isobit_status thrown(const char *word, F f) {
+  try {
+    f();
+  } catch (const isobit::Error &e) {
+    if (std::string(e.what()).find(word) == std::string::npos)
+      std::cerr << "\"" << word << "\" is not in: " << e.what() << "\n";
+    CHECK(std::string(e.what()).find(word) != std::string::npos);
+    return e.status();
+  }
+  return ISOBIT_OK;
+}
+
+// The example at the top of isobit.hpp.
+void example() {
+  std::vector<float> x{0.1f, -2.5f, 7.0f, 1.0f, 2.0f, 3.0f}, scale{0.05f, 0.1f};
+  std::vector<int8_t> q(x.size());
+  isobit::run("quantize_per_channel x=f32[2,3] zero_point=none q=s8 axis=0 qmin=-128 qmax=127",
+              {{x, {2, 3}}, scale, {}, {q, {2, 3}}});
+  CHECK((q == std::vector<int8_t>{2, -50, 127, 10, 20, 30}));
+}
+
+void tensors() {
+  const std::vector<float> x{1, 2, 3, 4, 5, 6};
+  const float scale[] = {1, 0.5f};
+  std::vector<int8_t> q(12, 99);
+  const isobit::Plan plan(quantize);
+  // const memory as input, a pointer with its shape, strides on the output.
+  plan.run({{x, {2, 3}}, {scale, {2}}, {}, {q.data(), {2, 3}, {6, 2}}});
+  CHECK((q == std::vector<int8_t>{1, 99, 2, 99, 3, 99, 8, 99, 10, 99, 12, 99}));
+  // A copy points at its own shape.
+  auto original = std::make_unique<isobit::Tensor>(x.data(), std::initializer_list<int64_t>{2, 3});
+  const isobit::Tensor copy = *original;
+  CHECK(copy.dl()->shape != original->dl()->shape);
+  original.reset();
+  CHECK(copy.dl()->shape[1] == 3 && copy.dl()->data == x.data());
+  isobit::Tensor absent;
+  CHECK(!absent.present() && absent.dl() == nullptr);
+  absent = copy;
+  CHECK(absent.present());
+  float value = 0;
+  CHECK(isobit::Tensor(&value, {}).dl()->ndim == 0);
+  CHECK(thrown("6", [&] { isobit::Tensor(x, {2, 2}); }) == ISOBIT_INVALID_ARGUMENT);
+  CHECK(thrown("rank", [&] { isobit::Tensor(x, {1, 1, 1, 1, 1, 1, 1, 1, 6}); }) == ISOBIT_INVALID_ARGUMENT);
+}
+
+void errors() {
+  std::vector<float> x(6), scale(2);
+  std::vector<int8_t> q(6);
+  CHECK(thrown("no_such_op", [] { isobit::Plan("no_such_op x=f32[2]"); }) == ISOBIT_INVALID_PROBLEM);
+  CHECK(thrown("qmax", [] { isobit::run("quantize_per_tensor x=f32[2] q=s8 qmin=0", {}); }) ==
+        ISOBIT_INVALID_PROBLEM);
+  const isobit::Plan plan(quantize);
+  CHECK(thrown("x", [&] { plan.run({x, scale, {}, {q, {2, 3}}}); }) == ISOBIT_INVALID_ARGUMENT);
+  CHECK(thrown("x", [&] { plan.can_implement({x, scale, {}, {q, {2, 3}}}); }) == ISOBIT_INVALID_ARGUMENT);
+  plan.can_implement({{x, {2, 3}}, scale, {}, {q, {2, 3}}});
+  isobit_preference preference{};
+  preference.row = "no_such_row";
+  CHECK(thrown("no_such_row", [&] { isobit::Plan(quantize, preference); }) == ISOBIT_INVALID_PROBLEM);
+}
+
+void plans() {
+  const isobit::Plan &cached = isobit::Plan::cached(quantize);
+  CHECK(&cached == &isobit::Plan::cached(quantize));
+  CHECK(cached.describe().find("quantize_per_channel") != std::string::npos);
+  isobit::Plan a(quantize), b(scatter);
+  const isobit_plan a_handle = a.handle();
+  b = std::move(a);
+  isobit::Plan c = std::move(b);
+  CHECK(c.handle() == a_handle);
+  {
+    const isobit::Plan ends = std::move(c);
+  }
+  CHECK(isobit_plan_destroy(a_handle, nullptr, 0) == ISOBIT_INVALID_HANDLE);
+  CHECK(isobit::support().find("grid_sample") != std::string::npos);
+  CHECK(isobit::info().find(isobit::version()) != std::string::npos);
+  const int32_t before = isobit::get_num_threads();
+  isobit::set_num_threads(2);
+  CHECK(isobit::get_num_threads() == 2);
+  isobit::set_num_threads(before);
+}
+
+// A workspace of each thread's own, and the caller's.
+void workspaces() {
+  std::vector<float> grad(4096 * 8, 1), all(512 * 8);
+  std::vector<int64_t> indices(4096);
+  for (size_t i = 0; i < indices.size(); i++)
+    indices[i] = static_cast<int64_t>(i % 512);
+  const isobit::Plan &plan = isobit::Plan::cached(scatter);
+  CHECK(plan.workspace_size() > 0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++)
+    threads.emplace_back([&] {
+      std::vector<float> mine(512 * 8);
+      for (int round = 0; round < 20; round++) {
+        isobit::run(scatter, {{grad, {4096, 8}}, indices, {mine, {512, 8}}});
+        CHECK(mine == std::vector<float>(512 * 8, 8));
+      }
+    });
+  for (std::thread &t : threads)
+    t.join();
+  std::vector<char> own(plan.workspace_size());
+  plan.run({{grad, {4096, 8}}, indices, {all, {512, 8}}}, nullptr, own.data(), own.size());
+  CHECK(all == std::vector<float>(512 * 8, 8));
+  CHECK(thrown("workspace", [&] {
+          plan.run({{grad, {4096, 8}}, indices, {all, {512, 8}}}, nullptr, own.data(), own.size() - 1);
+        }) == ISOBIT_WORKSPACE_TOO_SMALL);
+}
+
+} // namespace
+
+int main() {
+  example();
+  tensors();
+  errors();
+  plans();
+  workspaces();
+  std::cout << "ok\n";
+}
