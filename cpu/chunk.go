@@ -1,7 +1,7 @@
 package cpu
 
 // ChunkSize is the number of contributions that a destination sums left to
-// right before chunk sums fold pairwise (numerics.md, section 4, "Chunk").
+// right before chunk sums fold pairwise (NUMERICS.md, section 4, "Chunk").
 const ChunkSize = 256
 
 // chunkLevels bounds the number of vectors that a fold of chunk sums keeps:

@@ -2,7 +2,7 @@ package cpu
 
 import "math/bits"
 
-// groupSize is the number of channels whose terms fold by halves (numerics.md,
+// groupSize is the number of channels whose terms fold by halves (NUMERICS.md,
 // section 4, "Group").
 const groupSize = 16
 

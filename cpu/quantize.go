@@ -42,7 +42,7 @@ func quantize[C Compute](u, z, lo, hi C) C {
 	return clamp(rint(u)+z, lo, hi)
 }
 
-// Quantize maps x, scale, zero_point to codes q (numerics.md, section 3).
+// Quantize maps x, scale, zero_point to codes q (NUMERICS.md, section 3).
 var Quantize = []Row[Elementwise]{
 	{"go", Go, ByCompute[Elementwise](quantizeGo[float32], quantizeGo[float64])},
 }

@@ -4,7 +4,7 @@ import "math"
 
 // Renorm scales a row of n elements so that its p-norm is at most maxNorm:
 // the norm in Stripe order, the factor maxNorm / (norm + 1e-7) where the norm
-// exceeds maxNorm (numerics.md, section 5).
+// exceeds maxNorm (NUMERICS.md, section 5).
 var Renorm = []Row[func(row Span, n int64, p, maxNorm float64, s *Scratch)]{
 	{"go", Go, ByCompute(renormGo[float32], renormGo[float64])},
 }

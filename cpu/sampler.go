@@ -65,7 +65,7 @@ func NewTaps[C Compute](g *Sampler, n int, s *Scratch) Taps[C] {
 }
 
 // Locate computes the taps of the positions whose coordinates along each axis
-// are coords (numerics.md, section 6).
+// are coords (NUMERICS.md, section 6).
 func Locate[C Compute](g *Sampler, coords [3]Span, t *Taps[C]) {
 	for axis := range g.Dims {
 		c := t.T[axis]

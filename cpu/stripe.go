@@ -2,7 +2,7 @@ package cpu
 
 import "unsafe"
 
-// The order of dense sums (numerics.md, section 4, "Stripe"): lane l of 64
+// The order of dense sums (NUMERICS.md, section 4, "Stripe"): lane l of 64
 // sums the positions l, l+64, ...; the lanes fold by halves; reductions longer
 // than StripeBlock positions are cut into blocks of that many, whose results
 // fold pairwise.

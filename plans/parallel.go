@@ -58,9 +58,24 @@ func newWorker() *worker {
 
 func getCall() *call { return calls.Get().(*call) }
 
+// Pooled memory keeps no pointer of the caller's: the garbage collector would
+// trip over one whose memory was given back.
+
 func putCall(c *call) {
-	c.plan, c.args, c.workspace = nil, nil, nil
+	c.plan, c.args, c.workspace, c.embedding = nil, nil, nil, embeddingCall{}
+	for _, l := range []*layout{&c.all, &c.groups, &c.members} {
+		clear(l.start[:])
+	}
 	calls.Put(c)
+}
+
+func putWorker(w *worker) {
+	for i := range w.cursors {
+		clear(w.cursors[i].at[:])
+	}
+	w.args = cpu.Args{Scratch: &w.scratch}
+	w.embedding, w.grid, w.affine, w.linear = cpu.EmbeddingSum{}, gridBlock{}, cpu.AffineSum{}, cpu.LinearTile{}
+	workerPool.Put(w)
 }
 
 // parallelCost is the cost, in elements of a streaming op, from which a second
@@ -103,7 +118,7 @@ func (c *call) parallel(jobs, cost int64, run job) {
 		for i := range jobs {
 			run(c, w, i)
 		}
-		workerPool.Put(w)
+		putWorker(w)
 		return
 	}
 	t := &c.team
@@ -133,7 +148,7 @@ func (c *call) work(number int) {
 		}
 	}()
 	w := workerPool.Get().(*worker)
-	defer workerPool.Put(w)
+	defer putWorker(w)
 	w.number = number
 	for {
 		i := t.next.Add(1) - 1

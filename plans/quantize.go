@@ -2,7 +2,7 @@ package plans
 
 import "github.com/isobit-ml/isobit/cpu"
 
-// quantize maps x to codes; see numerics.md, section 3.
+// quantize maps x to codes; see NUMERICS.md, section 3.
 var quantize = familyOp{
 	name: "quantize",
 	args: []arg{

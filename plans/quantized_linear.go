@@ -6,7 +6,7 @@ import (
 )
 
 // quantizedLinear multiplies codes of activations with codes of weights in
-// exact integers, then scales once (numerics.md, section 7).
+// exact integers, then scales once (NUMERICS.md, section 7).
 var quantizedLinear = op{
 	name: "quantized_linear", category: Linear,
 	args: []arg{

@@ -16,7 +16,7 @@ type folder[C cpu.Compute] struct {
 	finish func(w *worker, l *layout, cur *cursor, result [2]C)
 }
 
-// stripes folds by numerics.md, section 4: lanes by halves, blocks pairwise.
+// stripes folds by NUMERICS.md, section 4: lanes by halves, blocks pairwise.
 func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, result [2]C)) folder[C] {
 	return folder[C]{
 		block: func(s *cpu.Scratch) [2]C {
