@@ -185,7 +185,7 @@ func goInfo(buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSiz
 		return putJSON(map[string]any{
 			"version": C.ISOBIT_VERSION, "abi": C.ISOBIT_ABI_VERSION,
 			"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-			"threads": plans.GetNumThreads(),
+			"isa": plans.ISA(), "threads": plans.GetNumThreads(),
 		}, buf, size, needed)
 	})
 }

@@ -29,7 +29,7 @@
  *  - The floating-point control state of the caller (flush-to-zero, rounding
  *    mode) neither affects a result nor is changed.
  *  - No call throws, exits, raises a signal or prints (ISOBIT_VERBOSE=1 in the
- *    environment prints a line per plan to stderr).
+ *    environment prints a line per plan to stderr; so does an internal error).
  */
 #ifndef ISOBIT_H_
 #define ISOBIT_H_
@@ -196,7 +196,7 @@ extern "C" {
 typedef int32_t isobit_status;
 enum {
   ISOBIT_OK = 0,
-  ISOBIT_INVALID_PROBLEM = 1,     /* the problem's text, or a value in it, is wrong */
+  ISOBIT_INVALID_PROBLEM = 1,     /* the problem's text or the preference is wrong */
   ISOBIT_INVALID_ARGUMENT = 2,    /* a tensor does not fit the problem, or a pointer is NULL */
   ISOBIT_UNSUPPORTED = 3,         /* no row takes the problem (with this preference) */
   ISOBIT_WORKSPACE_TOO_SMALL = 4, /* fewer bytes than isobit_plan_workspace_size says */
@@ -245,9 +245,9 @@ ISOBIT_API isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTen
 ISOBIT_API isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *bytes, char *err,
                                                     size_t err_size);
 
-/* Writes the plan as JSON: problem, sku, workspace_size, guarantee, and args, a
- * list of {name, dtype, shape, direction, optional, present} in the order in
- * which isobit_plan_run takes them.
+/* Writes the plan as JSON: problem, category, row, arch, workspace_size,
+ * precision_guarantee, and args, a list of {name, dtype, shape, direction,
+ * optional, present} in the order in which isobit_plan_run takes them.
  * Writes the JSON's size in bytes with its NUL to *needed (may be NULL). With
  * buf NULL that is all. A buf of fewer bytes is an INVALID_ARGUMENT and stays
  * as it was. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */
@@ -285,8 +285,8 @@ ISOBIT_API isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *w
  * Errors: INVALID_HANDLE (also for a second destroy). */
 ISOBIT_API isobit_status isobit_plan_destroy(isobit_plan plan, char *err, size_t err_size);
 
-/* Sets the number of threads that a run may use, the caller's included; n >= 1.
- * It never changes a result. Errors: INVALID_ARGUMENT. */
+/* Sets the number of threads that a run may use, the caller's included; 0 is one
+ * per processor, as at the start. It never changes a result. Errors: INVALID_ARGUMENT. */
 ISOBIT_API isobit_status isobit_set_num_threads(int32_t n, char *err, size_t err_size);
 ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t err_size);
 
@@ -294,8 +294,8 @@ ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t er
  * dtypes, devices and rows. buf, size and needed as in isobit_plan_describe. */
 ISOBIT_API isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
-/* Writes the state of the library as JSON: version, abi, go, os, arch, isa,
- * rows (the ISOBIT_ROWS cap), cuda, threads. buf, size and needed as in
+/* Writes the state of the library as JSON: version, abi, go, os, arch, isa (the
+ * largest instruction set in use, which ISOBIT_ROWS caps), threads. buf, size and needed as in
  * isobit_plan_describe. */
 ISOBIT_API isobit_status isobit_info(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 

