@@ -8,9 +8,9 @@ case $out in /*) ;; *) out=$PWD/$out ;; esac
 cd "$(dirname "$0")"
 here=$PWD
 case $here in *[[:space:]\'\"]*) echo "capi/build.sh: no blanks or quotes in the path: $here" >&2; exit 1 ;; esac
-# -s -w: no debug sections. -z text: an error rather than text relocations.
+# -s -w: no debug sections.
 CGO_ENABLED=1 "${GO:-go}" build -buildmode=c-shared -trimpath \
-  -ldflags "-s -w -extldflags '-Wl,-soname,libisobit.so.1 -Wl,--version-script=$here/isobit.map -Wl,-z,text'" \
+  -ldflags "-s -w -extldflags '-Wl,-soname,libisobit.so.1 -Wl,--version-script=$here/isobit.map'" \
   -o "$out" .
 # cgo writes a header of its own beside it; the library's is include/isobit.h.
 rm -f "${out%.*}.h"

@@ -85,7 +85,8 @@ def build_extension(out: Path, cc: list[str]) -> None:
         sys.exit(f"isobit: {headers}/Python.h is missing (Debian and Ubuntu: apt install python3-dev)")
     flags = ["-O2", "-std=c11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
     defines = [f"-DPy_LIMITED_API={PY_LIMITED_API}"]
-    includes = [f"-I{ROOT / 'include'}", f"-I{headers}"]
+    # Debian's pyconfig.h includes one below /usr/include, where zig does not look.
+    includes = [f"-I{ROOT / 'include'}", f"-I{headers}", "-idirafter", str(headers.parent)]
     run([*cc, "-shared", *flags, *defines, *includes, *map(str, sources), "-o", str(out), "-ldl", "-s"])
 
 
