@@ -7,6 +7,7 @@
 #   ./build.sh lib        build/: the C library and the Python extension; .venv with isobit
 #   ./build.sh wheel      dist/: a wheel for every Linux with glibc 2.28 or later
 #   ./build.sh bench      measure beside PyTorch (bench/)
+#   ./build.sh format     gofmt, ruff and clang-format, in place
 #   ./build.sh gen        write the generated files again
 #   ./build.sh ptx        compile the CUDA kernels to PTX again (no GPU or toolkit needed)
 #   ./build.sh gpu-check  compare a GPU's results with the definitions
@@ -73,12 +74,13 @@ demo() {
 
 # The sources that clang-format and ruff look at: those that git knows or would take.
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
+c_sources() { sources '*.c' '*.h' '*.hpp' '*.cpp' '*.cu' '*.cuh'; }
 
 checks() {
   step "check: gofmt"
   local unformatted
   unformatted=$(sources '*.go' | xargs gofmt -l)
-  [ -z "$unformatted" ] || stop "run gofmt -w on: $unformatted"
+  [ -z "$unformatted" ] || stop "run ./build.sh format for: $unformatted"
   step "check: go vet (this machine; arm64, darwin and windows without cgo)"
   go vet ./...
   local target
@@ -89,9 +91,9 @@ checks() {
   go run $staticcheck ./...
   step "check: ruff"
   .venv/bin/ruff check -q .
-  .venv/bin/ruff format -q --check . || stop "run .venv/bin/ruff format ."
+  .venv/bin/ruff format -q --check . || stop "run ./build.sh format"
   step "check: clang-format"
-  sources '*.c' '*.h' '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -r .venv/bin/clang-format --dry-run -Werror
+  c_sources | xargs -r .venv/bin/clang-format --dry-run -Werror || stop "run ./build.sh format"
 }
 
 tests() {
@@ -124,6 +126,15 @@ part() {
   esac
 }
 
+format() {
+  venv
+  step "format: gofmt, ruff, clang-format"
+  sources '*.go' | xargs gofmt -w
+  .venv/bin/ruff check -q --fix --exit-zero .
+  .venv/bin/ruff format -q .
+  c_sources | xargs -r .venv/bin/clang-format -i
+}
+
 gen() {
   step "gen: go generate"
   go generate ./...
@@ -142,6 +153,7 @@ test) tests ;;
 lib) lib ;;
 wheel) wheel ;;
 bench) lib; part bench/run.py "$@" ;;
+format) format ;;
 gen) gen ;;
 ptx) venv; part cuda/ptx.sh "$@" ;;
 gpu-check) lib; part cuda/gpu-check.sh "$@" ;;

@@ -67,14 +67,13 @@ __attribute__((constructor)) static void load_end(void) {
 
 /* ---- the functions ------------------------------------------------------------ */
 
-#define RETURN_FROM_GO(call)                                                                                 \
-  do {                                                                                                       \
-    if (in_forked_child)                                                                                     \
-      return forked_error(err, err_size);                                                                    \
-    const fp_state before = fp_enter();                                                                      \
-    const isobit_status status = (call);                                                                     \
-    fp_leave(before);                                                                                        \
-    return status;                                                                                           \
+#define RETURN_FROM_GO(call)                                 \
+  do {                                                       \
+    if (in_forked_child) return forked_error(err, err_size); \
+    const fp_state before = fp_enter();                      \
+    const isobit_status status = (call);                     \
+    fp_leave(before);                                        \
+    return status;                                           \
   } while (0)
 
 /* Whether the caller's struct is new enough to have the field. */
@@ -84,26 +83,22 @@ const char *isobit_version(void) { return ISOBIT_VERSION; }
 
 int32_t isobit_abi_version(void) { return ISOBIT_ABI_VERSION; }
 
-isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference, isobit_plan *plan,
-                                 char *err, size_t err_size) {
+isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference, isobit_plan *plan, char *err,
+                                 size_t err_size) {
   int64_t max_workspace = 0;
   const char *row = NULL;
   int32_t num_threads = 0;
   if (preference) {
-    if (HAS(preference, max_workspace))
-      max_workspace = preference->max_workspace;
-    if (HAS(preference, row))
-      row = preference->row;
-    if (HAS(preference, num_threads))
-      num_threads = preference->num_threads;
+    if (HAS(preference, max_workspace)) max_workspace = preference->max_workspace;
+    if (HAS(preference, row)) row = preference->row;
+    if (HAS(preference, num_threads)) num_threads = preference->num_threads;
   }
-  if (plan)
-    *plan = 0;
+  if (plan) *plan = 0;
   RETURN_FROM_GO(goPlanCreate((char *)problem, max_workspace, (char *)row, num_threads, plan, err, err_size));
 }
 
-isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs,
-                                        char *err, size_t err_size) {
+isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs, char *err,
+                                        size_t err_size) {
   RETURN_FROM_GO(goPlanCanImplement(plan, (DLTensor **)args, nargs, err, err_size));
 }
 
@@ -120,8 +115,7 @@ isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, u
                               const DLTensor *const *args, int32_t nargs, char *err, size_t err_size) {
   /* A stream may be a small number, which Go must not see as a pointer: its stack
    * scanner ends the process. The same for the workspace; the first page is never memory. */
-  if (workspace_size == 0 || (uintptr_t)workspace < 4096)
-    workspace = NULL;
+  if (workspace_size == 0 || (uintptr_t)workspace < 4096) workspace = NULL;
   RETURN_FROM_GO(
       goPlanRun(plan, (uintptr_t)stream, workspace, workspace_size, (DLTensor **)args, nargs, err, err_size));
 }

@@ -131,7 +131,7 @@ typedef struct {
   DLDevice device;
   int32_t ndim;
   DLDataType dtype;
-  int64_t *shape;   /* in elements */
+  int64_t *shape; /* in elements */
   int64_t *strides; /* in elements */
   uint64_t byte_offset;
 } DLTensor;
@@ -150,15 +150,12 @@ typedef struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
-typedef int (*DLPackManagedTensorAllocator)(DLTensor *prototype, DLManagedTensorVersioned **out,
-                                            void *error_ctx,
-                                            void (*SetError)(void *error_ctx, const char *kind,
-                                                             const char *message));
+typedef int (*DLPackManagedTensorAllocator)(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                                            void (*SetError)(void *error_ctx, const char *kind, const char *message));
 typedef int (*DLPackManagedTensorFromPyObjectNoSync)(void *py_object, DLManagedTensorVersioned **out);
 typedef int (*DLPackManagedTensorToPyObjectNoSync)(DLManagedTensorVersioned *tensor, void **out_py_object);
 typedef int (*DLPackDLTensorFromPyObjectNoSync)(void *py_object, DLTensor *out);
-typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id,
-                                       void **out_current_stream);
+typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type, int32_t device_id, void **out_current_stream);
 
 typedef struct DLPackExchangeAPIHeader {
   DLPackVersion version;
@@ -196,14 +193,14 @@ extern "C" {
 typedef int32_t isobit_status;
 enum {
   ISOBIT_OK = 0,
-  ISOBIT_INVALID_PROBLEM = 1,     /* the problem's text or the preference is wrong */
-  ISOBIT_INVALID_ARGUMENT = 2,    /* a tensor does not fit the problem, or a pointer is NULL */
-  ISOBIT_UNSUPPORTED = 3,         /* no row takes the problem (with this preference) */
+  ISOBIT_INVALID_PROBLEM = 1, /* the problem's text or the preference is wrong */
+  ISOBIT_INVALID_ARGUMENT = 2, /* a tensor does not fit the problem, or a pointer is NULL */
+  ISOBIT_UNSUPPORTED = 3, /* no row takes the problem (with this preference) */
   ISOBIT_WORKSPACE_TOO_SMALL = 4, /* fewer bytes than isobit_plan_workspace_size says */
-  ISOBIT_INVALID_HANDLE = 5,      /* never a plan, or destroyed */
-  ISOBIT_DEVICE = 6,              /* no such device, no driver, or the driver failed */
-  ISOBIT_FORKED = 7,              /* the library was loaded before fork(); this is the child */
-  ISOBIT_INTERNAL = 8             /* a bug in isobit; every later call answers the same */
+  ISOBIT_INVALID_HANDLE = 5, /* never a plan, or destroyed */
+  ISOBIT_DEVICE = 6, /* no such device, no driver, or the driver failed */
+  ISOBIT_FORKED = 7, /* the library was loaded before fork(); this is the child */
+  ISOBIT_INTERNAL = 8 /* a bug in isobit; every later call answers the same */
 };
 
 /* A handle. 0 is never a plan, and a destroyed plan's handle is not used again
@@ -215,8 +212,8 @@ typedef uint64_t isobit_plan;
 typedef struct isobit_preference {
   size_t struct_size;
   int64_t max_workspace; /* bytes; 0: no limit */
-  const char *row;       /* a row by name, such as "go" or "avx2"; NULL or "": the best that fits */
-  int32_t num_threads;   /* 0: what isobit_get_num_threads answers when the plan runs */
+  const char *row; /* a row by name, such as "go" or "avx2"; NULL or "": the best that fits */
+  int32_t num_threads; /* 0: what isobit_get_num_threads answers when the plan runs */
 } isobit_preference;
 
 /* The library's version, such as "0.1.0". Never NULL; works in a forked child too. */
@@ -232,18 +229,17 @@ ISOBIT_API int32_t isobit_abi_version(void);
  * isobit_support lists the operations and isobit_plan_describe the arguments.
  * Touches no device. Writes 0 to *plan on failure.
  * Errors: INVALID_PROBLEM, INVALID_ARGUMENT, UNSUPPORTED, DEVICE. */
-ISOBIT_API isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference,
-                                            isobit_plan *plan, char *err, size_t err_size);
+ISOBIT_API isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference, isobit_plan *plan,
+                                            char *err, size_t err_size);
 
 /* Says whether isobit_plan_run would take these tensors, without running.
  * args: see isobit_plan_run. Errors: INVALID_ARGUMENT, INVALID_HANDLE. */
-ISOBIT_API isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args,
-                                                   int32_t nargs, char *err, size_t err_size);
+ISOBIT_API isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs,
+                                                   char *err, size_t err_size);
 
 /* Writes to *bytes the exact size of the workspace that isobit_plan_run needs;
  * often 0. Errors: INVALID_HANDLE, INVALID_ARGUMENT (bytes is NULL). */
-ISOBIT_API isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *bytes, char *err,
-                                                    size_t err_size);
+ISOBIT_API isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *bytes, char *err, size_t err_size);
 
 /* Writes the plan as JSON: problem, category, row, arch, workspace_size,
  * precision_guarantee, and args, a list of {name, dtype, shape, direction,
@@ -251,8 +247,8 @@ ISOBIT_API isobit_status isobit_plan_workspace_size(isobit_plan plan, uint64_t *
  * Writes the JSON's size in bytes with its NUL to *needed (may be NULL). With
  * buf NULL that is all. A buf of fewer bytes is an INVALID_ARGUMENT and stays
  * as it was. Errors: INVALID_HANDLE, INVALID_ARGUMENT. */
-ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_t size, size_t *needed,
-                                              char *err, size_t err_size);
+ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_t size, size_t *needed, char *err,
+                                              size_t err_size);
 
 /* Runs the plan: reads the inputs, writes every element of the outputs.
  *
@@ -277,9 +273,8 @@ ISOBIT_API isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_
  * the work is finished on return.
  *
  * Errors: INVALID_ARGUMENT, WORKSPACE_TOO_SMALL, INVALID_HANDLE, DEVICE. */
-ISOBIT_API isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace,
-                                         uint64_t workspace_size, const DLTensor *const *args, int32_t nargs,
-                                         char *err, size_t err_size);
+ISOBIT_API isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, uint64_t workspace_size,
+                                         const DLTensor *const *args, int32_t nargs, char *err, size_t err_size);
 
 /* Ends a handle. Calls that are running with it finish normally.
  * Errors: INVALID_HANDLE (also for a second destroy). */

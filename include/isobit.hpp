@@ -57,8 +57,7 @@ template <class Function, class... Args> void call(Function function, Args... ar
   char err[1024];
   err[0] = 0;
   const isobit_status status = function(args..., err, sizeof err);
-  if (status != ISOBIT_OK)
-    throw Error(status, err);
+  if (status != ISOBIT_OK) throw Error(status, err);
 }
 
 // Reads a text from one of isobit.h's functions that take buf, size, needed.
@@ -102,8 +101,7 @@ public:
   }
 
   // The same with strides, in elements.
-  template <class T>
-  Tensor(T *data, std::initializer_list<int64_t> shape, std::initializer_list<int64_t> strides) {
+  template <class T> Tensor(T *data, std::initializer_list<int64_t> shape, std::initializer_list<int64_t> strides) {
     if (shape.size() != strides.size())
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor's shape and strides differ in length");
     set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape.begin(), strides.begin(), shape.size());
@@ -112,9 +110,7 @@ public:
   // A vector as one dimension, or with a shape of as many elements. The vector
   // must outlive the view and keep its size.
   template <class T, class A> Tensor(std::vector<T, A> &v) : Tensor(v.data(), {count(v)}) { no_bits<T>(); }
-  template <class T, class A> Tensor(const std::vector<T, A> &v) : Tensor(v.data(), {count(v)}) {
-    no_bits<T>();
-  }
+  template <class T, class A> Tensor(const std::vector<T, A> &v) : Tensor(v.data(), {count(v)}) { no_bits<T>(); }
   template <class T, class A>
   Tensor(std::vector<T, A> &v, std::initializer_list<int64_t> shape) : Tensor(v.data(), shape) {
     fits(v.size());
@@ -158,17 +154,14 @@ private:
     static_assert(!std::is_same_v<T, bool>, "std::vector<bool> holds bits; isobit's bool is a byte");
   }
 
-  void set(const volatile void *data, DLDataType dtype, const int64_t *shape, const int64_t *strides,
-           size_t ndim) {
+  void set(const volatile void *data, DLDataType dtype, const int64_t *shape, const int64_t *strides, size_t ndim) {
     if (ndim > max_rank)
-      throw Error(ISOBIT_INVALID_ARGUMENT,
-                  "isobit: a tensor of rank " + std::to_string(ndim) + "; the most is 8");
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor of rank " + std::to_string(ndim) + "; the most is 8");
     tensor_.data = const_cast<void *>(data); // inputs are only read
     tensor_.device = {kDLCPU, 0};
     tensor_.ndim = static_cast<int32_t>(ndim);
     tensor_.dtype = dtype;
-    if (ndim)
-      std::copy_n(shape, ndim, shape_.begin());
+    if (ndim) std::copy_n(shape, ndim, shape_.begin());
     tensor_.shape = shape_.data();
     if (strides) {
       std::copy_n(strides, ndim, strides_.begin());
@@ -178,8 +171,7 @@ private:
 
   void fits(size_t size) const {
     int64_t elements = 1;
-    for (int32_t i = 0; i < tensor_.ndim; i++)
-      elements *= shape_[static_cast<size_t>(i)];
+    for (int32_t i = 0; i < tensor_.ndim; i++) elements *= shape_[static_cast<size_t>(i)];
     if (elements != static_cast<int64_t>(size))
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a shape of " + std::to_string(elements) +
                                                " elements for a vector of " + std::to_string(size));
@@ -217,8 +209,7 @@ public:
     {
       const std::lock_guard<std::mutex> lock(mutex);
       const auto found = plans.find(problem);
-      if (found != plans.end())
-        return *found->second;
+      if (found != plans.end()) return *found->second;
     }
     auto plan = std::make_unique<Plan>(problem);
     const std::lock_guard<std::mutex> lock(mutex);
@@ -278,8 +269,7 @@ private:
     void *workspace = nullptr;
     if (workspace_size_ != 0) {
       if (!on_cpu_)
-        throw Error(ISOBIT_INVALID_ARGUMENT,
-                    "isobit: this plan needs a workspace on its device: pass one to run()");
+        throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: this plan needs a workspace on its device: pass one to run()");
       workspace = scratch(workspace_size_);
     }
     detail::call(isobit_plan_run, handle_, static_cast<void *>(nullptr), workspace, workspace_size_, p.data(),
@@ -298,8 +288,7 @@ private:
   }
 
   void reset() noexcept {
-    if (handle_ != 0)
-      isobit_plan_destroy(handle_, nullptr, 0);
+    if (handle_ != 0) isobit_plan_destroy(handle_, nullptr, 0);
     handle_ = 0;
   }
 
@@ -309,13 +298,11 @@ private:
 };
 
 // Runs a problem once: its plan comes from Plan::cached.
-inline void run(const std::string &problem, std::initializer_list<Tensor> args) {
-  Plan::cached(problem).run(args);
-}
+inline void run(const std::string &problem, std::initializer_list<Tensor> args) { Plan::cached(problem).run(args); }
 
 inline std::string version() { return isobit_version(); }
 inline std::string support() { return detail::text(isobit_support); } // JSON
-inline std::string info() { return detail::text(isobit_info); }       // JSON
+inline std::string info() { return detail::text(isobit_info); } // JSON
 inline void set_num_threads(int32_t n) { detail::call(isobit_set_num_threads, n); }
 inline int32_t get_num_threads() {
   int32_t n = 0;

@@ -5,21 +5,21 @@
 static tensor x, scale, zero_point, q;
 static isobit_plan plan;
 
-static isobit_status run(const DLTensor *a, const DLTensor *b, const DLTensor *c, const DLTensor *d,
-                         char *err, size_t err_size) {
+static isobit_status run(const DLTensor *a, const DLTensor *b, const DLTensor *c, const DLTensor *d, char *err,
+                         size_t err_size) {
   const DLTensor *args[] = {a, b, c, d};
   return isobit_plan_run(plan, NULL, NULL, 0, args, 4, err, err_size);
 }
 
 /* Runs with one field of x changed, and checks both run and can_implement. */
-#define BAD_X(word, change)                                                                                  \
-  do {                                                                                                       \
-    tensor bad = x;                                                                                          \
-    bad.dl.shape = bad.shape;                                                                                \
-    change;                                                                                                  \
-    const DLTensor *args[] = {&bad.dl, &scale.dl, &zero_point.dl, &q.dl};                                    \
-    FAILS(ISOBIT_INVALID_ARGUMENT, word, isobit_plan_run(plan, NULL, NULL, 0, args, 4, err, sizeof err));    \
-    FAILS(ISOBIT_INVALID_ARGUMENT, word, isobit_plan_can_implement(plan, args, 4, err, sizeof err));         \
+#define BAD_X(word, change)                                                                               \
+  do {                                                                                                    \
+    tensor bad = x;                                                                                       \
+    bad.dl.shape = bad.shape;                                                                             \
+    change;                                                                                               \
+    const DLTensor *args[] = {&bad.dl, &scale.dl, &zero_point.dl, &q.dl};                                 \
+    FAILS(ISOBIT_INVALID_ARGUMENT, word, isobit_plan_run(plan, NULL, NULL, 0, args, 4, err, sizeof err)); \
+    FAILS(ISOBIT_INVALID_ARGUMENT, word, isobit_plan_can_implement(plan, args, 4, err, sizeof err));      \
   } while (0)
 
 static void problems(void) {
@@ -56,8 +56,7 @@ static void problems(void) {
   isobit_plan p;
   FAILS(ISOBIT_INVALID_ARGUMENT, "problem", isobit_plan_create(NULL, NULL, &p, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "plan",
-        isobit_plan_create("quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127", NULL, NULL, err,
-                           sizeof err));
+        isobit_plan_create("quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127", NULL, NULL, err, sizeof err));
 }
 
 static void preferences(void) {
@@ -116,8 +115,7 @@ static void tensors(void) {
   *(int32_t *)zero_point.dl.data = 200;
   memset(q.dl.data, 0x5a, 6);
   FAILS(ISOBIT_INVALID_ARGUMENT, "zero_point", run(&x.dl, &scale.dl, &zero_point.dl, &q.dl, err, sizeof err));
-  for (int i = 0; i < 6; i++)
-    CHECK(((uint8_t *)q.dl.data)[i] == 0x5a, "a failed run wrote element %d", i);
+  for (int i = 0; i < 6; i++) CHECK(((uint8_t *)q.dl.data)[i] == 0x5a, "a failed run wrote element %d", i);
   *(int32_t *)zero_point.dl.data = 0;
 }
 
@@ -126,8 +124,7 @@ static void counts(void) {
   FAILS(ISOBIT_INVALID_ARGUMENT, "3", isobit_plan_run(plan, NULL, NULL, 0, args, 3, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "5", isobit_plan_run(plan, NULL, NULL, 0, args, 5, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "nargs", isobit_plan_run(plan, NULL, NULL, 0, args, -1, err, sizeof err));
-  FAILS(ISOBIT_INVALID_ARGUMENT, "nargs",
-        isobit_plan_run(plan, NULL, NULL, 0, args, 1 << 30, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "nargs", isobit_plan_run(plan, NULL, NULL, 0, args, 1 << 30, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "args", isobit_plan_run(plan, NULL, NULL, 0, NULL, 4, err, sizeof err));
 }
 
@@ -148,8 +145,7 @@ static void workspaces(void) {
   FAILS(ISOBIT_WORKSPACE_TOO_SMALL, "workspace", isobit_plan_run(p, NULL, NULL, 0, args, 3, err, sizeof err));
   FAILS(ISOBIT_WORKSPACE_TOO_SMALL, "workspace",
         isobit_plan_run(p, NULL, workspace, bytes - 1, args, 3, err, sizeof err));
-  FAILS(ISOBIT_INVALID_ARGUMENT, "workspace",
-        isobit_plan_run(p, NULL, NULL, bytes, args, 3, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "workspace", isobit_plan_run(p, NULL, NULL, bytes, args, 3, err, sizeof err));
   CHECK(((unsigned char *)grad_weight.dl.data)[0] == 0xa5, "a failed run wrote");
   OK(isobit_plan_run(p, NULL, workspace, bytes, args, 3, err, sizeof err));
   OK(isobit_plan_run(p, NULL, workspace, UINT64_MAX, args, 3, err, sizeof err)); /* more is fine */
@@ -175,10 +171,8 @@ static void handles(void) {
   /* More plans than the table starts with, all different. */
   enum { many = 1000 };
   static isobit_plan all[many];
-  for (int i = 0; i < many; i++)
-    all[i] = make_plan("quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127");
-  for (int i = 0; i < many; i++)
-    OK(isobit_plan_destroy(all[i], err, sizeof err));
+  for (int i = 0; i < many; i++) all[i] = make_plan("quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127");
+  for (int i = 0; i < many; i++) OK(isobit_plan_destroy(all[i], err, sizeof err));
 }
 
 static void texts(void) {
@@ -223,8 +217,8 @@ static void settings(void) {
 static void cuda(void) {
   isobit_plan p = 0;
   char err[512] = "";
-  isobit_status status = isobit_plan_create(
-      "quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127 device=cuda:0", NULL, &p, err, sizeof err);
+  isobit_status status = isobit_plan_create("quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127 device=cuda:0",
+                                            NULL, &p, err, sizeof err);
   if (status == ISOBIT_OK) {
     const DLTensor *args[] = {&x.dl, &scale.dl, &zero_point.dl, &q.dl};
     status = isobit_plan_run(p, NULL, NULL, 0, args, 4, err, sizeof err);
@@ -239,8 +233,7 @@ int main(void) {
   make_tensor(&scale, "f32[1]");
   make_tensor(&zero_point, "i32[1]");
   make_tensor(&q, "s8[2,3]");
-  for (int i = 0; i < 6; i++)
-    set_value(&x, i, i);
+  for (int i = 0; i < 6; i++) set_value(&x, i, i);
   set_value(&scale, 0, 1);
   set_value(&zero_point, 0, 0);
   plan = make_plan("quantize_per_tensor x=f32[2,3] q=s8 qmin=-128 qmax=127");

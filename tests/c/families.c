@@ -11,8 +11,7 @@ typedef struct argument {
 /* Reads one argument's line: the values of an input, or what is wanted of an output. */
 static void read_argument(argument *a, char *line) {
   char *direction = strtok(line, " \n");
-  if (strcmp(direction, "none") == 0)
-    return;
+  if (strcmp(direction, "none") == 0) return;
   const char *text = strtok(NULL, " \n");
   a->present = 1;
   a->is_output = strcmp(direction, "in") != 0;
@@ -30,8 +29,7 @@ static void read_argument(argument *a, char *line) {
 
 static void run_case(const char *problem, argument *args, int n) {
   const DLTensor *pointers[max_args];
-  for (int i = 0; i < n; i++)
-    pointers[i] = args[i].present ? &args[i].value.dl : NULL;
+  for (int i = 0; i < n; i++) pointers[i] = args[i].present ? &args[i].value.dl : NULL;
   const isobit_plan plan = make_plan(problem);
   OK(isobit_plan_can_implement(plan, pointers, n, err, sizeof err));
   uint64_t bytes = 0;
@@ -41,12 +39,11 @@ static void run_case(const char *problem, argument *args, int n) {
   OK(isobit_plan_destroy(plan, err, sizeof err));
   free(workspace);
   for (int i = 0; i < n; i++) {
-    if (!args[i].present)
-      continue;
+    if (!args[i].present) continue;
     for (int64_t k = 0; args[i].is_output && k < args[i].value.count; k++) {
       const double got = get_value(&args[i].value, k), want = get_value(&args[i].want, k);
-      CHECK(got == want && signbit(got) == signbit(want), "%s: argument %d, element %d is %g, want %g",
-            problem, i, (int)k, got, want);
+      CHECK(got == want && signbit(got) == signbit(want), "%s: argument %d, element %d is %g, want %g", problem, i,
+            (int)k, got, want);
     }
     free_tensor(&args[i].value);
     free_tensor(&args[i].want);
@@ -62,8 +59,7 @@ int main(int argc, char **argv) {
   int n = 0, cases = 0;
   for (int more = 1; more;) {
     more = fgets(line, sizeof line, file) != NULL;
-    if (more && line[0] == '#')
-      continue;
+    if (more && line[0] == '#') continue;
     if (more && line[0] != '\n') {
       if (problem[0] == 0) {
         line[strcspn(line, "\n")] = 0;

@@ -7,10 +7,7 @@
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
-enum {
-  normal = 0x1f80,
-  strange = normal | 0x8040 | 0x4000
-}; /* flush-to-zero, denormals-are-zero, round up */
+enum { normal = 0x1f80, strange = normal | 0x8040 | 0x4000 }; /* flush-to-zero, denormals-are-zero, round up */
 static unsigned state(void) { return _mm_getcsr() & 0xffc0u; }
 static void set_state(unsigned s) { _mm_setcsr(s); }
 #else
@@ -28,8 +25,7 @@ static float x[n], y[n];
 
 int main(int argc, char **argv) {
   CHECK(argc == 2, "usage: float_state LIBRARY");
-  for (int i = 0; i < n; i++)
-    x[i] = 2e-40f; /* a denormal */
+  for (int i = 0; i < n; i++) x[i] = 2e-40f; /* a denormal */
   float scale = 1e-40f;
 
   set_state(strange);
@@ -59,8 +55,7 @@ int main(int argc, char **argv) {
     set_state(normal);
     want = scale * 2;
     set_state(strange);
-    for (int i = 0; i < n; i++)
-      CHECK(memcmp(&y[i], &want, sizeof want) == 0, "round %d, element %d", round, i);
+    for (int i = 0; i < n; i++) CHECK(memcmp(&y[i], &want, sizeof want) == 0, "round %d, element %d", round, i);
   }
   puts("ok");
   return 0;

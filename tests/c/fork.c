@@ -53,8 +53,7 @@ static void use(void) {
   float x[] = {0.4f, 1.6f, -2.5f}, scale = 1, y[3];
   int64_t shape[] = {3};
   const DLDataType f32 = {kDLFloat, 32, 1};
-  const DLTensor tx = {x, {kDLCPU, 0}, 1, f32, shape, NULL, 0},
-                 ts = {&scale, {kDLCPU, 0}, 0, f32, NULL, NULL, 0};
+  const DLTensor tx = {x, {kDLCPU, 0}, 1, f32, shape, NULL, 0}, ts = {&scale, {kDLCPU, 0}, 0, f32, NULL, NULL, 0};
   const DLTensor ty = {y, {kDLCPU, 0}, 1, f32, shape, NULL, 0};
   const DLTensor *args[] = {&tx, &ts, NULL, &ty};
   OK(plan_create(problem, NULL, &plan, err, sizeof err));
@@ -88,8 +87,7 @@ static void in_child(const char *what, const char *path, void (*f)(void)) {
   CHECK(child >= 0, "fork");
   if (child == 0) {
     alarm(20);
-    if (path)
-      load(path);
+    if (path) load(path);
     f();
     exit(0);
   }

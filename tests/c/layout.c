@@ -11,28 +11,23 @@ static void same(const DLTensor *x, const DLTensor *y, const int *where) {
   const DLTensor scale = {&one, {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, NULL, NULL, 0};
   const DLTensor *args[] = {x, &scale, NULL, y};
   const isobit_plan plan = make_plan(problem);
-  for (int i = 0; i < 64; i++)
-    out[i] = -1;
+  for (int i = 0; i < 64; i++) out[i] = -1;
   OK(isobit_plan_run(plan, NULL, NULL, 0, args, 4, err, sizeof err));
   OK(isobit_plan_destroy(plan, err, sizeof err));
   int seen = 0;
-  for (int i = 0; i < 64; i++)
-    seen += out[i] != -1;
+  for (int i = 0; i < 64; i++) seen += out[i] != -1;
   CHECK(seen == 6, "%d elements written", seen);
-  for (int i = 0; i < 6; i++)
-    CHECK(out[where[i]] == (float)(i + 1), "element %d is %g", i, (double)out[where[i]]);
+  for (int i = 0; i < 6; i++) CHECK(out[where[i]] == (float)(i + 1), "element %d is %g", i, (double)out[where[i]]);
 }
 
 int main(void) {
   const DLDataType f32 = {kDLFloat, 32, 1};
   const DLDevice cpu = {kDLCPU, 0};
-  static const int in_order[] = {0, 1, 2, 3, 4, 5}, columns[] = {0, 2, 4, 1, 3, 5},
-                   backwards[] = {5, 4, 3, 2, 1, 0};
+  static const int in_order[] = {0, 1, 2, 3, 4, 5}, columns[] = {0, 2, 4, 1, 3, 5}, backwards[] = {5, 4, 3, 2, 1, 0};
   int64_t shape[] = {2, 3}, compact[] = {3, 1}, transposed[] = {1, 2}, wide[] = {20, 5}, minus[] = {-3, -1};
   const DLTensor y = {out, cpu, 2, f32, shape, compact, 0};
 
-  for (int i = 0; i < 6; i++)
-    data[i] = (float)(i + 1);
+  for (int i = 0; i < 6; i++) data[i] = (float)(i + 1);
   DLTensor x = {data, cpu, 2, f32, shape, NULL, 0};
   same(&x, &y, in_order);
   DLTensor to_columns = y;
@@ -44,14 +39,12 @@ int main(void) {
   same(&x, &reversed, backwards);
 
   memset(data, 0, sizeof data);
-  for (int i = 0; i < 6; i++)
-    data[2 + i / 3 * 20 + i % 3 * 5] = (float)(i + 1);
+  for (int i = 0; i < 6; i++) data[2 + i / 3 * 20 + i % 3 * 5] = (float)(i + 1);
   x.strides = wide;
   x.byte_offset = 2 * sizeof(float);
   same(&x, &y, in_order);
 
-  for (int i = 0; i < 6; i++)
-    data[6 - i] = (float)(i + 1);
+  for (int i = 0; i < 6; i++) data[6 - i] = (float)(i + 1);
   x.strides = minus;
   x.byte_offset = 6 * sizeof(float);
   same(&x, &y, in_order);
@@ -68,8 +61,7 @@ int main(void) {
   const DLTensor *args[] = {&expanded, &scale, NULL, &y};
   isobit_plan plan = make_plan(problem);
   OK(isobit_plan_run(plan, NULL, NULL, 0, args, 4, err, sizeof err));
-  for (int i = 0; i < 6; i++)
-    CHECK(out[i] == 7, "element %d is %g", i, (double)out[i]);
+  for (int i = 0; i < 6; i++) CHECK(out[i] == 7, "element %d is %g", i, (double)out[i]);
   OK(isobit_plan_destroy(plan, err, sizeof err));
 
   /* Rank 0, and no elements at all, where data is not looked at. */

@@ -10,31 +10,31 @@
 #include <string.h>
 
 /* Ends the program with a line that says where. */
-#define CHECK(condition, ...)                                                                                \
-  do {                                                                                                       \
-    if (!(condition)) {                                                                                      \
-      fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                        \
-      fprintf(stderr, __VA_ARGS__);                                                                          \
-      fputc('\n', stderr);                                                                                   \
-      exit(1);                                                                                               \
-    }                                                                                                        \
+#define CHECK(condition, ...)                                         \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
+      fprintf(stderr, __VA_ARGS__);                                   \
+      fputc('\n', stderr);                                            \
+      exit(1);                                                        \
+    }                                                                 \
   } while (0)
 
 /* A call that must succeed; its last arguments are err and sizeof err. */
-#define OK(call)                                                                                             \
-  do {                                                                                                       \
-    char err[512] = "";                                                                                      \
-    isobit_status ok_status = (call);                                                                        \
-    CHECK(ok_status == ISOBIT_OK, "status %d: %s", ok_status, err);                                          \
+#define OK(call)                                                    \
+  do {                                                              \
+    char err[512] = "";                                             \
+    isobit_status ok_status = (call);                               \
+    CHECK(ok_status == ISOBIT_OK, "status %d: %s", ok_status, err); \
   } while (0)
 
 /* A call that must fail with a status and a text that has the given word in it. */
-#define FAILS(want, word, call)                                                                              \
-  do {                                                                                                       \
-    char err[512] = "";                                                                                      \
-    isobit_status fails_status = (call);                                                                     \
-    CHECK(fails_status == (want), "status %d, want %d: %s", fails_status, (want), err);                      \
-    CHECK(strstr(err, word) != NULL, "\"%s\" is not in: %s", word, err);                                     \
+#define FAILS(want, word, call)                                                         \
+  do {                                                                                  \
+    char err[512] = "";                                                                 \
+    isobit_status fails_status = (call);                                                \
+    CHECK(fails_status == (want), "status %d, want %d: %s", fails_status, (want), err); \
+    CHECK(strstr(err, word) != NULL, "\"%s\" is not in: %s", word, err);                \
   } while (0)
 
 static inline isobit_plan make_plan(const char *problem) {
@@ -61,8 +61,7 @@ static const struct {
 static inline uint16_t f16_bits(double v) { /* v is exact and normal, or 0 */
   int e;
   const double m = frexp(fabs(v), &e);
-  if (v == 0)
-    return signbit(v) ? 0x8000 : 0;
+  if (v == 0) return signbit(v) ? 0x8000 : 0;
   return (uint16_t)((signbit(v) ? 0x8000 : 0) | ((e + 14) << 10) | ((int)(m * 2048) - 1024));
 }
 
@@ -101,24 +100,18 @@ static inline void set_value(tensor *t, int64_t i, double v) {
 static inline double get_value(const tensor *t, int64_t i) {
   const DLDataType d = t->dl.dtype;
   const void *p = (const char *)t->dl.data + i * d.bits / 8;
-  if (is_type(d, kDLFloat, 32))
-    return *(const float *)p;
-  if (is_type(d, kDLFloat, 64))
-    return *(const double *)p;
-  if (is_type(d, kDLFloat, 16))
-    return f16_value(*(const uint16_t *)p);
+  if (is_type(d, kDLFloat, 32)) return *(const float *)p;
+  if (is_type(d, kDLFloat, 64)) return *(const double *)p;
+  if (is_type(d, kDLFloat, 16)) return f16_value(*(const uint16_t *)p);
   if (d.code == kDLBfloat) {
     const uint32_t bits = (uint32_t)*(const uint16_t *)p << 16;
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
   }
-  if (is_type(d, kDLInt, 8))
-    return *(const int8_t *)p;
-  if (is_type(d, kDLUInt, 8))
-    return *(const uint8_t *)p;
-  if (is_type(d, kDLInt, 32))
-    return *(const int32_t *)p;
+  if (is_type(d, kDLInt, 8)) return *(const int8_t *)p;
+  if (is_type(d, kDLUInt, 8)) return *(const uint8_t *)p;
+  if (is_type(d, kDLInt, 32)) return *(const int32_t *)p;
   return (double)*(const int64_t *)p;
 }
 
@@ -130,8 +123,7 @@ static inline void make_tensor(tensor *t, const char *text) {
   t->count = 1;
   const size_t name = strcspn(text, "[");
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-    if (strlen(dtypes[i].name) == name && strncmp(dtypes[i].name, text, name) == 0)
-      t->dl.dtype = dtypes[i].type;
+    if (strlen(dtypes[i].name) == name && strncmp(dtypes[i].name, text, name) == 0) t->dl.dtype = dtypes[i].type;
   CHECK(t->dl.dtype.bits != 0 && text[name] == '[', "not a tensor: %s", text);
   for (const char *p = text + name + 1; *p != ']'; p += *p == ',') {
     t->shape[t->dl.ndim] = strtoll(p, (char **)&p, 10);

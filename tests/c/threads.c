@@ -28,23 +28,19 @@ static void *work(void *arg) {
     OK(isobit_plan_workspace_size(own, &bytes, err, sizeof err));
     OK(isobit_plan_destroy(own, err, sizeof err));
     FAILS(ISOBIT_INVALID_HANDLE, "plan", isobit_plan_workspace_size(own, &bytes, err, sizeof err));
-    if (i % 50 == 0)
-      OK(isobit_set_num_threads(1 + i / 50 % 3, err, sizeof err));
+    if (i % 50 == 0) OK(isobit_set_num_threads(1 + i / 50 % 3, err, sizeof err));
   }
   free(y);
   return arg;
 }
 
 int main(void) {
-  for (int i = 0; i < n; i++)
-    x[i] = (float)(i - n / 2) * 0.013f;
+  for (int i = 0; i < n; i++) x[i] = (float)(i - n / 2) * 0.013f;
   shared = make_plan("fake_quantize_per_tensor x=f32[3000] zero_point=none qmin=-128 qmax=127");
   run_shared(want);
   pthread_t all[threads];
-  for (int i = 0; i < threads; i++)
-    CHECK(pthread_create(&all[i], NULL, work, NULL) == 0, "pthread_create");
-  for (int i = 0; i < threads; i++)
-    pthread_join(all[i], NULL);
+  for (int i = 0; i < threads; i++) CHECK(pthread_create(&all[i], NULL, work, NULL) == 0, "pthread_create");
+  for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
   puts("ok");
   return 0;
 }

@@ -47,8 +47,7 @@ template <> struct Convert<isobit::f16> {
   static isobit::f16 from(double v) { // by search: the file's numbers are few
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
       const isobit::f16 h{static_cast<uint16_t>(bits)};
-      if (to(h) == v && std::signbit(to(h)) == std::signbit(v))
-        return h;
+      if (to(h) == v && std::signbit(to(h)) == std::signbit(v)) return h;
     }
     fail("no f16 is " + std::to_string(v));
   }
@@ -56,8 +55,7 @@ template <> struct Convert<isobit::f16> {
 
 std::vector<double> numbers(std::istream &line) {
   std::vector<double> all;
-  for (double v; line >> v;)
-    all.push_back(v);
+  for (double v; line >> v;) all.push_back(v);
   return all;
 }
 
@@ -67,17 +65,13 @@ struct Argument {
   std::function<void(const std::string &)> check = [](const std::string &) {};
 };
 
-template <class T>
-Argument make(bool reads, bool writes, const std::vector<int64_t> &shape, std::istream &line) {
+template <class T> Argument make(bool reads, bool writes, const std::vector<int64_t> &shape, std::istream &line) {
   size_t count = 1;
-  for (const int64_t d : shape)
-    count *= static_cast<size_t>(d);
+  for (const int64_t d : shape) count *= static_cast<size_t>(d);
   const std::vector<double> given = numbers(line);
-  if (given.size() != count * (reads + writes))
-    fail("the number of values does not fit the shape");
+  if (given.size() != count * (reads + writes)) fail("the number of values does not fit the shape");
   const auto data = std::make_shared<std::vector<T>>(count);
-  for (size_t i = 0; reads && i < count; i++)
-    (*data)[i] = Convert<T>::from(given[i]);
+  for (size_t i = 0; reads && i < count; i++) (*data)[i] = Convert<T>::from(given[i]);
   DLTensor dl = *isobit::Tensor(*data).dl();
   dl.ndim = static_cast<int32_t>(shape.size());
   dl.shape = const_cast<int64_t *>(shape.data());
@@ -96,55 +90,41 @@ Argument read(const std::string &text) {
   std::istringstream line(text);
   std::string direction, type;
   line >> direction;
-  if (direction == "none")
-    return {};
+  if (direction == "none") return {};
   std::getline(line >> std::ws, type, '[');
   std::vector<int64_t> shape;
   while (line.peek() != ']') {
     int64_t d;
     line >> d;
     shape.push_back(d);
-    if (line.peek() == ',')
-      line.get();
+    if (line.peek() == ',') line.get();
   }
   line.get();
   const bool reads = direction != "out", writes = direction != "in";
-  if (type == "f32")
-    return make<float>(reads, writes, shape, line);
-  if (type == "f64")
-    return make<double>(reads, writes, shape, line);
-  if (type == "f16")
-    return make<isobit::f16>(reads, writes, shape, line);
-  if (type == "bf16")
-    return make<isobit::bf16>(reads, writes, shape, line);
-  if (type == "s8")
-    return make<int8_t>(reads, writes, shape, line);
-  if (type == "u8")
-    return make<uint8_t>(reads, writes, shape, line);
-  if (type == "i32")
-    return make<int32_t>(reads, writes, shape, line);
-  if (type == "i64")
-    return make<int64_t>(reads, writes, shape, line);
+  if (type == "f32") return make<float>(reads, writes, shape, line);
+  if (type == "f64") return make<double>(reads, writes, shape, line);
+  if (type == "f16") return make<isobit::f16>(reads, writes, shape, line);
+  if (type == "bf16") return make<isobit::bf16>(reads, writes, shape, line);
+  if (type == "s8") return make<int8_t>(reads, writes, shape, line);
+  if (type == "u8") return make<uint8_t>(reads, writes, shape, line);
+  if (type == "i32") return make<int32_t>(reads, writes, shape, line);
+  if (type == "i64") return make<int64_t>(reads, writes, shape, line);
   fail("unknown type " + type);
 }
 
 void run(const std::string &problem, const std::vector<Argument> &args) {
   std::vector<isobit::Tensor> tensors;
-  for (const Argument &a : args)
-    tensors.push_back(a.tensor);
+  for (const Argument &a : args) tensors.push_back(a.tensor);
   isobit::Plan(problem).run(tensors);
-  for (const Argument &a : args)
-    a.check(problem);
+  for (const Argument &a : args) a.check(problem);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 2)
-    fail("usage: families CASES");
+  if (argc != 2) fail("usage: families CASES");
   std::ifstream file(argv[1]);
-  if (!file)
-    fail("cannot open the cases");
+  if (!file) fail("cannot open the cases");
   std::string problem, line;
   std::vector<Argument> args;
   int cases = 0;

@@ -4,19 +4,18 @@
 #include <iostream>
 #include <thread>
 
-#define CHECK(condition)                                                                                     \
-  do {                                                                                                       \
-    if (!(condition)) {                                                                                      \
-      std::cerr << __FILE__ << ":" << __LINE__ << ": " << #condition << "\n";                                \
-      std::exit(1);                                                                                          \
-    }                                                                                                        \
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      std::cerr << __FILE__ << ":" << __LINE__ << ": " << #condition << "\n"; \
+      std::exit(1);                                                           \
+    }                                                                         \
   } while (0)
 
 namespace {
 
 const char *const quantize = "quantize_per_channel x=f32[2,3] zero_point=none q=s8 axis=0 qmin=-128 qmax=127";
-const char *const scatter =
-    "embedding_backward grad_output=f32[4096,8] indices=i64[4096] grad_weight=f32[512,8]";
+const char *const scatter = "embedding_backward grad_output=f32[4096,8] indices=i64[4096] grad_weight=f32[512,8]";
 
 // The status of what f throws; its text must have the word in it.
 template <class F> isobit_status thrown(const char *word, F f) {
@@ -68,8 +67,7 @@ void errors() {
   std::vector<float> x(6), scale(2);
   std::vector<int8_t> q(6);
   CHECK(thrown("no_such_op", [] { isobit::Plan("no_such_op x=f32[2]"); }) == ISOBIT_INVALID_PROBLEM);
-  CHECK(thrown("qmax", [] { isobit::run("quantize_per_tensor x=f32[2] q=s8 qmin=0", {}); }) ==
-        ISOBIT_INVALID_PROBLEM);
+  CHECK(thrown("qmax", [] { isobit::run("quantize_per_tensor x=f32[2] q=s8 qmin=0", {}); }) == ISOBIT_INVALID_PROBLEM);
   const isobit::Plan plan(quantize);
   CHECK(thrown("x", [&] { plan.run({x, scale, {}, {q, {2, 3}}}); }) == ISOBIT_INVALID_ARGUMENT);
   CHECK(thrown("x", [&] { plan.can_implement({x, scale, {}, {q, {2, 3}}}); }) == ISOBIT_INVALID_ARGUMENT);
@@ -104,8 +102,7 @@ void plans() {
 void workspaces() {
   std::vector<float> grad(4096 * 8, 1), all(512 * 8);
   std::vector<int64_t> indices(4096);
-  for (size_t i = 0; i < indices.size(); i++)
-    indices[i] = static_cast<int64_t>(i % 512);
+  for (size_t i = 0; i < indices.size(); i++) indices[i] = static_cast<int64_t>(i % 512);
   const isobit::Plan &plan = isobit::Plan::cached(scatter);
   CHECK(plan.workspace_size() > 0);
   std::vector<std::thread> threads;
@@ -117,8 +114,7 @@ void workspaces() {
         CHECK(mine == std::vector<float>(512 * 8, 8));
       }
     });
-  for (std::thread &t : threads)
-    t.join();
+  for (std::thread &t : threads) t.join();
   std::vector<char> own(plan.workspace_size());
   plan.run({{grad, {4096, 8}}, indices, {all, {512, 8}}}, nullptr, own.data(), own.size());
   CHECK(all == std::vector<float>(512 * 8, 8));
