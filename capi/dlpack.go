@@ -103,7 +103,7 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 }
 
 // dtypes finds a DType by DLPack's type code and width.
-var dtypes = func() (table [int(tensor.BoolKind) + 1][65]tensor.DType) {
+var dtypes = func() (table [int(tensor.MaxKind) + 1][65]tensor.DType) {
 	for code := range table {
 		for bits := range table[code] {
 			table[code][bits] = tensor.FromDLPack(uint8(code), uint8(bits))

@@ -29,7 +29,7 @@ func fakeQuantizeBackwardInputGo[C Compute](n int, a *Args) {
 		dy, x, s, z, dx := b.in[0], b.in[1], b.in[2], b.in[3], b.out[0]
 		for i := range dx {
 			dx[i] = 0
-			if c, _ := classify(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi); c == inside {
+			if c, _ := classify(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi, a.Attrs.Code); c == inside {
 				dx[i] = dy[i]
 			}
 		}

@@ -87,6 +87,23 @@ func storeBF16[C Compute](p unsafe.Pointer, stride int64, src []C) {
 	}
 }
 
+func loadFloat8[C Compute](d tensor.DType) func(dst []C, p unsafe.Pointer, stride int64) {
+	values := tensor.Float8Values(d)
+	return func(dst []C, p unsafe.Pointer, stride int64) {
+		for i := range dst {
+			dst[i] = C(values[*(*uint8)(unsafe.Add(p, int64(i)*stride))])
+		}
+	}
+}
+
+func storeFloat8[C Compute](d tensor.DType) func(p unsafe.Pointer, stride int64, src []C) {
+	return func(p unsafe.Pointer, stride int64, src []C) {
+		for i, v := range src {
+			*(*uint8)(unsafe.Add(p, int64(i)*stride)) = tensor.ToFloat8(d, float64(v))
+		}
+	}
+}
+
 // Outside is the offset of an element that is not there; it gathers as +0.
 const Outside = math.MinInt64
 
@@ -152,6 +169,9 @@ func convertersFor[C Compute]() [tensor.Count]converters[C] {
 		tensor.U8:   {loadNumeric[C, uint8], storeNumeric[C, uint8], nil},
 		tensor.I32:  {loadNumeric[C, int32], storeNumeric[C, int32], nil},
 		tensor.I64:  {loadNumeric[C, int64], storeNumeric[C, int64], nil},
+
+		tensor.F8E4M3: {loadFloat8[C](tensor.F8E4M3), storeFloat8[C](tensor.F8E4M3), nil},
+		tensor.F8E5M2: {loadFloat8[C](tensor.F8E5M2), storeFloat8[C](tensor.F8E5M2), nil},
 	}
 }
 

@@ -10,7 +10,7 @@ func fakeQuantizeGo[C Compute](n int, a *Args) {
 	forBlocks(n, a, 2, func(b *operands[C]) {
 		x, s, z, y := b.in[0], b.in[1], b.in[2], b.out[0]
 		for i := range y {
-			q := quantize(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi)
+			q := quantize(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi, a.Attrs.Code)
 			y[i] = (q - z[i]) * s[i]
 		}
 	})

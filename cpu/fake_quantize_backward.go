@@ -17,7 +17,7 @@ func fakeQuantizeBackwardGo[C Compute](n int, pos int64, a *Args) {
 		for i := range dx {
 			u := divide(x[i], s[i], a.Attrs.Reciprocal)
 			dx[i], ds[i], dz[i] = 0, 0, 0
-			switch c, r := classify(u, z[i], lo, hi); c {
+			switch c, r := classify(u, z[i], lo, hi, a.Attrs.Code); c {
 			case inside:
 				dx[i] = dy[i]
 				ds[i] = dy[i] * (r - u)

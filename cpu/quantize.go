@@ -1,6 +1,10 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // rint rounds to a whole number, ties to even.
 func rint[C Compute](x C) C { return C(math.RoundToEven(float64(x))) }
@@ -34,9 +38,12 @@ func divide[C Compute](x, s C, reciprocal bool) C {
 }
 
 // quantize returns clamp(rint(x / s) + z, lo, hi), where u is x / s and a NaN
-// counts as a value on the zero point.
-func quantize[C Compute](u, z, lo, hi C) C {
-	if u != u {
+// counts as a value on the zero point. 8-bit floats clamp, then round.
+func quantize[C Compute](u, z, lo, hi C, code tensor.DType) C {
+	switch {
+	case code != tensor.None:
+		return C(tensor.RoundFloat8(code, float64(clamp(u, lo, hi))))
+	case u != u:
 		return clamp(z, lo, hi)
 	}
 	return clamp(rint(u)+z, lo, hi)
@@ -52,7 +59,7 @@ func quantizeGo[C Compute](n int, a *Args) {
 	forBlocks(n, a, 2, func(b *operands[C]) {
 		x, s, z, q := b.in[0], b.in[1], b.in[2], b.out[0]
 		for i := range q {
-			q[i] = quantize(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi)
+			q[i] = quantize(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi, a.Attrs.Code)
 		}
 	})
 }

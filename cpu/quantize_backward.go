@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/isobit-ml/isobit/tensor"
+
 // class says where x / s falls among the codes. Both bounds are inside.
 type class int
 
@@ -10,10 +12,15 @@ const (
 	nan
 )
 
-// classify returns the class of u = x / s and, for those inside, rint(u).
-func classify[C Compute](u, z, lo, hi C) (class, C) {
+// classify returns the class of u = x / s and, for those inside, the rounded
+// u. 8-bit floats are classified before they are rounded.
+func classify[C Compute](u, z, lo, hi C, code tensor.DType) (class, C) {
 	r := rint(u)
-	switch t := r + z; {
+	t := r + z
+	if code != tensor.None {
+		r, t = C(tensor.RoundFloat8(code, float64(u))), u
+	}
+	switch {
 	case u != u:
 		return nan, r
 	case t < lo:
@@ -36,7 +43,7 @@ func quantizeBackwardGo[C Compute](n int, a *Args) {
 		dy, x, s, z, dx := b.in[0], b.in[1], b.in[2], b.in[3], b.out[0]
 		for i := range dx {
 			dx[i] = 0
-			if c, _ := classify(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi); c == inside {
+			if c, _ := classify(divide(x[i], s[i], a.Attrs.Reciprocal), z[i], lo, hi, a.Attrs.Code); c == inside {
 				dx[i] = dy[i] / s[i]
 			}
 		}

@@ -59,7 +59,8 @@ type Types struct {
 
 // Attrs are the attributes that a row may depend on.
 type Attrs struct {
-	Reciprocal bool // multiply by 1/scale instead of dividing by scale
+	Reciprocal bool         // multiply by 1/scale instead of dividing by scale
+	Code       tensor.DType // codes are of this 8-bit float type; None: whole numbers
 }
 
 // Row is one way to run an op. Pick returns the kernel for the given types,

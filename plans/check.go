@@ -38,6 +38,10 @@ func (pl *plan) checkArg(v *tensor.View, i int) error {
 		return errorf(InvalidArgument, o.name, a.name, format, args...)
 	}
 	want := pl.problem.types[i]
+	packed := want.Packed()
+	if packed {
+		want = tensor.U8
+	}
 	switch {
 	case v.DType != want && want == tensor.None:
 		return bad("is %s; the problem says none", v)
@@ -67,6 +71,9 @@ func (pl *plan) checkArg(v *tensor.View, i int) error {
 	}
 	if uintptr(v.Data)%uintptr(v.DType.Size()) != 0 {
 		return bad("is at an address that is not a multiple of its element size, %d", v.DType.Size())
+	}
+	if packed && !checkPacked(v) {
+		return bad("has stride %d along its last dimension; packed codes want 1", v.Stride(len(v.Shape)-1))
 	}
 	if a.out && overlapsItself(v) {
 		return bad("has strides %s with which elements overlap; it is an output", tensor.ShapeString(v.Strides))

@@ -6,7 +6,7 @@ import "github.com/isobit-ml/isobit/cpu"
 var dequantize = familyOp{
 	name: "dequantize",
 	args: []arg{
-		{name: "q", shaped: true, allow: either(codes, floats)}, scaleArg, zeroPointArg,
+		{name: "q", shaped: true, allow: either(codes, floats, float8s)}, scaleArg, zeroPointArg,
 		{name: "y", out: true, allow: floats},
 	},
 	attrs: rangeAttrs,

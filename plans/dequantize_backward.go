@@ -11,7 +11,7 @@ var dequantizeBackward = familyOp{
 	name: "dequantize", suffix: "_backward",
 	args: []arg{
 		{name: "grad_output", shaped: true, allow: floats},
-		{name: "q", optional: true, allow: either(codes, floats), defaultType: fixed(tensor.S8)}, scaleArg, zeroPointArg,
+		{name: "q", optional: true, allow: either(codes, floats, float8s), defaultType: fixed(tensor.S8)}, scaleArg, zeroPointArg,
 		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("grad_output")},
 		gradScaleArg, gradZeroArg,
 	},

@@ -45,8 +45,11 @@ func Describe(p Plan) Description {
 		a := &problem.op.args[i]
 		info := ArgInfo{Name: a.name, DType: problem.types[i].String(), Shape: problem.shapes[i], Direction: direction(a), Optional: a.optional}
 		info.Present = problem.types[i] != tensor.None
-		if !info.Present {
+		switch {
+		case !info.Present:
 			info.Shape = nil
+		case problem.types[i].Packed():
+			info.Shape = packedShape(info.Shape)
 		}
 		d.Args = append(d.Args, info)
 	}

@@ -16,6 +16,7 @@ type family struct {
 	regions []region
 	operand [maxOperands]int // argument of each operand, or -1
 	param   [maxOperands]bool
+	packed  int      // the operand with two codes to a byte, or -1
 	args    cpu.Args // types and constants; the spans are filled in while running
 }
 
@@ -23,7 +24,7 @@ type family struct {
 // outputs of x's shape, then up to two outputs of the parameters' shape.
 // Names that are in params have the parameters' shape.
 func newFamily(p *Problem, g granularity, in, out, groupOut []string) (*family, error) {
-	f := &family{}
+	f := &family{packed: -1}
 	for k := range f.operand {
 		f.operand[k] = -1
 	}
@@ -42,6 +43,9 @@ func newFamily(p *Problem, g granularity, in, out, groupOut []string) (*family, 
 	for k, i := range f.operand {
 		if i >= 0 {
 			f.param[k] = isParam(p.op.args[i].name)
+			if p.types[i].Packed() {
+				f.packed = k
+			}
 		}
 	}
 	return f, nil
@@ -60,10 +64,14 @@ func isParam(name string) bool {
 func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 	t := cpu.Types{Compute: compute}
 	dtype := func(k int) tensor.DType {
-		if i := f.operand[k]; i >= 0 {
-			return p.types[i]
+		i := f.operand[k]
+		switch {
+		case i < 0:
+			return tensor.None
+		case k == f.packed:
+			return byteType[p.types[i]] // what kernels see
 		}
-		return tensor.None
+		return p.types[i]
 	}
 	for k := range t.In {
 		t.In[k] = dtype(k)
@@ -94,10 +102,14 @@ func (f *family) arm(w *worker) *cpu.Args {
 // layoutOf lays out the dimensions of a region that keep selects, over the
 // operands of a call.
 func (f *family) layoutOf(c *call, l *layout, r *region, operands int, keep func(d *regionDim) bool) {
-	l.dims = 0
+	l.dims, l.packed = 0, f.packed
 	for k := range operands {
 		l.start[k] = nil
 		if i := f.operand[k]; i >= 0 && c.args[i].Present() {
+			if k == f.packed {
+				l.start[k], l.first, l.packedType = c.args[i].Data, f.firstNibble(c, r), c.problem.types[i]
+				continue
+			}
 			l.start[k] = unsafe.Add(c.args[i].Data, f.originOf(c, r, k))
 		}
 	}
@@ -110,6 +122,7 @@ func (f *family) layoutOf(c *call, l *layout, r *region, operands int, keep func
 		for k := range operands {
 			l.stride[k][l.dims] = f.strideOf(c, dim, k)
 		}
+		l.nibbles[l.dims] = f.nibblesOf(c, dim)
 		l.dims++
 	}
 	l.coalesce(operands)
@@ -136,6 +149,8 @@ func (f *family) strideOf(c *call, dim *regionDim, k int) int64 {
 	}
 	v := &c.args[i]
 	switch {
+	case k == f.packed:
+		return 0
 	case !f.param[k]:
 		return dim.step * v.Stride(dim.axis) * v.DType.Size()
 	case dim.group && dim.paramDim >= 0:
@@ -156,10 +171,10 @@ const jobSize = 1 << 15
 func mapJob(f *family, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
 		a, cur, l := f.arm(w), &w.cursors[0], &c.all
-		begin := number * jobSize
-		l.walk(cur, begin, min(begin+jobSize, l.count()), kernelOperands, func(n int64) {
+		begin := number * c.perJob
+		l.walk(cur, begin, min(begin+c.perJob, l.count()), kernelOperands, func(n int64) {
 			l.spans(a, cur)
-			kernel(int(n), a)
+			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { kernel(int(n), a) })
 		})
 	}
 }
@@ -169,10 +184,21 @@ func runElementwise(f *family, kernel cpu.Elementwise) func(c *call) error {
 	job := mapJob(f, kernel)
 	return func(c *call) error {
 		for i := range f.regions {
-			f.layoutOf(c, &c.all, &f.regions[i], kernelOperands, everyDim)
-			n := c.all.count()
-			c.parallel((n+jobSize-1)/jobSize, n, job)
+			f.mapRegion(c, &f.regions[i], job)
 		}
 		return nil
 	}
+}
+
+// mapRegion runs a job made by mapJob over a region.
+func (f *family) mapRegion(c *call, r *region, job job) {
+	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
+	n := c.all.count()
+	c.perJob = jobSize
+	if f.packed >= 0 {
+		// Whole rows, so that no two jobs share a byte.
+		row := r.rowLength(len(f.shape) - 1)
+		c.perJob = row * max(1, jobSize/max(1, row))
+	}
+	c.parallel((n+c.perJob-1)/max(1, c.perJob), n, job)
 }

@@ -14,6 +14,7 @@ var (
 	gradScaleArg = arg{name: "grad_scale", out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
 	gradZeroArg  = arg{name: "grad_zero_point", out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
 	rangeAttrs   = []attr{{name: "qmin"}, {name: "qmax"}}
+	codeAttr     = attr{name: "code", kind: wordAttr, def: "int", words: []string{"int", "f8e4m3", "f8e5m2"}}
 	roundingAttr = attr{name: "rounding", kind: wordAttr, def: "nearest", words: []string{"nearest", "reciprocal"}}
 )
 
@@ -52,6 +53,12 @@ func (o familyOp) at(g granularity) op {
 				pl.shapes[i] = f.paramShapes
 			}
 		}
+		if f.packed >= 0 {
+			pl.shapes[f.operand[f.packed]] = [][]int64{packedShape(f.shape)}
+		}
+		if d := o.codeType(&pl.problem); d.IsFloat8() {
+			f.args.Attrs.Code = d
+		}
 		pl.check = checkZeroPoints
 		return o.build(pl, f, f.types(&pl.problem, cpu.ComputeType(pl.problem.DType(o.compute))))
 	}
@@ -72,6 +79,9 @@ func (o familyOp) inferShapes(p *Problem, g granularity) error {
 	if err := o.checkRange(p); err != nil {
 		return err
 	}
+	if o.codes != "" && p.DType(o.codes).Packed() && len(p.shapes[0]) == 0 {
+		return p.errorf(p.op.args[0].name, "has shape []; want at least one dimension to pack along")
+	}
 	if o.infer != nil {
 		return o.infer(p)
 	}
@@ -85,12 +95,15 @@ const fakeQuantizeRange = 1 << 23
 // of the arithmetic.
 func (o familyOp) checkRange(p *Problem) error {
 	lo, hi, name := int64(-fakeQuantizeRange), int64(fakeQuantizeRange), "fake-quantized codes"
-	if o.codes != "" && p.has(o.codes) {
-		lo, hi = p.DType(o.codes).WholeRange()
-		name = p.DType(o.codes).String()
-		if p.DType(o.codes).IsFloat() {
+	if d := o.codeType(p); d != tensor.None {
+		lo, hi = d.WholeRange()
+		name = d.String()
+		if d.IsFloat() {
 			computeLo, computeHi := cpu.ComputeType(p.DType(o.compute)).WholeRange()
 			lo, hi = max(lo, computeLo), min(hi, computeHi)
+		}
+		if d.IsFloat8() && p.op.arg("zero_point") >= 0 && p.has("zero_point") {
+			return p.errorf("zero_point", "is %s; %s codes have a scale only: want none", p.DType("zero_point"), d)
 		}
 	}
 	qmin, qmax := p.int("qmin"), p.int("qmax")
@@ -103,6 +116,20 @@ func (o familyOp) checkRange(p *Problem) error {
 		return p.errorf("qmax", "is %d; %s ends at %d", qmax, name, hi)
 	}
 	return nil
+}
+
+// codeType returns the type of the codes, None where they are whole numbers
+// that are not stored.
+func (o familyOp) codeType(p *Problem) tensor.DType {
+	if o.codes != "" {
+		return p.DType(o.codes)
+	}
+	if p.op.attr("code") >= 0 {
+		if d, ok := tensor.ParseDType(p.word("code")); ok {
+			return d
+		}
+	}
+	return tensor.None
 }
 
 // sameTypeAs asks a gradient to have the type of what it is the gradient of.

@@ -20,6 +20,12 @@ type layout struct {
 	size   [maxDims]int64
 	start  [maxOperands]unsafe.Pointer
 	stride [maxOperands][maxDims]int64
+	// Of the operand with packed codes, if any: strides in halves of bytes.
+	// The operand's start is that of its tensor, its strides above are 0.
+	packed     int
+	packedType tensor.DType
+	first      int64 // half byte of the first element
+	nibbles    [maxDims]int64
 }
 
 // count returns the number of points.
@@ -38,16 +44,17 @@ func (l *layout) coalesce(operands int) {
 			for k := range operands {
 				l.stride[k][n-1] = l.stride[k][d]
 			}
+			l.nibbles[n-1] = l.nibbles[d]
 			continue
 		}
-		l.size[n] = l.size[d]
+		l.size[n], l.nibbles[n] = l.size[d], l.nibbles[d]
 		for k := range operands {
 			l.stride[k][n] = l.stride[k][d]
 		}
 		n++
 	}
 	if n == 0 {
-		l.size[0] = 1
+		l.size[0], l.nibbles[0] = 1, 0
 		for k := range operands {
 			l.stride[k][0] = 0
 		}
@@ -62,13 +69,14 @@ func (l *layout) even(outer, inner, operands int) bool {
 			return false
 		}
 	}
-	return true
+	return l.nibbles[outer] == l.nibbles[inner]*l.size[inner]
 }
 
 // cursor is a place in a layout.
 type cursor struct {
-	index [maxDims]int64
-	at    [maxOperands]unsafe.Pointer
+	index  [maxDims]int64
+	at     [maxOperands]unsafe.Pointer
+	nibble int64
 }
 
 // seek moves to the point with a row-major number.
@@ -76,6 +84,10 @@ func (l *layout) seek(cur *cursor, number int64, operands int) {
 	for d := l.dims - 1; d >= 0; d-- {
 		cur.index[d] = number % l.size[d]
 		number /= l.size[d]
+	}
+	cur.nibble = l.first
+	for d := range l.dims {
+		cur.nibble += cur.index[d] * l.nibbles[d]
 	}
 	for k := range operands {
 		offset := int64(0)

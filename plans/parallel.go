@@ -43,6 +43,7 @@ type worker struct {
 	scratch cpu.Scratch
 	args    cpu.Args
 	cursors [2]cursor
+	codes   [feedSize]int8 // unpacked
 	// Arguments of the kernels of other ops.
 	embedding cpu.EmbeddingSum
 	grid      gridBlock

@@ -98,6 +98,7 @@ type call struct {
 	args      []tensor.View
 	threads   int
 	all       layout // elementwise ops: every element
+	perJob    int64  // elementwise ops: elements of one job
 	groups    layout // reductions: the groups
 	members   layout // reductions: the elements of the first group
 	blocks    int64  // reductions: blocks per group

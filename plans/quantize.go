@@ -7,7 +7,7 @@ var quantize = familyOp{
 	name: "quantize",
 	args: []arg{
 		{name: "x", shaped: true, allow: floats}, scaleArg, zeroPointArg,
-		{name: "q", out: true, allow: either(codes, floats)},
+		{name: "q", out: true, allow: either(codes, floats, float8s)},
 	},
 	attrs: append(rangeAttrs[:2:2], roundingAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},
@@ -39,7 +39,7 @@ var quantizeBackward = familyOp{
 		{name: "x", allow: floats, defaultType: same("grad_output")}, scaleArg, zeroPointArg,
 		{name: "grad_input", out: true, allow: floats, defaultType: same("x")},
 	},
-	attrs: append(rangeAttrs[:2:2], roundingAttr),
+	attrs: append(rangeAttrs[:2:2], roundingAttr, codeAttr),
 	in:    []string{"grad_output", "x", "scale", "zero_point"}, out: []string{"grad_input"},
 	inPlace: [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x",
 	infer: sameTypeAs("grad_input", "x"),

@@ -99,8 +99,10 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		l.walk(cur, begin, end, kernelOperands, func(n int64) {
 			moveWith(cur, &w.cursors[0], c)
 			l.spans(a, cur)
-			kernel(int(n), pos, a)
-			pos += n
+			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) {
+				kernel(int(n), pos, a)
+				pos += n
+			})
 		})
 		return fold.block(a.Scratch)
 	}
@@ -115,7 +117,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		l.walk(cur, 0, l.count(), kernelOperands, func(n int64) {
 			moveWith(cur, &w.cursors[0], c)
 			l.spans(a, cur)
-			then(int(n), a)
+			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { then(int(n), a) })
 		})
 	}
 	// One job is a range of whole groups.
@@ -127,7 +129,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 				result = block(c, w, g, 0)
 			}
 			finish(c, w, g, result)
-			if then != nil {
+			if then != nil && f.packed < 0 {
 				mapGroup(c, w, g)
 			}
 		}
@@ -140,6 +142,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		all := partials[C](c)[group*c.blocks:]
 		finish(c, w, group, fold.join(&w.scratch, c.blocks, func(i int64) [2]C { return all[i] }))
 	}
+	mapAll := mapJob(f, then)
 	return func(c *call) error {
 		for i := range f.regions {
 			r := &f.regions[i]
@@ -150,14 +153,15 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 			if c.blocks <= 1 {
 				per := c.groupsPerJob()
 				c.parallel((groups+per-1)/per, groups*members, whole)
+				if then != nil && f.packed >= 0 {
+					f.mapRegion(c, r, mapAll) // groups may share a byte
+				}
 				continue
 			}
 			c.parallel(groups*c.blocks, groups*members, part)
 			c.parallel(groups, 0, join)
 			if then != nil {
-				f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
-				n := c.all.count()
-				c.parallel((n+jobSize-1)/jobSize, n, mapJob(f, then))
+				f.mapRegion(c, r, mapAll)
 			}
 		}
 		return nil
@@ -183,4 +187,5 @@ func moveWith(cur, group *cursor, c *call) {
 			cur.at[k] = unsafe.Add(cur.at[k], uintptr(group.at[k])-uintptr(c.groups.start[k]))
 		}
 	}
+	cur.nibble += group.nibble - c.groups.first
 }

@@ -54,7 +54,8 @@ type attr struct {
 
 var (
 	floats   = []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
-	codes    = []tensor.DType{tensor.S8, tensor.U8}
+	codes    = []tensor.DType{tensor.S8, tensor.U8, tensor.S4, tensor.U4}
+	float8s  = []tensor.DType{tensor.F8E4M3, tensor.F8E5M2}
 	indices  = []tensor.DType{tensor.I32, tensor.I64}
 	integers = []tensor.DType{tensor.I32, tensor.I64, tensor.S8, tensor.U8}
 )

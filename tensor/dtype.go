@@ -20,6 +20,10 @@ const (
 	I32
 	I64
 	Bool
+	F8E4M3 // the variant without infinities: DLPack's and PyTorch's e4m3fn
+	F8E5M2
+	S4 // two codes to a byte, the lower half first
+	U4
 )
 
 // Kind says how an element's bits are read. The values are DLPack's type codes.
@@ -32,13 +36,15 @@ const (
 	Float    Kind = 2
 	Bfloat   Kind = 4
 	BoolKind Kind = 6
+	E4M3fn   Kind = 10
+	E5M2     Kind = 12
 )
 
 type dtypeInfo struct {
 	name     string
 	kind     Kind
 	bits     uint8
-	min, max int64 // the whole numbers that the type holds exactly
+	min, max int64 // the whole numbers that the type holds exactly; of an 8-bit float, all
 }
 
 // The one table of element types. Everything that depends on a type is either
@@ -54,6 +60,11 @@ var dtypes = [...]dtypeInfo{
 	I32:  {"i32", Int, 32, -1 << 31, 1<<31 - 1},
 	I64:  {"i64", Int, 64, -1 << 63, 1<<63 - 1},
 	Bool: {"bool", BoolKind, 8, 0, 1},
+
+	F8E4M3: {"f8e4m3", E4M3fn, 8, -448, 448},
+	F8E5M2: {"f8e5m2", E5M2, 8, -57344, 57344},
+	S4:     {"s4", Int, 4, -8, 7},
+	U4:     {"u4", Uint, 4, 0, 15},
 }
 
 // Count is one more than the largest DType: the length of a table by DType.
@@ -67,8 +78,16 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
-// Size returns the size of one element in bytes.
-func (d DType) Size() int64 { return int64(dtypes[d].bits) / 8 }
+// Size returns the size of one element in bytes; for packed types the size of
+// what two elements share.
+func (d DType) Size() int64 { return int64(dtypes[d].bits+4) / 8 }
+
+// Packed reports whether two elements share a byte. A packed tensor is passed
+// as bytes (u8): its last dimension, of D elements, has ceil(D / 2).
+func (d DType) Packed() bool { return dtypes[d].bits == 4 }
+
+// IsFloat8 reports whether d is an 8-bit float: a type of codes only.
+func (d DType) IsFloat8() bool { return d == F8E4M3 || d == F8E5M2 }
 
 // IsFloat reports whether d is f32, f64, f16 or bf16.
 func (d DType) IsFloat() bool { return dtypes[d].kind == Float || dtypes[d].kind == Bfloat }
@@ -79,6 +98,9 @@ func (d DType) IsInt() bool { return d != None && dtypes[d].kind <= Uint }
 // WholeRange returns the bounds, inclusive, within which every whole number
 // is an exact value of the type.
 func (d DType) WholeRange() (lo, hi int64) { return dtypes[d].min, dtypes[d].max }
+
+// MaxKind is the largest type code in use.
+const MaxKind = E5M2
 
 // DLPack returns DLPack's type code and width in bits.
 func (d DType) DLPack() (code, bits uint8) { return uint8(dtypes[d].kind), dtypes[d].bits }

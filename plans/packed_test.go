@@ -1,0 +1,113 @@
+package plans
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/isobit-ml/isobit/tensor"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPacked holds 4-bit codes against the same problem with bytes.
+func TestPacked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, shape := range [][]int64{{1}, {2}, {7}, {3, 5}, {4, 64}, {3, 2, 9}, {300, 257}, {0, 3}, {2, 0}} {
+		for _, g := range []string{"per_tensor", "per_channel axis=0", "per_channel axis=-1", "per_token", "per_group group_size=3", "per_group group_size=4", "per_block"} {
+			for _, signed := range []bool{true, false} {
+				if g == "per_block" {
+					g += " block_size=" + strings.ReplaceAll(tensor.ShapeString(ones(len(shape))), "1", "2")
+				}
+				name, attrs, _ := strings.Cut(g, " ")
+				t.Run(fmt.Sprint(shape, g, signed), func(t *testing.T) { comparePacked(t, rng, name, attrs, shape, signed) })
+			}
+		}
+	}
+}
+
+func comparePacked(t *testing.T, rng *rand.Rand, name, attrs string, shape []int64, signed bool) {
+	packed, bytes, bounds := "u4", "u8", "qmin=0 qmax=15"
+	if signed {
+		packed, bytes, bounds = "s4", "s8", "qmin=-8 qmax=7"
+	}
+	s := tensor.ShapeString(shape)
+	x := tensor.New(tensor.F32, shape...)
+	for i := range tensor.Slice[float32](x) {
+		tensor.Slice[float32](x)[i] = rng.Float32()*20 - 10
+	}
+	tail := fmt.Sprintf(" %s %s", attrs, bounds)
+	tail = strings.ReplaceAll(tail, "  ", " ")
+
+	// dynamic_quantize makes scales; then every op is run on both kinds.
+	dynamic := "dynamic_quantize_" + name + " x=f32" + s + " q=%s" + tail + " symmetric=false"
+	want := outputs(t, fmt.Sprintf(dynamic, bytes), x)
+	got := outputs(t, fmt.Sprintf(dynamic, packed), x)
+	requireSame(t, got[1:], want[1:])
+	requireSame(t, []tensor.View{got[0]}, []tensor.View{packView(want[0])})
+	scale, zero := want[1], want[2]
+
+	quantize := "quantize_" + name + " x=f32" + s + " q=%s" + tail
+	want = outputs(t, fmt.Sprintf(quantize, bytes), x, scale, zero)
+	got = outputs(t, fmt.Sprintf(quantize, packed), x, scale, zero)
+	requireSame(t, got, []tensor.View{packView(want[0])})
+
+	q, q4 := want[0], got[0]
+	dequantize := "dequantize_" + name + " q=%s" + s + " y=f32" + tail
+	requireSame(t, outputs(t, fmt.Sprintf(dequantize, packed), q4, scale, zero), outputs(t, fmt.Sprintf(dequantize, bytes), q, scale, zero))
+
+	backward := "dequantize_" + name + "_backward grad_output=f32" + s + " q=%s grad_scale=f32" + tail
+	requireSame(t, outputs(t, fmt.Sprintf(backward, packed), x, q4, scale, zero), outputs(t, fmt.Sprintf(backward, bytes), x, q, scale, zero))
+}
+
+// outputs runs a problem on inputs and returns its present outputs.
+func outputs(t *testing.T, text string, inputs ...tensor.View) (out []tensor.View) {
+	p, err := Parse(text)
+	require.NoError(t, err)
+	pl, err := Select(0, p, Preference{Threads: 3})
+	require.NoError(t, err)
+	var args []tensor.View
+	for i, a := range Describe(pl).Args {
+		switch {
+		case a.Direction == "in":
+			args = append(args, inputs[0])
+			inputs = inputs[1:]
+			continue
+		case !a.Present:
+			args = append(args, tensor.View{})
+			continue
+		}
+		d := p.types[i]
+		if d.Packed() {
+			d = tensor.U8
+		}
+		args = append(args, tensor.New(d, a.Shape...))
+		out = append(out, args[i])
+	}
+	require.NoError(t, pl.Run(0, make([]byte, pl.WorkspaceSize()), args), text)
+	return out
+}
+
+func requireSame(t *testing.T, got, want []tensor.View) {
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Equal(t, want[i].Shape, got[i].Shape)
+		require.Equal(t, tensor.Bytes(want[i]), tensor.Bytes(got[i]))
+	}
+}
+
+// packView packs bytes by the rule: the lower half first, along the last
+// dimension, each row starting at a byte.
+func packView(v tensor.View) tensor.View {
+	out := tensor.New(tensor.U8, packedShape(v.Shape)...)
+	if v.NumElements() == 0 {
+		return out
+	}
+	d := v.Shape[len(v.Shape)-1]
+	src, dst := tensor.Bytes(v), tensor.Bytes(out)
+	for i, b := range src {
+		row, column := int64(i)/d, int64(i)%d
+		dst[row*((d+1)/2)+column/2] |= (b & 15) << (4 * (column % 2))
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package tensor
+
+import "math"
+
+// float8 describes an 8-bit float format without infinities beyond max.
+type float8 struct {
+	mantissa int     // explicit bits
+	minExp   int     // exponent of the smallest normal
+	max      float64 // largest finite value
+	nan      uint8
+}
+
+var float8s = [Count]float8{
+	F8E4M3: {3, -6, 448, 0x7f},
+	F8E5M2: {2, -14, 57344, 0x7e},
+}
+
+// RoundFloat8 rounds v to the nearest value of an 8-bit float type, ties to
+// even; beyond the largest finite value it gives that value.
+func RoundFloat8(d DType, v float64) float64 {
+	f := &float8s[d]
+	if v != v || v == 0 {
+		return v
+	}
+	_, exp := math.Frexp(v) // v = frac * 2^exp, frac in [0.5, 1)
+	quantum := math.Ldexp(1, max(exp-1, f.minExp)-f.mantissa)
+	r := math.RoundToEven(v/quantum) * quantum
+	return math.Copysign(min(math.Abs(r), f.max), v)
+}
+
+// ToFloat8 rounds and encodes.
+func ToFloat8(d DType, v float64) uint8 {
+	f := &float8s[d]
+	if v != v {
+		return f.nan
+	}
+	sign := uint8(0)
+	if math.Signbit(v) {
+		sign = 0x80
+	}
+	a := math.Abs(RoundFloat8(d, v))
+	if a < math.Ldexp(1, f.minExp) {
+		return sign | uint8(math.Ldexp(a, f.mantissa-f.minExp)) // denormal or zero
+	}
+	frac, exp := math.Frexp(a)
+	return sign | uint8(exp-f.minExp)<<f.mantissa | uint8(math.Ldexp(2*frac-1, f.mantissa))
+}
+
+// Float8Values lists the value of every byte of an 8-bit float type.
+func Float8Values(d DType) (values [256]float32) {
+	f := &float8s[d]
+	for b := range values {
+		exp, frac := b&0x7f>>f.mantissa, b&(1<<f.mantissa-1)
+		v := math.Ldexp(float64(frac), f.minExp-f.mantissa)
+		if exp > 0 {
+			v = math.Ldexp(1+math.Ldexp(float64(frac), -f.mantissa), f.minExp+exp-1)
+		}
+		switch {
+		case d == F8E5M2 && b&0x7f == 0x7c:
+			v = math.Inf(1)
+		case v > f.max:
+			v = math.NaN()
+		}
+		if b&0x80 != 0 {
+			v = -v
+		}
+		values[b] = float32(v)
+	}
+	return values
+}
