@@ -1,0 +1,260 @@
+/* _C: what Python calls. The package's own modules use it; users have isobit.*. */
+#include "_C.h"
+
+#include <string.h>
+
+/* ---- set-up ---- */
+
+static PyObject *set_finder(PyObject *module, PyObject *finder) {
+  (void)module;
+  Py_INCREF(finder);
+  Py_XDECREF(lib_finder);
+  lib_finder = finder;
+  Py_RETURN_NONE;
+}
+
+static int add_dtype(PyObject *item, PyObject *cpu) {
+  int code, bits;
+  torch_dtype *d = &torch.dtypes[torch.n_dtypes];
+  if (torch.n_dtypes == MAX_DTYPES || !PyArg_ParseTuple(item, "Oii", &d->object, &code, &bits)) return -1;
+  d->code = (uint8_t)code;
+  d->bits = (uint8_t)bits;
+  d->kw = Py_BuildValue("{sO}", "dtype", d->object);
+  d->kw_cpu = Py_BuildValue("{sOsO}", "dtype", d->object, "device", cpu);
+  if (!d->kw || !d->kw_cpu) return -1;
+  Py_INCREF(d->object);
+  torch.n_dtypes++;
+  return 0;
+}
+
+/* set_torch(functions: dict, dtypes: tuple[(dtype, code, bits)]): called once, at import */
+static PyObject *set_torch(PyObject *module, PyObject *args) {
+  (void)module;
+  PyObject *functions, *dtypes;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &functions, &PyTuple_Type, &dtypes)) return NULL;
+  const struct {
+    const char *name;
+    PyObject **slot;
+  } wanted[] = {
+      {"Tensor", &torch.types[0]},
+      {"Parameter", &torch.types[1]},
+      {"empty", &torch.empty},
+      {"empty_like", &torch.empty_like},
+      {"is_neg", &torch.is_neg},
+      {"is_grad_enabled", &torch.is_grad_enabled},
+      {"get_num_threads", &torch.get_num_threads},
+      {"dispatch_modes", &torch.dispatch_modes},
+      {"tracing_state", &torch.tracing_state},
+      {"raw_stream", &torch.raw_stream},
+  };
+  PyObject *cpu = PyDict_GetItemString(functions, "cpu");
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    *wanted[i].slot = PyDict_GetItemString(functions, wanted[i].name);
+    if (!*wanted[i].slot) return PyErr_Format(PyExc_KeyError, "set_torch: %s is missing", wanted[i].name);
+    Py_INCREF(*wanted[i].slot);
+  }
+  torch.requires_grad = PyUnicode_InternFromString("requires_grad");
+  torch.device = PyUnicode_InternFromString("device");
+  if (!torch.requires_grad || !torch.device) return NULL;
+  torch.n_dtypes = 0;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes); i++)
+    if (!cpu || add_dtype(PyTuple_GetItem(dtypes, i), cpu)) {
+      if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "set_torch: malformed dtypes");
+      return NULL;
+    }
+  Py_RETURN_NONE;
+}
+
+/* ---- plans by their text ---- */
+
+static PyObject *checked(isobit_status status, const char *err) {
+  if (!status) Py_RETURN_NONE;
+  lib_raise(status, err);
+  return NULL;
+}
+
+/* plan_create(problem, row, max_workspace, num_threads) -> handle */
+static PyObject *plan_create(PyObject *module, PyObject *args) {
+  (void)module;
+  isobit_preference p = {sizeof p, 0, NULL, 0};
+  const char *problem;
+  long long limit;
+  int threads;
+  if (!PyArg_ParseTuple(args, "szLi", &problem, &p.row, &limit, &threads) || lib_ready()) return NULL;
+  p.max_workspace = limit;
+  p.num_threads = threads;
+  isobit_plan handle = 0;
+  char err[ERR_SIZE] = "";
+  isobit_status status = lib.plan_create(problem, &p, &handle, err, sizeof err);
+  if (status) return checked(status, err);
+  return PyLong_FromUnsignedLongLong(handle);
+}
+
+/* plan_call(handle, tensors, writes, run): checks, and runs where run is true.
+ * writes: per tensor, whether the plan writes it. None is an absent tensor. */
+static PyObject *plan_call(PyObject *module, PyObject *args) {
+  (void)module;
+  unsigned long long handle;
+  PyObject *tensors, *writes;
+  int execute;
+  if (!PyArg_ParseTuple(args, "KO!O!p", &handle, &PyTuple_Type, &tensors, &PyTuple_Type, &writes, &execute) || lib_ready())
+    return NULL;
+  Py_ssize_t n = PyTuple_Size(tensors);
+  if (n > MAX_ARGS) return PyErr_Format(PyExc_TypeError, "isobit: %zd tensors came, at most %d work", n, MAX_ARGS);
+  tensor_arg a[MAX_ARGS];
+  unsigned char present[MAX_ARGS] = {0};
+  const DLTensor *pointers[MAX_ARGS] = {0};
+  Py_ssize_t taken = 0;
+  int failed = 0;
+  for (; taken < n && !failed; taken++) {
+    PyObject *o = PyTuple_GetItem(tensors, taken);
+    if (o == Py_None) continue;
+    char name[32];
+    PyOS_snprintf(name, sizeof name, "tensor %d", (int)taken);
+    present[taken] = 1;
+    pointers[taken] = &a[taken].t;
+    failed = tensor_take(o, &a[taken], "isobit", name);
+    if (failed || !a[taken].read_only || taken >= PyTuple_Size(writes)) continue;
+    if (PyObject_IsTrue(PyTuple_GetItem(writes, taken))) {
+      PyErr_Format(PyExc_ValueError, "isobit: %s is read-only and would be written", name);
+      failed = 1;
+    }
+  }
+  char err[ERR_SIZE] = "";
+  uint64_t workspace = 0;
+  if (!failed) {
+    isobit_status status = execute ? lib.plan_workspace_size(handle, &workspace, err, sizeof err)
+                                   : lib.plan_can_implement(handle, pointers, (int32_t)n, err, sizeof err);
+    if (status) lib_raise(status, err);
+    failed = status != 0 || (execute && plan_run(handle, workspace, a, present, (int)n));
+  }
+  for (Py_ssize_t i = 0; i < taken; i++)
+    if (present[i]) tensor_release(&a[i]);
+  if (failed) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *plan_workspace_size(PyObject *module, PyObject *handle) {
+  (void)module;
+  uint64_t bytes = 0;
+  char err[ERR_SIZE] = "";
+  unsigned long long h = PyLong_AsUnsignedLongLong(handle);
+  if (PyErr_Occurred() || lib_ready()) return NULL;
+  isobit_status status = lib.plan_workspace_size(h, &bytes, err, sizeof err);
+  if (status) return checked(status, err);
+  return PyLong_FromUnsignedLongLong(bytes);
+}
+
+static PyObject *plan_destroy(PyObject *module, PyObject *handle) {
+  (void)module;
+  char err[ERR_SIZE] = "";
+  unsigned long long h = PyLong_AsUnsignedLongLong(handle);
+  if (PyErr_Occurred() || lib_ready()) return NULL;
+  return checked(lib.plan_destroy(h, err, sizeof err), err);
+}
+
+/* ---- texts of the library: asked for its size, then for the text ---- */
+
+enum { DESCRIBE, SUPPORT, INFO };
+
+static isobit_status ask(int what, isobit_plan handle, char *buffer, size_t size, size_t *needed, char *err) {
+  if (what == DESCRIBE) return lib.plan_describe(handle, buffer, size, needed, err, ERR_SIZE);
+  return (what == SUPPORT ? lib.support : lib.info)(buffer, size, needed, err, ERR_SIZE);
+}
+
+static PyObject *text_of(int what, isobit_plan handle) {
+  char err[ERR_SIZE] = "";
+  size_t needed = 0;
+  if (lib_ready()) return NULL;
+  isobit_status status = ask(what, handle, NULL, 0, &needed, err);
+  if (status) return checked(status, err);
+  char *buffer = PyMem_Malloc(needed + 1);
+  if (!buffer) return PyErr_NoMemory();
+  status = ask(what, handle, buffer, needed + 1, &needed, err);
+  PyObject *text = status ? checked(status, err) : PyUnicode_FromString(buffer);
+  PyMem_Free(buffer);
+  return text;
+}
+
+static PyObject *plan_describe(PyObject *module, PyObject *handle) {
+  (void)module;
+  unsigned long long h = PyLong_AsUnsignedLongLong(handle);
+  return PyErr_Occurred() ? NULL : text_of(DESCRIBE, h);
+}
+static PyObject *support(PyObject *module, PyObject *none) { return (void)module, (void)none, text_of(SUPPORT, 0); }
+static PyObject *info(PyObject *module, PyObject *none) { return (void)module, (void)none, text_of(INFO, 0); }
+
+/* ---- the rest ---- */
+
+/* set_num_threads(n): 0 follows torch again */
+static PyObject *set_num_threads(PyObject *module, PyObject *count) {
+  (void)module;
+  long n = PyLong_AsLong(count);
+  if (PyErr_Occurred() || lib_ready()) return NULL;
+  int before = threads_fixed;
+  threads_fixed = (int)n;
+  if (threads_sync()) {
+    threads_fixed = before;
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_num_threads(PyObject *module, PyObject *none) {
+  (void)module, (void)none;
+  if (threads_fixed) return PyLong_FromLong(threads_fixed);
+  return PyObject_CallNoArgs(torch.get_num_threads);
+}
+
+static PyObject *path(PyObject *module, PyObject *none) { return (void)module, (void)none, lib_path(); }
+
+static PyObject *version(PyObject *module, PyObject *none) {
+  (void)module, (void)none;
+  return lib_ready() ? NULL : PyUnicode_FromString(lib.version());
+}
+
+/* generation() -> int: a handle of plan_create is good while this stays (a forked child loads anew) */
+static PyObject *generation(PyObject *module, PyObject *none) {
+  (void)module, (void)none;
+  return lib_ready() ? NULL : PyLong_FromUnsignedLong(lib_generation);
+}
+
+static PyObject *is_loaded(PyObject *module, PyObject *none) {
+  (void)module, (void)none;
+  return PyBool_FromLong(lib_usable);
+}
+
+static PyObject *cache_info(PyObject *module, PyObject *none) {
+  (void)module, (void)none;
+  int entries;
+  uint64_t hits, misses;
+  plan_counts(&entries, &hits, &misses);
+  return Py_BuildValue("iKK", entries, (unsigned long long)hits, (unsigned long long)misses);
+}
+
+static PyMethodDef methods[] = {
+    {"set_finder", set_finder, METH_O, NULL},
+    {"set_torch", set_torch, METH_VARARGS, NULL},
+    {"define", op_define, METH_VARARGS, NULL},
+    {"plan_create", plan_create, METH_VARARGS, NULL},
+    {"plan_call", plan_call, METH_VARARGS, NULL},
+    {"plan_workspace_size", plan_workspace_size, METH_O, NULL},
+    {"plan_destroy", plan_destroy, METH_O, NULL},
+    {"plan_describe", plan_describe, METH_O, NULL},
+    {"support", support, METH_NOARGS, NULL},
+    {"info", info, METH_NOARGS, NULL},
+    {"set_num_threads", set_num_threads, METH_O, NULL},
+    {"get_num_threads", get_num_threads, METH_NOARGS, NULL},
+    {"path", path, METH_NOARGS, NULL},
+    {"version", version, METH_NOARGS, NULL},
+    {"generation", generation, METH_NOARGS, NULL},
+    {"is_loaded", is_loaded, METH_NOARGS, NULL},
+    {"cache_info", cache_info, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "isobit._C", "The C side of isobit. Use the functions of isobit instead.", -1, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__C(void) { return PyModule_Create(&definition); }

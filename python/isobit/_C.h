@@ -1,0 +1,134 @@
+/* _C.h - what the files of the extension share. Stable ABI, no torch headers.
+ *
+ *   _C.c         the module: functions that Python calls, set-up
+ *   _C_load.c    finds and opens libisobit, again in a forked child
+ *   _C_tensor.c  Python objects to DLTensor
+ *   _C_plan.c    plans: cache by key, problem text, run
+ *   _C_op.c      ops: a signature registered once, called often, with
+ *   _C_args.c    its arguments, and
+ *   _C_key.c     its key and text
+ *
+ * Everything runs under the GIL, but for the library's run itself. */
+#ifndef ISOBIT_PYTHON_C_H_
+#define ISOBIT_PYTHON_C_H_
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "isobit.h"
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden) /* only PyInit__C leaves this library */
+#endif
+
+enum { MAX_ARGS = 12, MAX_ATTRS = 16, MAX_PARTS = 4, MAX_RANK = 8, MAX_LIST = 8, ERR_SIZE = 1024 };
+
+/* ---- the library ---- */
+typedef struct {
+  __typeof__(&isobit_version) version;
+  __typeof__(&isobit_abi_version) abi_version;
+  __typeof__(&isobit_plan_create) plan_create;
+  __typeof__(&isobit_plan_can_implement) plan_can_implement;
+  __typeof__(&isobit_plan_workspace_size) plan_workspace_size;
+  __typeof__(&isobit_plan_describe) plan_describe;
+  __typeof__(&isobit_plan_run) plan_run;
+  __typeof__(&isobit_plan_destroy) plan_destroy;
+  __typeof__(&isobit_set_num_threads) set_num_threads;
+  __typeof__(&isobit_get_num_threads) get_num_threads;
+  __typeof__(&isobit_support) support;
+  __typeof__(&isobit_info) info;
+} library;
+
+extern library lib;
+extern int lib_usable;          /* lib is filled, and this process is the one that did it */
+extern unsigned lib_generation; /* counts loads: a handle belongs to one of them */
+extern PyObject *lib_finder;    /* Python callable that answers the library's path */
+
+int lib_load(void); /* 0, or -1 with an exception */
+static inline int lib_ready(void) { return lib_usable ? 0 : lib_load(); }
+PyObject *lib_path(void); /* new reference: str, or None while not loaded */
+void lib_raise(isobit_status status, const char *message);
+
+/* ---- torch, as registered by _C.set_torch ---- */
+typedef struct {
+  PyObject *object;   /* torch.float32, ... */
+  PyObject *kw;       /* {"dtype": object} */
+  PyObject *kw_cpu;   /* {"dtype": object, "device": torch.device("cpu")} */
+  uint8_t code, bits; /* DLPack's */
+} torch_dtype;
+
+enum { MAX_DTYPES = 16 };
+typedef struct {
+  PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
+  PyObject *empty, *empty_like, *is_neg, *is_grad_enabled, *get_num_threads;
+  PyObject *dispatch_modes, *tracing_state, *raw_stream;
+  PyObject *requires_grad, *device; /* names of attributes */
+  torch_dtype dtypes[MAX_DTYPES];
+  int n_dtypes;
+} torch_api;
+extern torch_api torch;
+
+/* ---- tensors ---- */
+typedef struct {
+  DLTensor t;
+  PyObject *object; /* borrowed */
+  const DLPackExchangeAPI *api;
+  DLManagedTensorVersioned *versioned; /* to be released, where the object came by __dlpack__ */
+  DLManagedTensor *unversioned;
+  int read_only;
+  union {
+    double f;
+    int64_t i;
+  } scalar; /* the memory of a Python number */
+} tensor_arg;
+
+int is_plain(PyObject *object); /* exactly torch.Tensor or torch.nn.Parameter */
+/* 0, or -1 with an exception; take also checks that its memory is what it seems. */
+int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *name);
+int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *name);
+/* Makes a Python int or float (or int as float) a tensor of rank 0: 1 if it was one. */
+int tensor_number(PyObject *object, tensor_arg *a, int as_float);
+void tensor_release(tensor_arg *a);
+int tensor_is_compact(const DLTensor *t);
+int64_t tensor_count(const DLTensor *t);
+const char *dtype_name(DLDataType dtype); /* as in a problem's text, or NULL */
+int is_float_dtype(DLDataType dtype);
+
+/* ---- plans ---- */
+typedef struct {
+  isobit_plan handle;
+  uint64_t workspace;
+  uint64_t used; /* clock of the last use */
+  unsigned generation;
+  int running; /* calls that are inside the library with it */
+  uint32_t hash;
+  uint32_t key_size;
+  unsigned char *key;
+} plan_entry;
+
+typedef struct {
+  unsigned char bytes[2048];
+  uint32_t size;
+  int overflow;
+} plan_key;
+
+void key_put(plan_key *k, const void *bytes, size_t size);
+plan_entry *plan_find(const plan_key *k);
+plan_entry *plan_add(const plan_key *k, const char *text); /* NULL with an exception */
+void plan_counts(int *entries, uint64_t *hits, uint64_t *misses);
+int plan_run(isobit_plan handle, uint64_t workspace, tensor_arg *args, const unsigned char *present, int n);
+
+extern int threads_fixed; /* set_num_threads was called: 0 or the count */
+int threads_sync(void);   /* 0, or -1 with an exception */
+
+/* ---- ops ---- */
+PyObject *op_define(PyObject *module, PyObject *args);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif /* ISOBIT_PYTHON_C_H_ */

@@ -1,0 +1,180 @@
+/* Finds and opens libisobit, on first use and again in a forked child. */
+#define _GNU_SOURCE
+#include "_C.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#else
+#include <fenv.h>
+#endif
+
+library lib;
+int lib_usable;
+unsigned lib_generation;
+PyObject *lib_finder;
+
+static char *loaded_path;
+
+/* Go's threads start with the floating-point control state of the thread that
+ * loads the library: it must be the default one, whatever the caller set. */
+static void *open_with_default_floats(const char *path) {
+#if defined(__x86_64__)
+  unsigned saved = _mm_getcsr();
+  _mm_setcsr(0x1F80);
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  _mm_setcsr(saved);
+#else
+  fenv_t saved;
+  fegetenv(&saved);
+  fesetenv(FE_DFL_ENV);
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  fesetenv(&saved);
+#endif
+  return handle;
+}
+
+/* Go does not survive fork(): its threads are gone in the child. The child
+ * forgets the library, and loads a copy of its own if it needs one. Only the
+ * forking thread lives on, and it held the GIL, so no state here is torn. */
+static void forget_in_child(void) { lib_usable = 0; }
+
+#if defined(__linux__)
+static int copy_file(int from, int to) {
+  char buffer[1 << 16];
+  for (;;) {
+    ssize_t n = read(from, buffer, sizeof buffer);
+    if (n == 0) return 0;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -1;
+    for (ssize_t done = 0; done < n;) {
+      ssize_t w = write(to, buffer + done, (size_t)(n - done));
+      if (w < 0 && errno == EINTR) continue;
+      if (w < 0) return -1;
+      done += w;
+    }
+  }
+}
+
+/* The loader would answer the same path with the parent's copy, which is dead
+ * here. A file in memory with the same content is another library to it. */
+static void *open_copy(const char *path) {
+  void *handle = NULL;
+  int from = open(path, O_RDONLY | O_CLOEXEC);
+  int to = memfd_create("libisobit.so", MFD_CLOEXEC);
+  if (from < 0 || to < 0 || copy_file(from, to) < 0) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "isobit: this process is a fork of one that had loaded %s, and loading a copy failed: %s. "
+                 "Start workers with the spawn or forkserver method instead",
+                 path, strerror(errno));
+  } else {
+    char name[64];
+    PyOS_snprintf(name, sizeof name, "/proc/self/fd/%d", to);
+    handle = open_with_default_floats(name);
+    if (!handle) {
+      const char *why = dlerror();
+      PyErr_Format(PyExc_RuntimeError,
+                   "isobit: this process is a fork of one that had loaded %s, and loading a copy failed: %s. "
+                   "Start workers with the spawn or forkserver method instead",
+                   path, why ? why : "unknown error");
+    }
+  }
+  if (from >= 0) close(from);
+  if (to >= 0) close(to);
+  return handle;
+}
+#else
+static void *open_copy(const char *path) {
+  PyErr_Format(PyExc_RuntimeError,
+               "isobit: this process is a fork of one that had loaded %s, which only works on Linux. "
+               "Start workers with the spawn or forkserver method instead",
+               path);
+  return NULL;
+}
+#endif
+
+static void *open_first(void) {
+  if (!lib_finder) {
+    PyErr_SetString(PyExc_RuntimeError, "isobit._C: set_finder was not called");
+    return NULL;
+  }
+  PyObject *path = PyObject_CallNoArgs(lib_finder);
+  if (!path) return NULL;
+  const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+  void *handle = NULL;
+  if (text) {
+    handle = open_with_default_floats(text);
+    if (!handle) {
+      const char *why = dlerror();
+      PyErr_Format(PyExc_RuntimeError, "isobit: loading %s failed: %s", text, why ? why : "unknown error");
+    } else {
+      loaded_path = strdup(text);
+    }
+  }
+  Py_DECREF(path);
+  return handle;
+}
+
+int lib_load(void) {
+  static int watching_forks;
+  void *handle = loaded_path ? open_copy(loaded_path) : open_first();
+  if (!handle) return -1;
+  struct {
+    const char *name;
+    void *slot;
+  } symbols[] = {
+      {"isobit_version", &lib.version},
+      {"isobit_abi_version", &lib.abi_version},
+      {"isobit_plan_create", &lib.plan_create},
+      {"isobit_plan_can_implement", &lib.plan_can_implement},
+      {"isobit_plan_workspace_size", &lib.plan_workspace_size},
+      {"isobit_plan_describe", &lib.plan_describe},
+      {"isobit_plan_run", &lib.plan_run},
+      {"isobit_plan_destroy", &lib.plan_destroy},
+      {"isobit_set_num_threads", &lib.set_num_threads},
+      {"isobit_get_num_threads", &lib.get_num_threads},
+      {"isobit_support", &lib.support},
+      {"isobit_info", &lib.info},
+  };
+  for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+    void *address = dlsym(handle, symbols[i].name);
+    if (!address) {
+      PyErr_Format(PyExc_RuntimeError, "isobit: %s lacks %s: it is another or an older library", loaded_path,
+                   symbols[i].name);
+      return -1;
+    }
+    memcpy(symbols[i].slot, &address, sizeof address);
+  }
+  if (lib.abi_version() != ISOBIT_ABI_VERSION) {
+    PyErr_Format(PyExc_RuntimeError, "isobit: %s has ABI version %d, this package needs %d", loaded_path,
+                 (int)lib.abi_version(), ISOBIT_ABI_VERSION);
+    return -1;
+  }
+  if (!watching_forks) {
+    watching_forks = 1;
+    pthread_atfork(NULL, NULL, forget_in_child);
+  }
+  lib_generation++;
+  lib_usable = 1;
+  return 0;
+}
+
+PyObject *lib_path(void) {
+  if (!loaded_path) Py_RETURN_NONE;
+  return PyUnicode_FromString(loaded_path);
+}
+
+void lib_raise(isobit_status status, const char *message) {
+  PyObject *type = PyExc_RuntimeError;
+  if (status == ISOBIT_INVALID_PROBLEM || status == ISOBIT_INVALID_ARGUMENT) type = PyExc_ValueError;
+  if (status == ISOBIT_UNSUPPORTED) type = PyExc_NotImplementedError;
+  PyErr_SetString(type, message[0] ? message : "isobit: the library gave no message");
+}

@@ -1,0 +1,180 @@
+/* Ops: a signature is registered once; a call then needs no text but on the
+ * first use of a shape. See _ops.py for the signature's Python form.
+ *
+ * A call's positional arguments: the inputs (tensor, Python number where a
+ * parameter may be one, None where absent), the attributes, and optionally the
+ * outputs (None: allocate). Two callables share the code:
+ *   run    checks everything and raises
+ *   fast   answers NotImplemented where the call needs torch's dispatcher: a
+ *          gradient is wanted, a mode is active, a tensor is not plain, or no
+ *          plan takes the problem (the dispatcher's path then says why)     */
+#include "_C_op.h"
+
+#include <string.h>
+
+/* A dispatch mode (fake tensors, tracing to a graph) or torch.jit.trace has to see the op itself. */
+static int mode_is_active(void) {
+  PyObject *n = PyObject_CallNoArgs(torch.dispatch_modes);
+  if (!n) return -1;
+  int active = PyLong_AsLong(n) != 0;
+  Py_DECREF(n);
+  if (active) return 1;
+  PyObject *state = PyObject_CallNoArgs(torch.tracing_state);
+  if (!state) return -1;
+  active = state != Py_None;
+  Py_DECREF(state);
+  return active;
+}
+
+static int run(call *c) {
+  plan_key key;
+  write_key(c, &key);
+  if (key.overflow) {
+    PyErr_Format(PyExc_ValueError, "%s: too many dimensions", c->op->name);
+    return -1;
+  }
+  plan_entry *e = plan_find(&key);
+  if (!e) {
+    text_buffer text;
+    if (write_text(c, &text) || !(e = plan_add(&key, text.bytes))) {
+      if (!c->strict && !lib_usable) return -1; /* no library: say so at once */
+      c->missed = !c->strict;
+      return -1;
+    }
+  }
+  e->running++;
+  int failed = plan_run(e->handle, e->workspace, c->args, c->present, c->n);
+  e->running--;
+  return failed;
+}
+
+static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
+  const op *o = c->op;
+  if (nargs < o->n_in + o->n_attr || nargs > o->n_in + o->n_attr + o->n_out) {
+    PyErr_Format(PyExc_TypeError, "%s: %zd arguments came, %d to %d were wanted", o->name, nargs, o->n_in + o->n_attr, o->n_in + o->n_attr + o->n_out);
+    return -1;
+  }
+  if (!c->strict) {
+    int active = mode_is_active();
+    if (active < 0) return -1;
+    if (active) {
+      c->missed = 1;
+      return -1;
+    }
+  }
+  for (int i = 0; i < o->n_in; i++)
+    if (take_input(c, i, args[i])) return -1;
+  for (int i = 0; i < o->n_attr; i++)
+    if (read_attribute(c, i, args[o->n_in + i])) return -1;
+  for (int i = o->n_in, at = o->n_in + o->n_attr; i < c->n; i++, at++)
+    if (make_output(c, i, at < nargs ? args[at] : NULL)) return -1;
+  return 0;
+}
+
+static PyObject *results(call *c) {
+  const op *o = c->op;
+  if (o->n_out == 0) Py_RETURN_NONE;
+  if (o->n_out == 1) {
+    PyObject *only = c->made[o->n_in];
+    c->made[o->n_in] = NULL;
+    if (only) return only;
+    Py_RETURN_NONE;
+  }
+  PyObject *tuple = PyTuple_New(o->n_out);
+  for (int i = 0; tuple && i < o->n_out; i++) {
+    PyObject *item = c->made[o->n_in + i] ? c->made[o->n_in + i] : Py_None;
+    Py_INCREF(item);
+    PyTuple_SetItem(tuple, i, item);
+  }
+  return tuple;
+}
+
+static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int strict) {
+  call c;
+  c.op = PyCapsule_GetPointer(self, "isobit.op");
+  if (!c.op || lib_ready()) return NULL;
+  c.strict = strict;
+  c.missed = 0;
+  c.n = c.op->n_in + c.op->n_out;
+  memset(c.present, 0, sizeof c.present);
+  memset(c.taken, 0, sizeof c.taken);
+  memset(c.made, 0, sizeof c.made);
+  PyObject *result = NULL;
+  if (prepare(&c, args, nargs) == 0 && run(&c) == 0) result = results(&c);
+  for (int i = 0; i < c.n; i++) {
+    if (c.taken[i]) tensor_release(&c.args[i]);
+    Py_XDECREF(c.made[i]);
+  }
+  if (!result && c.missed) {
+    PyErr_Clear();
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  return result;
+}
+
+static PyObject *op_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs) { return invoke(self, args, nargs, 1); }
+static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs) { return invoke(self, args, nargs, 0); }
+
+/* ---- registration ---- */
+
+static int define_output(op_tensor *t, PyObject *parts) {
+  t->n_parts = (int)PyTuple_Size(parts);
+  t->like = -1;
+  if (t->n_parts > MAX_PARTS) return -1;
+  for (int i = 0; i < t->n_parts; i++) {
+    shape_part *p = &t->parts[i];
+    if (!PyArg_ParseTuple(PyTuple_GetItem(parts, i), "iiLL", &p->kind, &p->index, &p->low, &p->high)) return -1;
+  }
+  const shape_part *p = &t->parts[0];
+  if (t->n_parts == 1 && p->kind == PART_INPUT && p->low == 0 && p->high >= MAX_RANK) t->like = p->index;
+  return 0;
+}
+
+/* define(name, plan, inputs, attributes, outputs) -> (run, fast); see _ops.py */
+PyObject *op_define(PyObject *module, PyObject *args) {
+  (void)module;
+  static int next_id;
+  static PyMethodDef methods[2] = {
+      {"run", (PyCFunction)(void (*)(void))op_run, METH_FASTCALL, NULL},
+      {"fast", (PyCFunction)(void (*)(void))op_fast, METH_FASTCALL, NULL},
+  };
+  PyObject *ins, *attrs, *outs;
+  op *o = PyMem_Calloc(1, sizeof *o); /* ops live as long as the process */
+  if (!o) return PyErr_NoMemory();
+  if (!PyArg_ParseTuple(args, "ssO!O!O!", &o->name, &o->plan, &PyTuple_Type, &ins, &PyTuple_Type, &attrs, &PyTuple_Type, &outs)) goto fail;
+  o->id = next_id++;
+  o->n_in = (int)PyTuple_Size(ins);
+  o->n_attr = (int)PyTuple_Size(attrs);
+  o->n_out = (int)PyTuple_Size(outs);
+  if (o->n_in < 1 || o->n_in + o->n_out > MAX_ARGS || o->n_attr > MAX_ATTRS) {
+    PyErr_SetString(PyExc_ValueError, "define: too many or too few arguments");
+    goto fail;
+  }
+  for (int i = 0; i < o->n_in; i++) {
+    op_tensor *t = &o->tensors[i];
+    if (!PyArg_ParseTuple(PyTuple_GetItem(ins, i), "sppip", &t->name, &t->in_text, &t->optional, &t->number, &t->writes)) goto fail;
+  }
+  for (int i = 0; i < o->n_attr; i++) {
+    int kind;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(attrs, i), "sC", &o->attributes[i].name, &kind)) goto fail;
+    o->attributes[i].kind = (char)kind;
+  }
+  for (int i = 0; i < o->n_out; i++) {
+    op_tensor *t = &o->tensors[o->n_in + i];
+    PyObject *parts;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(outs, i), "spiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index, &t->wanted_by, &t->wanted_if, &PyTuple_Type, &parts) ||
+        define_output(t, parts))
+      goto fail;
+  }
+  Py_INCREF(args);
+  o->spec = args;
+  PyObject *self = PyCapsule_New(o, "isobit.op", NULL);
+  if (!self) goto fail;
+  PyObject *pair = Py_BuildValue("NN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL));
+  Py_DECREF(self);
+  return pair;
+fail:
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "define: malformed signature");
+  PyMem_Free(o);
+  return NULL;
+}

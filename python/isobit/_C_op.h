@@ -1,0 +1,86 @@
+/* _C_op.h - an op's signature and one call of it, shared by _C_op.c, _C_args.c and _C_key.c. */
+#ifndef ISOBIT_PYTHON_C_OP_H_
+#define ISOBIT_PYTHON_C_OP_H_
+
+#include "_C.h"
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+
+enum { DTYPE_OF_INPUT, DTYPE_OF_ATTRIBUTE, DTYPE_FIXED, DTYPE_OF_PARAMETERS };
+enum { PART_INPUT, PART_LITERAL, PART_ATTRIBUTE };
+
+typedef struct {
+  int kind, index;
+  long long low, high; /* a slice as in Python; PART_LITERAL: low is the value */
+} shape_part;
+
+typedef struct {
+  const char *name;
+  int in_text; /* the text and the key carry the shape */
+  /* inputs */
+  int optional, writes;
+  int number; /* a Python number may stand for it: 1 as it is, 2 as a float */
+  /* outputs */
+  int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */
+  int wanted_by;               /* the bool attribute that says whether it is wanted, or -1 */
+  int wanted_if;               /* ... by this value */
+  int like;                    /* the input whose shape it has, or -1 */
+  int n_parts;
+  shape_part parts[MAX_PARTS];
+} op_tensor;
+
+typedef struct {
+  const char *name;
+  char kind; /* i f b s l: int, float, bool, word, ints, in the text
+              * d w I L: dtype of an output, output wanted, int, ints: not in the text
+              * m: the dtype that input 0 must have
+              * x: for the backward only, ignored here */
+} op_attribute;
+
+typedef struct {
+  const char *name, *plan;
+  int id, n_in, n_out, n_attr;
+  op_tensor tensors[MAX_ARGS]; /* inputs, then outputs */
+  op_attribute attributes[MAX_ATTRS];
+  PyObject *spec; /* keeps the names alive */
+} op;
+
+typedef struct {
+  char kind; /* 0: None */
+  int64_t i;
+  double f;
+  const char *s;
+  Py_ssize_t size; /* of s or list */
+  int64_t list[MAX_LIST];
+} value;
+
+typedef struct {
+  const op *op;
+  int strict, missed; /* missed: answer NotImplemented */
+  int n;
+  tensor_arg args[MAX_ARGS];
+  unsigned char present[MAX_ARGS], taken[MAX_ARGS];
+  value values[MAX_ATTRS];
+  PyObject *made[MAX_ARGS]; /* new references to outputs */
+} call;
+
+/* _C_args.c: each 0, or -1 with an exception or, in a fast call, with missed set */
+int take_input(call *c, int i, PyObject *o);
+int read_attribute(call *c, int i, PyObject *o);
+int make_output(call *c, int i, PyObject *given);
+
+/* _C_key.c */
+typedef struct {
+  char bytes[4096];
+  size_t size;
+} text_buffer;
+void write_key(const call *c, plan_key *k);
+int write_text(const call *c, text_buffer *b); /* 0, or -1 with an exception */
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif /* ISOBIT_PYTHON_C_OP_H_ */

@@ -1,0 +1,220 @@
+/* Plans: the cache from a call's key to its plan, and the run. */
+#define _GNU_SOURCE
+#include "_C.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A set-associative table: bounded, and no entry ever moves. The least
+ * recently used entry of a full set that no thread is running gives way. */
+enum { SETS = 512, WAYS = 4 };
+static plan_entry table[SETS][WAYS];
+static uint64_t hits, misses, now; /* now: the clock of last uses */
+
+void key_put(plan_key *k, const void *bytes, size_t size) {
+  if (k->size + size > sizeof k->bytes) {
+    k->overflow = 1;
+    return;
+  }
+  memcpy(k->bytes + k->size, bytes, size);
+  k->size += (uint32_t)size;
+}
+
+static uint32_t hash_of(const plan_key *k) {
+  uint64_t h = 0x9E3779B97F4A7C15u ^ k->size, word;
+  uint32_t i = 0;
+  for (; i + 8 <= k->size; i += 8) {
+    memcpy(&word, k->bytes + i, 8);
+    h = (h ^ word) * 0xFF51AFD7ED558CCDu;
+    h ^= h >> 32;
+  }
+  word = 0;
+  memcpy(&word, k->bytes + i, k->size - i);
+  h = (h ^ word) * 0xFF51AFD7ED558CCDu;
+  return (uint32_t)(h ^ (h >> 29));
+}
+
+plan_entry *plan_find(const plan_key *k) {
+  uint32_t hash = hash_of(k);
+  plan_entry *set = table[hash % SETS];
+  for (int i = 0; i < WAYS; i++) {
+    plan_entry *e = &set[i];
+    if (e->hash == hash && e->key && e->generation == lib_generation && e->key_size == k->size &&
+        memcmp(e->key, k->bytes, k->size) == 0) {
+      hits++;
+      e->used = ++now;
+      return e;
+    }
+  }
+  return NULL;
+}
+
+static void drop(plan_entry *e) {
+  /* A handle of an earlier load belongs to a library that is gone (a fork). */
+  if (e->key && e->generation == lib_generation) lib.plan_destroy(e->handle, NULL, 0);
+  free(e->key);
+  memset(e, 0, sizeof *e);
+}
+
+/* The entry to use for a new plan, empty; NULL when all of its set are running. */
+static plan_entry *make_room(uint32_t hash) {
+  plan_entry *set = table[hash % SETS], *victim = NULL;
+  for (int i = 0; i < WAYS; i++) {
+    plan_entry *e = &set[i];
+    int stale = e->key && e->generation != lib_generation;
+    if (!e->key || stale) {
+      drop(e);
+      return e;
+    }
+    if (e->running == 0 && (!victim || e->used < victim->used)) victim = e;
+  }
+  if (victim) drop(victim);
+  return victim;
+}
+
+plan_entry *plan_add(const plan_key *k, const char *text) {
+  char err[ERR_SIZE] = "";
+  uint32_t hash = hash_of(k);
+  plan_entry *e = make_room(hash);
+  if (!e) {
+    PyErr_SetString(PyExc_RuntimeError, "isobit: too many plans are running at once");
+    return NULL;
+  }
+  isobit_plan handle = 0;
+  uint64_t workspace = 0;
+  isobit_status status = lib.plan_create(text, NULL, &handle, err, sizeof err);
+  if (!status) status = lib.plan_workspace_size(handle, &workspace, err, sizeof err);
+  if (status) {
+    lib_raise(status, err);
+    return NULL;
+  }
+  e->key = malloc(k->size);
+  if (!e->key) {
+    lib.plan_destroy(handle, NULL, 0);
+    PyErr_NoMemory();
+    return NULL;
+  }
+  memcpy(e->key, k->bytes, k->size);
+  e->key_size = k->size;
+  e->hash = hash;
+  e->handle = handle;
+  e->workspace = workspace;
+  e->generation = lib_generation;
+  e->running = 0;
+  e->used = ++now;
+  misses++;
+  return e;
+}
+
+void plan_counts(int *entries, uint64_t *hit, uint64_t *miss) {
+  *entries = 0;
+  for (int s = 0; s < SETS; s++)
+    for (int w = 0; w < WAYS; w++) *entries += table[s][w].key != NULL;
+  *hit = hits;
+  *miss = misses;
+}
+
+/* ---- threads ---- */
+
+int threads_fixed;
+static int threads_told; /* what the library was told last, by the load of threads_generation */
+static unsigned threads_generation;
+
+/* The library's count follows torch.get_num_threads() unless it was set. */
+int threads_sync(void) {
+  int want = threads_fixed;
+  if (!want && torch.get_num_threads) {
+    PyObject *n = PyObject_CallNoArgs(torch.get_num_threads);
+    if (!n) return -1;
+    want = (int)PyLong_AsLong(n);
+    Py_DECREF(n);
+    if (want == -1 && PyErr_Occurred()) return -1;
+  }
+  if (want <= 0 || (want == threads_told && threads_generation == lib_generation)) return 0;
+  char err[ERR_SIZE] = "";
+  isobit_status status = lib.set_num_threads(want, err, sizeof err);
+  if (status) {
+    lib_raise(status, err);
+    return -1;
+  }
+  threads_told = want;
+  threads_generation = lib_generation;
+  return 0;
+}
+
+/* ---- run ---- */
+
+enum { SMALL_WORKSPACE = 4096, ALIGN = 64 };
+/* Runs on fewer elements stay on this thread and end in about the time that
+ * it takes to hand the GIL over and back. */
+static const int64_t SMALL_RUN = 4096;
+
+/* Device memory comes from torch's allocator, so that it is right for streams and graph capture. */
+static PyObject *device_workspace(const tensor_arg *a, uint64_t size) {
+  PyObject *device = PyObject_GetAttr(a->object, torch.device), *result = NULL;
+  PyObject *args = Py_BuildValue("(K)", (unsigned long long)size);
+  for (int i = 0; device && args && i < torch.n_dtypes; i++) {
+    if (torch.dtypes[i].code != kDLUInt || torch.dtypes[i].bits != 8) continue;
+    PyObject *kw = Py_BuildValue("{sOsO}", "dtype", torch.dtypes[i].object, "device", device);
+    if (kw) result = PyObject_Call(torch.empty, args, kw);
+    Py_XDECREF(kw);
+    break;
+  }
+  Py_XDECREF(args);
+  Py_XDECREF(device);
+  if (!result && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "isobit: no workspace for this device");
+  return result;
+}
+
+int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, const unsigned char *present, int n) {
+  const DLTensor *pointers[MAX_ARGS];
+  const tensor_arg *first = NULL;
+  int64_t elements = 0;
+  for (int i = 0; i < n; i++) {
+    pointers[i] = present[i] ? &args[i].t : NULL;
+    if (!present[i]) continue;
+    elements += tensor_count(&args[i].t);
+    if (!first || (first->t.device.device_type == kDLCPU && args[i].t.device.device_type != kDLCPU)) first = &args[i];
+  }
+  void *stream = NULL;
+  int on_cpu = !first || first->t.device.device_type == kDLCPU || first->t.device.device_type == kDLCUDAHost;
+  if (!on_cpu && first->api &&
+      first->api->current_work_stream(first->t.device.device_type, first->t.device.device_id, &stream))
+    return -1;
+  int small = on_cpu && elements < SMALL_RUN;
+  if (!small && threads_sync()) return -1;
+
+  char stack[SMALL_WORKSPACE + ALIGN], err[ERR_SIZE];
+  void *workspace = NULL, *heap = NULL;
+  PyObject *on_device = NULL;
+  if (workspace_size && !on_cpu) {
+    tensor_arg w;
+    if (!(on_device = device_workspace(first, workspace_size)) || tensor_take(on_device, &w, "isobit", "workspace")) {
+      Py_XDECREF(on_device);
+      return -1;
+    }
+    workspace = w.t.data;
+  } else if (workspace_size && workspace_size <= SMALL_WORKSPACE) {
+    workspace = (void *)(((uintptr_t)stack + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
+  } else if (workspace_size) {
+    if (posix_memalign(&heap, ALIGN, workspace_size)) {
+      PyErr_NoMemory();
+      return -1;
+    }
+    workspace = heap;
+  }
+
+  isobit_status status;
+  err[0] = 0;
+  if (small) {
+    status = lib.plan_run(handle, stream, workspace, workspace_size, pointers, n, err, sizeof err);
+  } else {
+    Py_BEGIN_ALLOW_THREADS;
+    status = lib.plan_run(handle, stream, workspace, workspace_size, pointers, n, err, sizeof err);
+    Py_END_ALLOW_THREADS;
+  }
+  free(heap);
+  Py_XDECREF(on_device);
+  if (status) lib_raise(status, err);
+  return status ? -1 : 0;
+}

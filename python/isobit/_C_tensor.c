@@ -1,0 +1,230 @@
+/* Python objects to DLTensor: by the exchange table of their type where it has
+ * one (PyTorch 2.10 and later), otherwise by __dlpack__. */
+#include "_C.h"
+
+#include <string.h>
+
+torch_api torch;
+
+/* ---- the exchange table, looked up once per type ---- */
+
+enum { TYPE_CACHE = 16 };
+static struct {
+  PyTypeObject *type;
+  const DLPackExchangeAPI *api;
+} types[TYPE_CACHE];
+static int n_types;
+
+static const DLPackExchangeAPI *look_up_api(PyTypeObject *type) {
+  PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
+  const DLPackExchangeAPIHeader *api = NULL;
+  if (capsule) {
+    if (PyCapsule_IsValid(capsule, "dlpack_exchange_api")) api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    Py_DECREF(capsule);
+  }
+  PyErr_Clear();
+  while (api && api->version.major != DLPACK_MAJOR_VERSION) api = api->prev_api;
+  const DLPackExchangeAPI *table = (const DLPackExchangeAPI *)api;
+  return table && table->dltensor_from_py_object_no_sync ? table : NULL;
+}
+
+static const DLPackExchangeAPI *exchange_api(PyTypeObject *type) {
+  for (int i = 0; i < n_types; i++)
+    if (types[i].type == type) return types[i].api;
+  const DLPackExchangeAPI *api = look_up_api(type);
+  if (n_types < TYPE_CACHE) {
+    Py_INCREF((PyObject *)type); /* so that no other type gets its address */
+    types[n_types].type = type;
+    types[n_types++].api = api;
+  }
+  return api;
+}
+
+int is_plain(PyObject *object) {
+  PyObject *type = (PyObject *)Py_TYPE(object);
+  return type == torch.types[0] || type == torch.types[1];
+}
+
+/* ---- __dlpack__ ---- */
+
+static PyObject *call_dlpack(PyObject *object, PyObject *stream) {
+  PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
+  if (!method) return NULL;
+  PyObject *empty = PyTuple_New(0), *kw = Py_BuildValue("{s(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+  PyObject *capsule = NULL;
+  if (empty && kw && (!stream || PyDict_SetItemString(kw, "stream", stream) == 0)) {
+    capsule = PyObject_Call(method, empty, kw);
+    if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) { /* a producer of before 1.0 */
+      PyErr_Clear();
+      PyDict_DelItemString(kw, "max_version");
+      capsule = PyObject_Call(method, empty, kw);
+    }
+  }
+  Py_XDECREF(empty);
+  Py_XDECREF(kw);
+  Py_DECREF(method);
+  return capsule;
+}
+
+/* The stream on which the producer must have finished: PyTorch's current one. */
+static int producer_stream(PyObject *object, PyObject **stream) {
+  *stream = NULL;
+  PyObject *device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
+  int type = 0, index = 0;
+  if (!device) return -1;
+  int ok = PyArg_ParseTuple(device, "ii", &type, &index);
+  Py_DECREF(device);
+  if (!ok) return -1;
+  if (type != kDLCUDA && type != kDLCUDAManaged) return 0;
+  PyObject *raw = torch.raw_stream ? PyObject_CallFunction(torch.raw_stream, "i", index) : PyLong_FromLong(0);
+  if (!raw) return -1;
+  if (PyLong_AsLongLong(raw) == 0) { /* DLPack's name for the default stream is 1 */
+    Py_DECREF(raw);
+    raw = PyLong_FromLong(1);
+  }
+  *stream = raw;
+  return raw ? 0 : -1;
+}
+
+static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const char *name) {
+  if (!PyObject_HasAttrString(object, "__dlpack__")) {
+    PyObject *type = PyType_GetName(Py_TYPE(object));
+    PyErr_Format(PyExc_TypeError, "%s: %s must be a tensor, not %V", op, name, type, "this object");
+    Py_XDECREF(type);
+    return -1;
+  }
+  PyObject *stream, *capsule = NULL;
+  /* PyTorch before 2.10 refuses to export a tensor that requires a gradient. */
+  PyObject *exported = is_plain(object) ? PyObject_CallMethod(object, "detach", NULL) : (Py_INCREF(object), object);
+  if (!exported) return -1;
+  if (producer_stream(exported, &stream) == 0) capsule = call_dlpack(exported, stream);
+  Py_DECREF(exported);
+  Py_XDECREF(stream);
+  if (!capsule) return -1;
+  int result = 0;
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    DLManagedTensorVersioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    PyCapsule_SetName(capsule, "used_dltensor_versioned");
+    a->versioned = m;
+    if (m->version.major != DLPACK_MAJOR_VERSION) {
+      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u, isobit knows %d", op, name, m->version.major, DLPACK_MAJOR_VERSION);
+      result = -1;
+    } else {
+      a->t = m->dl_tensor;
+      a->read_only = (m->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+    }
+  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    a->unversioned = PyCapsule_GetPointer(capsule, "dltensor");
+    PyCapsule_SetName(capsule, "used_dltensor");
+    a->t = a->unversioned->dl_tensor;
+  } else {
+    PyErr_Format(PyExc_TypeError, "%s: __dlpack__ of %s gave no DLPack capsule", op, name);
+    result = -1;
+  }
+  Py_DECREF(capsule);
+  return result;
+}
+
+/* ---- both ---- */
+
+static int check_memory(const tensor_arg *a, const char *op, const char *name) {
+  if (!a->t.data && tensor_count(&a->t) != 0) {
+    PyErr_Format(PyExc_ValueError, "%s: %s has no memory (a fake, meta or otherwise symbolic tensor)", op, name);
+    return -1;
+  }
+  /* The table answers a negative view with its bytes as they lie. Such views
+   * come only from complex tensors, whose parts are f16, f32 or f64. */
+  if (a->t.dtype.code != kDLFloat || !torch.is_neg || a->api == NULL) return 0;
+  PyObject *neg = PyObject_CallFunctionObjArgs(torch.is_neg, a->object, NULL);
+  if (!neg) {
+    PyErr_Clear(); /* not torch's tensor: it has no such bit */
+    return 0;
+  }
+  int is_neg = neg == Py_True;
+  Py_DECREF(neg);
+  if (is_neg) PyErr_Format(PyExc_ValueError, "%s: %s is a negative view: call resolve_neg() first", op, name);
+  return is_neg ? -1 : 0;
+}
+
+int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *name) {
+  a->object = object;
+  a->versioned = NULL;
+  a->unversioned = NULL;
+  a->read_only = 0;
+  a->api = exchange_api(Py_TYPE(object));
+  int failed = a->api ? a->api->dltensor_from_py_object_no_sync(object, &a->t) : take_by_dlpack(object, a, op, name);
+  if (failed) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s: %s cannot be read as a DLPack tensor", op, name);
+    return -1;
+  }
+  return 0;
+}
+
+int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *name) {
+  return tensor_read(object, a, op, name) ? -1 : check_memory(a, op, name);
+}
+
+int tensor_number(PyObject *object, tensor_arg *a, int as_float) {
+  int is_float = PyFloat_CheckExact(object);
+  if (!is_float && !PyLong_CheckExact(object)) return 0;
+  memset(a, 0, sizeof *a);
+  a->object = object;
+  if (is_float || as_float) {
+    is_float = 1;
+    a->scalar.f = PyFloat_AsDouble(object);
+  } else {
+    a->scalar.i = PyLong_AsLongLong(object);
+  }
+  if (PyErr_Occurred()) { /* an int that fits neither */
+    PyErr_Clear();
+    return 0;
+  }
+  a->t.data = &a->scalar;
+  a->t.device.device_type = kDLCPU;
+  a->t.dtype.code = is_float ? kDLFloat : kDLInt;
+  a->t.dtype.bits = 64;
+  a->t.dtype.lanes = 1;
+  return 1;
+}
+
+void tensor_release(tensor_arg *a) {
+  if (a->versioned && a->versioned->deleter) a->versioned->deleter(a->versioned);
+  if (a->unversioned && a->unversioned->deleter) a->unversioned->deleter(a->unversioned);
+  a->versioned = NULL;
+  a->unversioned = NULL;
+}
+
+int64_t tensor_count(const DLTensor *t) {
+  int64_t n = 1;
+  for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
+  return n;
+}
+
+/* Whether the strides are exactly those of a new tensor of this shape, those
+ * of extents of 1 included: only then does empty_like make such a tensor. */
+int tensor_is_compact(const DLTensor *t) {
+  if (!t->strides) return 1;
+  int64_t expect = 1;
+  for (int i = t->ndim - 1; i >= 0; i--) {
+    if (t->strides[i] != expect) return 0;
+    expect *= t->shape[i] > 1 ? t->shape[i] : 1;
+  }
+  return 1;
+}
+
+int is_float_dtype(DLDataType dtype) { return dtype.code == kDLFloat || dtype.code == kDLBfloat; }
+
+const char *dtype_name(DLDataType dtype) {
+  static const struct {
+    uint8_t code, bits;
+    const char *name;
+  } names[] = {
+      {kDLFloat, 32, "f32"}, {kDLFloat, 64, "f64"}, {kDLFloat, 16, "f16"}, {kDLBfloat, 16, "bf16"},
+      {kDLInt, 8, "s8"},     {kDLUInt, 8, "u8"},    {kDLInt, 32, "i32"},   {kDLInt, 64, "i64"},
+      {kDLBool, 8, "bool"},
+  };
+  if (dtype.lanes != 1) return NULL;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (names[i].code == dtype.code && names[i].bits == dtype.bits) return names[i].name;
+  return NULL;
+}

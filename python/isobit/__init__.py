@@ -1,0 +1,100 @@
+"""Tensor operations with one result: the same inputs give the same bits in Python, C, C++ and Go,
+on every instruction set and for every number of threads.
+
+The functions have the names, arguments and order of PyTorch's. Importing isobit loads no library:
+the first call that computes does."""
+
+from __future__ import annotations
+
+from . import _load
+
+_load.set_up()
+
+from . import nn  # noqa: E402
+from ._threads import get_num_threads, set_num_threads  # noqa: E402
+from ._version import __version__  # noqa: E402
+from .ops.dequantize import (  # noqa: E402
+    dequantize_per_channel,
+    dequantize_per_channel_backward,
+    dequantize_per_channel_group,
+    dequantize_per_channel_group_backward,
+    dequantize_per_tensor,
+    dequantize_per_tensor_backward,
+    dequantize_per_token,
+    dequantize_per_token_backward,
+)
+from .ops.embedding import embedding, embedding_backward, embedding_renorm_  # noqa: E402
+from .ops.fake_quantize import (  # noqa: E402
+    fake_quantize_per_channel_affine,
+    fake_quantize_per_channel_affine_backward,
+    fake_quantize_per_channel_group_affine,
+    fake_quantize_per_channel_group_affine_backward,
+    fake_quantize_per_tensor_affine,
+    fake_quantize_per_tensor_affine_backward,
+    fake_quantize_per_token_affine,
+    fake_quantize_per_token_affine_backward,
+)
+from .ops.grid_sample import affine_grid, affine_grid_backward, grid_sample, grid_sample_backward  # noqa: E402
+from .ops.qparams import (  # noqa: E402
+    choose_qparams_per_token,
+    choose_qparams_per_token_asymmetric,
+    quantize_per_token_dynamic,
+)
+from .ops.quantize import (  # noqa: E402
+    quantize_per_channel,
+    quantize_per_channel_backward,
+    quantize_per_channel_group,
+    quantize_per_channel_group_backward,
+    quantize_per_tensor,
+    quantize_per_tensor_backward,
+    quantize_per_token,
+    quantize_per_token_backward,
+)
+from .ops.quantized_linear import quantized_linear, quantized_linear_codes  # noqa: E402
+from .plan import Plan, info, support  # noqa: E402
+
+__all__ = [
+    "Plan",
+    "__version__",
+    "affine_grid",
+    "affine_grid_backward",
+    "choose_qparams_per_token",
+    "choose_qparams_per_token_asymmetric",
+    "dequantize_per_channel",
+    "dequantize_per_channel_backward",
+    "dequantize_per_channel_group",
+    "dequantize_per_channel_group_backward",
+    "dequantize_per_tensor",
+    "dequantize_per_tensor_backward",
+    "dequantize_per_token",
+    "dequantize_per_token_backward",
+    "embedding",
+    "embedding_backward",
+    "embedding_renorm_",
+    "fake_quantize_per_channel_affine",
+    "fake_quantize_per_channel_affine_backward",
+    "fake_quantize_per_channel_group_affine",
+    "fake_quantize_per_channel_group_affine_backward",
+    "fake_quantize_per_tensor_affine",
+    "fake_quantize_per_tensor_affine_backward",
+    "fake_quantize_per_token_affine",
+    "fake_quantize_per_token_affine_backward",
+    "get_num_threads",
+    "grid_sample",
+    "grid_sample_backward",
+    "info",
+    "nn",
+    "quantize_per_channel",
+    "quantize_per_channel_backward",
+    "quantize_per_channel_group",
+    "quantize_per_channel_group_backward",
+    "quantize_per_tensor",
+    "quantize_per_tensor_backward",
+    "quantize_per_token",
+    "quantize_per_token_backward",
+    "quantize_per_token_dynamic",
+    "quantized_linear",
+    "quantized_linear_codes",
+    "set_num_threads",
+    "support",
+]

@@ -1,0 +1,83 @@
+"""Where the C library is, and what the extension needs to know of torch.
+
+Nothing here loads the library: the extension does, on the first call that
+computes, so that importing isobit never fails because of it and a process that
+only forks workers never has Go's threads.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from . import _C
+
+PACKAGE = Path(__file__).resolve().parent
+LIBRARY = "libisobit.so.1"
+
+# torch's dtypes with DLPack's type code and width in bits.
+DTYPES: tuple[tuple[torch.dtype, int, int], ...] = (
+    (torch.float32, 2, 32),
+    (torch.float64, 2, 64),
+    (torch.float16, 2, 16),
+    (torch.bfloat16, 4, 16),
+    (torch.int8, 0, 8),
+    (torch.uint8, 1, 8),
+    (torch.int32, 0, 32),
+    (torch.int64, 0, 64),
+)
+
+
+def checkout() -> Path | None:
+    """The repository that this package lies in, if it lies in one."""
+    root = PACKAGE.parent.parent
+    return root if (root / "include" / "isobit.h").is_file() and (root / "python").is_dir() else None
+
+
+def candidates() -> list[Path]:
+    """Where the library may be, in the order of preference."""
+    found = [PACKAGE / "lib" / LIBRARY]
+    root = checkout()
+    if root:
+        found += [root / "build" / LIBRARY, root / "build" / "libisobit.so"]
+    return found
+
+
+def find_library() -> str:
+    """The library's path; ISOBIT_LIBRARY in the environment overrides the search."""
+    named = os.environ.get("ISOBIT_LIBRARY")
+    if named:
+        if not Path(named).is_file():
+            raise RuntimeError(f"isobit: ISOBIT_LIBRARY names {named}, which is not a file")
+        return str(Path(named).resolve())
+    for path in candidates():
+        if path.is_file():
+            return str(path.resolve())
+    places = ", ".join(str(p) for p in candidates())
+    raise RuntimeError(
+        f"isobit: no C library found (looked for {places}). "
+        "In a checkout, ./build.sh lib builds it; ISOBIT_LIBRARY=/path/to/libisobit.so names another"
+    )
+
+
+def set_up() -> None:
+    """Tells the extension what it needs. Called once, by the package."""
+    _C.set_finder(find_library)
+    _C.set_torch(
+        {
+            "Tensor": torch.Tensor,
+            "Parameter": torch.nn.Parameter,
+            "empty": torch.empty,
+            "empty_like": torch.empty_like,
+            "is_neg": torch.Tensor.is_neg,
+            "is_grad_enabled": torch.is_grad_enabled,
+            "get_num_threads": torch.get_num_threads,
+            "dispatch_modes": torch._C._len_torch_dispatch_stack,
+            "tracing_state": torch._C._get_tracing_state,
+            "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
+            "cpu": torch.device("cpu"),
+        },
+        DTYPES,
+    )

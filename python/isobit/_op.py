@@ -1,0 +1,142 @@
+"""An op: one plan, as a torch op and as a direct call.
+
+Calling an `Op` computes. Where nothing needs torch's dispatcher (no gradient is
+wanted, nothing is traced or compiled, the tensors are plain) the call goes
+straight to the extension; otherwise through torch.ops.isobit, which has CPU and
+CUDA implementations, a fake one, vmap and autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.compiler import is_dynamo_compiling
+
+from . import _C
+from ._signature import Signature
+
+LIBRARY = torch.library.Library("isobit", "DEF")
+OPS: dict[str, Op] = {}
+
+
+def keep(ctx: Any, *values: Any) -> None:
+    """Saves tensors, and Python numbers that stand for tensors, for `kept` in the backward."""
+    ctx.save_for_backward(*(v if isinstance(v, torch.Tensor) else None for v in values))
+    ctx.others = [None if isinstance(v, torch.Tensor) else v for v in values]
+
+
+def kept(ctx: Any) -> list[Any]:
+    return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
+
+
+def _no_second_derivative(name: str) -> Callable[..., Any]:
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(f"isobit::{name} has no derivative: isobit's ops can be differentiated once")
+
+    return backward
+
+
+class Op:
+    """schema: torch's, without the namespace; its arguments are the signature's inputs, then its attributes."""
+
+    def __init__(self, schema: str, plan: str, inputs: str, attributes: str, *outputs: str) -> None:
+        self.name = schema.partition("(")[0]
+        self.plan = plan
+        self.signature = Signature.parse(inputs, attributes, outputs)
+        self.run, self.fast = _C.define(self.name, plan, *self.signature.for_extension())
+        self.numbers = [i for i, item in enumerate(self.signature.inputs) if item[3]]
+        self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
+        self.function: type[torch.autograd.Function] | None = None
+        LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+        self.raw = getattr(torch.ops.isobit, self.name).default
+        for key in ("CPU", "CUDA"):
+            LIBRARY.impl(self.name, self._kernel(), key)
+        torch.library.register_fake(f"isobit::{self.name}", self._fake(), lib=LIBRARY)
+        OPS[self.name] = self
+
+    def _kernel(self) -> Callable[..., Any]:
+        run = self.run
+        if not self.optional_outputs:
+            return lambda *args: run(*args)
+
+        def kernel(*args: Any) -> Any:
+            # A torch op answers the same number of tensors always: one that was
+            # not wanted is empty.
+            return tuple(args[0].new_empty(0, dtype=torch.float32) if y is None else y for y in run(*args))
+
+        return kernel
+
+    def _fake(self) -> Callable[..., Any]:
+        def fake(*args: Any) -> Any:
+            outputs = self.signature.allocate(args)
+            return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
+
+        return fake
+
+    def __call__(self, *args: Any) -> Any:
+        if not is_dynamo_compiling():
+            y = self.fast(*args)
+            if y is not NotImplemented:
+                return y
+        return self.dispatch(*args)
+
+    def dispatch(self, *args: Any) -> Any:
+        """The call through torch's dispatcher."""
+        for i in self.numbers:
+            if isinstance(args[i], (int, float)):
+                # float64 and int64, as the direct call has it
+                number = float(args[i]) if self.signature.inputs[i][3] == 2 else args[i]
+                dtype = torch.float64 if isinstance(number, float) else torch.int64
+                tensor = torch.full((), number, dtype=dtype, device=args[0].device)
+                args = (*args[:i], tensor, *args[i + 1 :])
+        y = self.raw(*args)
+        if not self.optional_outputs:
+            return y
+        attributes = args[len(self.signature.inputs) :]
+        return tuple(t if o.wanted(attributes) else None for t, o in zip(y, self.signature.outputs, strict=True))
+
+    def differentiable(self, setup_context: Callable[..., None], backward: Callable[..., Any]) -> None:
+        """Gives the op a gradient: `apply` for eager, compiled and functorch code, and torch.ops' own.
+
+        setup_context(ctx, inputs, output) and backward(ctx, *grads) are as in
+        torch.autograd.Function; backward gives a gradient for each argument of the schema."""
+        self.function = type(
+            f"isobit_{self.name}",
+            (torch.autograd.Function,),
+            {
+                "forward": staticmethod(lambda *args: self(*args)),
+                "setup_context": staticmethod(setup_context),
+                "backward": staticmethod(torch.autograd.function.once_differentiable(backward)),
+                "generate_vmap_rule": True,
+            },
+        )
+        self.apply = self.function.apply
+        torch.library.register_autograd(f"isobit::{self.name}", backward, setup_context=setup_context, lib=LIBRARY)
+
+    def not_differentiable(self) -> None:
+        """Makes differentiating the op an error, instead of torch's silence."""
+        torch.library.register_autograd(f"isobit::{self.name}", _no_second_derivative(self.name), lib=LIBRARY)
+
+
+def wants_gradient(*values: Any) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
+
+
+def check_out(out: Any, *inputs: Any) -> None:
+    """out= has no gradient, as in torch."""
+    if wants_gradient(out, *inputs):
+        raise RuntimeError("isobit: out= does not work where a gradient is wanted; use torch.no_grad()")
+
+
+def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
+    """The call with a given output, where the direct call did not take it."""
+    check_out(out, *(a for a in args if isinstance(a, torch.Tensor)))
+    if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack():
+        y = op(*args)
+        if y.shape != out.shape or y.dtype != out.dtype:
+            raise ValueError(f"{op.name}: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")
+        return out.copy_(y)
+    op.run(*args, out)
+    return out

@@ -1,0 +1,153 @@
+"""How an op's signature is written, and what follows from it.
+
+A signature is three strings of words, one word an argument:
+
+inputs    `x[] scale@ zero_point#?`
+          []  its shape is part of the problem    ?  may be None
+          @   a Python number may stand for it, as a float
+          #   a Python number may stand for it    !  is written (in place)
+attributes `qmin:i axis:i dtype:d`, name and kind:
+          i int, f float, b bool, s word, l list of ints   part of the problem
+          d dtype of an output, w whether an output is wanted, I int, L ints,
+          m the dtype that the first input must have, x ignored in the forward
+outputs   one string each, `name = shape : dtype [if attribute]`:
+          shape  words: an input (`x`), a slice of its shape (`x[:-1]`), an
+                 attribute (`size[2:]`, `num_weights`), a number
+          dtype  an input (the same), an attribute of kind d, a torch dtype by
+                 name, or `parameter` (float64 where the first input is, else float32)
+          []     after the name: its shape is part of the problem
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ._load import DTYPES
+
+_END = 1 << 30  # the end of a slice that has none
+_INPUT, _LITERAL, _ATTRIBUTE = 0, 1, 2  # kinds of a shape's part
+_OF_INPUT, _OF_ATTRIBUTE, _FIXED, _OF_PARAMETERS = 0, 1, 2, 3  # rules for a dtype
+_WORD = re.compile(r"(\w+)(\[\])?([@#]?)([?!]*)$")
+_PART = re.compile(r"(-?\w+)(?:\[(-?\d*):(-?\d*)\])?$")
+_OUTPUT = re.compile(r"(\w+)(\[\])? = ([^:]*(?:\[[^\]]*\][^:]*)*) : (\w+)(?: if (!?)(\w+))?$")
+
+
+@dataclass(frozen=True)
+class Part:
+    kind: int
+    index: int
+    low: int = 0
+    high: int = _END
+
+
+@dataclass(frozen=True)
+class Output:
+    name: str
+    shaped: bool
+    parts: tuple[Part, ...]
+    dtype_rule: int
+    dtype_index: int
+    wanted_by: int = -1
+    wanted_if: bool = True
+
+    def wanted(self, attributes: tuple[Any, ...]) -> bool:
+        return self.wanted_by < 0 or attributes[self.wanted_by] == self.wanted_if
+
+
+@dataclass
+class Signature:
+    inputs: list[tuple[str, bool, bool, int, bool]] = field(default_factory=list)
+    attributes: list[tuple[str, str]] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+
+    @classmethod
+    def parse(cls, inputs: str, attributes: str, outputs: tuple[str, ...]) -> Signature:
+        s = cls()
+        for word in inputs.split():
+            name, shaped, number, flags = _WORD.match(word).groups()  # type: ignore[union-attr]
+            s.inputs.append((name, bool(shaped), "?" in flags, {"": 0, "#": 1, "@": 2}[number], "!" in flags))
+        for word in attributes.split():
+            name, kind = word.split(":")
+            s.attributes.append((name, kind))
+        s.outputs = [s._output(text) for text in outputs]
+        return s
+
+    def _index(self, name: str, of: str) -> int:
+        names = [item[0] for item in (self.inputs if of == "inputs" else self.attributes)]
+        return names.index(name) if name in names else -1
+
+    def _part(self, word: str) -> Part:
+        name, low, high = _PART.match(word).groups()  # type: ignore[union-attr]
+        if name.lstrip("-").isdigit():
+            return Part(_LITERAL, 0, int(name))
+        bounds = (int(low) if low else 0, int(high) if high else _END)
+        index = self._index(name, "inputs")
+        if index >= 0:
+            return Part(_INPUT, index, *bounds)
+        return Part(_ATTRIBUTE, self._index(name, "attributes"), *bounds)
+
+    def _output(self, text: str) -> Output:
+        name, shaped, shape, dtype, negated, wanted = _OUTPUT.match(text).groups()  # type: ignore[union-attr]
+        if dtype == "parameter":
+            rule = (_OF_PARAMETERS, 0)
+        elif self._index(dtype, "inputs") >= 0:
+            rule = (_OF_INPUT, self._index(dtype, "inputs"))
+        elif self._index(dtype, "attributes") >= 0:
+            rule = (_OF_ATTRIBUTE, self._index(dtype, "attributes"))
+        else:
+            rule = (_FIXED, [d[0] for d in DTYPES].index(getattr(torch, dtype)))
+        parts = tuple(self._part(word) for word in shape.split())
+        by = self._index(wanted, "attributes") if wanted else -1
+        return Output(name, bool(shaped), parts, *rule, by, not negated)
+
+    def for_extension(self) -> tuple[Any, ...]:
+        """The signature as _C.define takes it."""
+        outputs = tuple(
+            (o.name, o.shaped, o.dtype_rule, o.dtype_index, o.wanted_by, int(o.wanted_if))
+            + (tuple((p.kind, p.index, p.low, p.high) for p in o.parts),)
+            for o in self.outputs
+        )
+        return tuple(self.inputs), tuple(self.attributes), outputs
+
+    def shape(self, o: Output, args: tuple[Any, ...]) -> list[Any]:
+        """An output's shape; symbolic where the inputs' are."""
+        attributes = args[len(self.inputs) :]
+        shape: list[Any] = []
+        for p in o.parts:
+            if p.kind == _LITERAL:
+                shape.append(p.low)
+                continue
+            value = args[p.index].shape if p.kind == _INPUT else attributes[p.index]
+            if isinstance(value, (list, tuple)):
+                shape += value[p.low : p.high]
+            else:
+                shape.append(value)
+        return shape
+
+    def dtype(self, o: Output, args: tuple[Any, ...]) -> torch.dtype:
+        first: torch.dtype = args[0].dtype
+        if o.dtype_rule == _OF_INPUT:
+            return args[o.dtype_index].dtype
+        if o.dtype_rule == _OF_ATTRIBUTE:
+            named = args[len(self.inputs) + o.dtype_index]
+            return named or (first if first.is_floating_point else torch.float32)
+        if o.dtype_rule == _OF_PARAMETERS:
+            return torch.float64 if first == torch.float64 else torch.float32
+        return DTYPES[o.dtype_index][0]
+
+    def allocate(self, args: tuple[Any, ...]) -> list[torch.Tensor]:
+        """New outputs, contiguous; those that are not wanted have no elements.
+
+        Under fake tensors this is the op's fake implementation."""
+        attributes = args[len(self.inputs) :]
+        outputs = []
+        for o in self.outputs:
+            wanted = o.wanted(attributes)
+            shape = self.shape(o, args) if wanted else [0]
+            dtype = self.dtype(o, args) if wanted else torch.float32
+            outputs.append(torch.empty(shape, dtype=dtype, device=args[0].device))
+        return outputs

@@ -1,0 +1,19 @@
+"""The number of threads."""
+
+from __future__ import annotations
+
+from . import _C
+
+
+def set_num_threads(n: int | None) -> None:
+    """The number of threads that a call may use, this one included. None, which is how isobit
+    starts, follows torch.get_num_threads(). It never changes a result."""
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int)):
+        raise TypeError(f"set_num_threads: n must be an int or None, not {n!r}")
+    if n is not None and n < 1:
+        raise ValueError(f"set_num_threads: n is {n}; want at least 1")
+    _C.set_num_threads(0 if n is None else n)
+
+
+def get_num_threads() -> int:
+    return _C.get_num_threads()

@@ -1,0 +1,102 @@
+"""torch.vmap of isobit's ops: folded into the op where it has room for another dimension,
+otherwise one call for each element of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from ._op import Op
+
+Dims = tuple[int | None, ...]
+
+
+def register(op: Op, rule: Callable[..., Any] | None = None) -> None:
+    """rule(batch size, in_dims, *args) -> (outputs, their batch dims), or None to loop."""
+
+    def vmap(info: Any, in_dims: Dims, *args: Any) -> Any:
+        # torch leaves out trailing arguments that equal their defaults.
+        args = torch._library.utils.fill_defaults(op.raw._schema, args, {})[0]
+        in_dims = tuple(in_dims) + (None,) * (len(args) - len(in_dims))
+        done = rule(info.batch_size, in_dims, *args) if rule else None
+        return loop(op, info.batch_size, in_dims, *args) if done is None else done
+
+    torch.library.register_vmap(f"isobit::{op.name}", vmap, lib=_library())
+
+
+def _library() -> torch.library.Library:
+    from ._op import LIBRARY
+
+    return LIBRARY
+
+
+def loop(op: Op, size: int, in_dims: Dims, *args: Any) -> Any:
+    def at(i: int) -> Any:
+        return op.raw(*(a if d is None else a.select(d, i) for a, d in zip(args, in_dims, strict=True)))
+
+    results = [at(i) for i in range(size)]
+    if isinstance(results[0], Tensor):
+        return torch.stack(results), 0
+    return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
+
+
+def front(x: Tensor, dim: int | None, size: int) -> Tensor:
+    """x with its batch dimension first, expanded where it has none."""
+    return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
+
+
+def vmap_elementwise(op: Op, data: tuple[int, ...], axis: bool, sums: tuple[str, ...] = ()) -> None:
+    """For an op whose data tensors have one shape: a batch of data with common parameters is one
+    call with another leading dimension. sums names the attributes that ask for reductions."""
+    inputs = len(op.signature.inputs)
+    names = [name for name, _ in op.signature.attributes]
+
+    def rule(size: int, in_dims: Dims, *args: Any) -> Any:
+        if any(d is not None for i, d in enumerate(in_dims) if i not in data):
+            return None
+        if any(args[inputs + names.index(s)] for s in sums):
+            return None
+        new = list(args)
+        for i in data:
+            new[i] = front(args[i], in_dims[i], size)
+        if axis and new[inputs] >= 0:
+            new[inputs] += 1
+        y = op.raw(*new)
+        if isinstance(y, Tensor):
+            return y, 0
+        # What was not asked for is empty, without a batch.
+        return y, tuple(0 if t.dim() == new[0].dim() and t.shape == new[0].shape else None for t in y)
+
+    register(op, rule)
+
+
+def vmap_fold(op: Op, data: tuple[int, ...], change: Callable[[int, list[Any]], None] | None = None) -> None:
+    """For an op whose data tensors all begin with a batch dimension of their own: the two become one.
+    change(size, args) adapts other arguments."""
+
+    def rule(size: int, in_dims: Dims, *args: Any) -> Any:
+        if any(d is not None for i, d in enumerate(in_dims) if i not in data):
+            return None
+        new = list(args)
+        for i in data:
+            new[i] = front(args[i], in_dims[i], size)
+        own = new[data[0]].shape[1]
+        for i in data:
+            new[i] = new[i].flatten(0, 1)
+        if change:
+            change(size, new)
+        y = op.raw(*new)
+
+        def unfold(t: Tensor) -> tuple[Tensor, int | None]:
+            return (t.unflatten(0, (size, own)), 0) if t.dim() > 1 else (t, None)
+
+        if isinstance(y, Tensor):
+            return unfold(y)
+        pairs = [unfold(t) for t in y]
+        return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+
+    register(op, rule)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
+from ..ops.qparams import quantize_per_token_dynamic
+
+
+class QuantizedLinear(torch.nn.Linear):
+    """A torch.nn.Linear for quantization-aware training: see isobit.quantized_linear.
+
+    ``served()`` is the same layer with its weight as codes; ``export()`` the tensors that a C++ or
+    Go program needs. Both give this layer's bits."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return quantized_linear(input, self.weight, self.bias)
+
+    @torch.no_grad()
+    def export(self) -> dict[str, Tensor]:
+        """weight_codes int8 [N, K], weight_scale float32 [N] and, where there is one, bias [N]."""
+        codes, scale, _ = quantize_per_token_dynamic(
+            self.weight, torch.int8, quant_min=_LOW, quant_max=_HIGH
+        )
+        tensors = {"weight_codes": codes, "weight_scale": scale.reshape(-1)}
+        if self.bias is not None:
+            tensors["bias"] = self.bias.detach().clone()
+        return tensors
+
+    def served(self) -> ServedLinear:
+        return ServedLinear(**self.export())
+
+
+class ServedLinear(torch.nn.Module):
+    """A linear layer of int8 codes: what QuantizedLinear becomes for inference. It has no gradient."""
+
+    weight_codes: Tensor
+    weight_scale: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight_codes: Tensor, weight_scale: Tensor, bias: Tensor | None = None) -> None:
+        super().__init__()
+        self.register_buffer("weight_codes", weight_codes)
+        self.register_buffer("weight_scale", weight_scale)
+        self.register_buffer("bias", bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        codes, scale, _ = quantize_per_token_dynamic(input, torch.int8, quant_min=_LOW, quant_max=_HIGH)
+        return quantized_linear_codes(
+            codes, scale, self.weight_codes, self.weight_scale, self.bias, input.dtype
+        )
+
+    def extra_repr(self) -> str:
+        rows, columns = self.weight_codes.shape
+        return f"in_features={columns}, out_features={rows}, bias={self.bias is not None}"

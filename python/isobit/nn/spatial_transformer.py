@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..ops.grid_sample import affine_grid, grid_sample
+
+
+class SpatialTransformer(torch.nn.Module):
+    """Warps an image by an affine map that ``localisation`` finds in it.
+
+    localisation: a module from [N, C, H, W] to [N, 6] or [N, 2, 3]. Its last layer should start
+    with a weight of 0 and ``identity()`` as its bias, so that training starts from no warp.
+    size: the result's (H, W); the input's unless given. The other arguments are grid_sample's."""
+
+    def __init__(
+        self,
+        localisation: torch.nn.Module,
+        size: tuple[int, int] | None = None,
+        *,
+        mode: str = "bilinear",
+        padding_mode: str = "zeros",
+        align_corners: bool = False,
+    ) -> None:
+        super().__init__()
+        self.localisation = localisation
+        self.size = size
+        self.mode = mode
+        self.padding_mode = padding_mode
+        self.align_corners = align_corners
+
+    @staticmethod
+    def identity() -> Tensor:
+        """The map that changes nothing, [6]."""
+        return torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+
+    def forward(self, input: Tensor) -> Tensor:
+        theta = self.localisation(input).reshape(-1, 2, 3)
+        return self.warp(input, theta)
+
+    def warp(self, input: Tensor, theta: Tensor) -> Tensor:
+        """The input under given maps [N, 2, 3]."""
+        height, width = self.size or input.shape[-2:]
+        grid = affine_grid(theta, [input.shape[0], input.shape[1], height, width], self.align_corners)
+        return grid_sample(input, grid, self.mode, self.padding_mode, self.align_corners)
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}, mode={self.mode}, padding_mode={self.padding_mode}, align_corners={self.align_corners}"

@@ -1,0 +1,1 @@
+"""The ops, one file for each family. isobit has the functions."""

@@ -1,0 +1,232 @@
+"""dequantize_*: codes to floats, and the gradients of codes, scale and zero point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from .._op import Op, keep, kept, write_out
+from .._vmap import vmap_elementwise
+from ._families import FAMILIES
+
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    keep(ctx, *inputs[:3])
+    ctx.attributes = inputs[3:]
+
+
+def is_learned(zero_point: Any) -> bool:
+    """Whether a zero point can have a gradient: a float tensor."""
+    return isinstance(zero_point, Tensor) and zero_point.is_floating_point()
+
+
+def _backward_of(op: Op, axis: bool, group: bool) -> Any:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
+        q, scale, zero_point = kept(ctx)
+        ranges = ctx.attributes[: 2 + axis]
+        size = ctx.attributes[3 + axis : 4 + axis] if group else ()
+        wants = ctx.needs_input_grad[:3]
+        grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants)
+        if wants[0] and grads[0].dtype != q.dtype:
+            grads = (grads[0].to(q.dtype), *grads[1:])
+        return (*grads, *[None] * len(ctx.attributes))
+
+    return backward
+
+
+def _define(name: str) -> tuple[Op, Op]:
+    f = FAMILIES[name]
+    forward = Op(
+        f"dequantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, ScalarType? out_dtype=None) -> Tensor",
+        f"dequantize_{f.plan}",
+        "q[] scale@ zero_point#?",
+        f"{f.range()} dtype:m{f.group_attribute()} out_dtype:d",
+        "y = q : out_dtype",
+    )
+    backward = Op(
+        f"dequantize_{name}_backward(Tensor grad_output, {f.parameters()}{f.group_schema()}, "
+        "bool want_input=True, bool want_scale=True, bool want_zero_point=False) -> (Tensor, Tensor, Tensor)",
+        f"dequantize_{f.plan}_backward",
+        "grad_output[] q scale@ zero_point#?",
+        f"{f.range()}{f.group_attribute()} want_input:w want_scale:w want_zero_point:w",
+        "grad_input = grad_output : grad_output if want_input",
+        "grad_scale = scale : scale if want_scale",
+        "grad_zero_point = zero_point : zero_point if want_zero_point",
+    )
+    forward.differentiable(_setup, _backward_of(backward, f.axis, f.group))
+    backward.not_differentiable()
+    vmap_elementwise(forward, data=(0,), axis=f.axis)
+    vmap_elementwise(backward, data=(0, 1), axis=f.axis, sums=("want_scale", "want_zero_point"))
+    return forward, backward
+
+
+_OPS = {name: _define(name) for name in FAMILIES}
+_per_tensor, _per_channel, _per_token, _per_group = (_OPS[name][0].fast for name in FAMILIES)
+
+
+def _dequantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:
+    op = _OPS[name][0]
+    if not isinstance(args[0], Tensor):
+        raise TypeError(f"dequantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
+    if args[0].dtype != dtype:
+        raise ValueError(f"dequantize_{name}: input has dtype {args[0].dtype}, dtype says {dtype}")
+    if out is not None:
+        return write_out(op, out, *args)
+    return op.function.apply(*args)  # type: ignore[union-attr]
+
+
+def dequantize_per_tensor(
+    input: Tensor,
+    scale: float | Tensor,
+    zero_point: int | Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    *,
+    out_dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Floats ``(input - zero_point) * scale``.
+
+    As ``torch.ops.quantized_decomposed.dequantize_per_tensor``; ``dtype`` is that of input. The
+    result is float32 unless ``out_dtype`` says otherwise, or that of float codes. Gradients reach
+    float codes, a scale and a float zero point that require them. Codes outside
+    [quant_min, quant_max] are taken as they are."""
+    if not is_dynamo_compiling():
+        y = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, out)
+        if y is not NotImplemented:
+            return y
+    return _dequantize(
+        "per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, out_dtype
+    )
+
+
+def dequantize_per_channel(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    *,
+    out_dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """As dequantize_per_tensor, with a scale and a zero point for each index along ``axis``."""
+    if not is_dynamo_compiling():
+        y = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype, out)
+        if y is not NotImplemented:
+            return y
+    return _dequantize(
+        "per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype
+    )
+
+
+def dequantize_per_token(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    output_dtype: torch.dtype | None = torch.float32,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """As dequantize_per_tensor, with a scale and a zero point for each row of the last dimension."""
+    if not is_dynamo_compiling():
+        y = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, output_dtype, out)
+        if y is not NotImplemented:
+            return y
+    return _dequantize(
+        "per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype
+    )
+
+
+def dequantize_per_channel_group(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    group_size: int = 128,
+    output_dtype: torch.dtype | None = torch.float32,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """As dequantize_per_tensor, with a scale and a zero point for each ``group_size`` elements along
+    the last dimension."""
+    args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype)
+    if not is_dynamo_compiling():
+        y = _per_group(*args, out)
+        if y is not NotImplemented:
+            return y
+    return _dequantize("per_channel_group", dtype, out, *args)
+
+
+def _gradients(name: str, scale: Any, zero_point: Any, *args: Any) -> Gradients:
+    return _OPS[name][1](*args, True, isinstance(scale, Tensor), is_learned(zero_point))
+
+
+def dequantize_per_tensor_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scale: float | Tensor,
+    zero_point: int | Tensor | None,
+    quant_min: int,
+    quant_max: int,
+) -> Gradients:
+    """The gradients of codes, scale and zero point: ``grad_output * scale``, the sum of
+    ``grad_output * (input - zero_point)``, and ``-scale`` times the sum of grad_output. None for a
+    scale that is a number and for a zero point that is no float tensor."""
+    return _gradients(
+        "per_tensor", scale, zero_point, grad_output, input, scale, zero_point, quant_min, quant_max
+    )
+
+
+def dequantize_per_channel_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+) -> Gradients:
+    """See dequantize_per_tensor_backward."""
+    args = (grad_output, input, scales, zero_points, axis, quant_min, quant_max)
+    return _gradients("per_channel", scales, zero_points, *args)
+
+
+def dequantize_per_token_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+) -> Gradients:
+    """See dequantize_per_tensor_backward."""
+    args = (grad_output, input, scales, zero_points, quant_min, quant_max)
+    return _gradients("per_token", scales, zero_points, *args)
+
+
+def dequantize_per_channel_group_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    group_size: int = 128,
+) -> Gradients:
+    """See dequantize_per_tensor_backward."""
+    args = (grad_output, input, scales, zero_points, quant_min, quant_max, group_size)
+    return _gradients("per_channel_group", scales, zero_points, *args)

@@ -1,0 +1,147 @@
+"""embedding, its dense and sparse gradient, and the renormalisation of max_norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from .._op import Op, wants_gradient
+from .._vmap import Dims, front, register
+
+_FORWARD = Op(
+    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+    "bool sparse=False) -> Tensor",
+    "embedding",
+    "weight[] indices[]",
+    "padding_idx:x scale_grad_by_freq:x sparse:x",
+    "y = indices weight[1:] : weight",
+)
+_BACKWARD = Op(
+    "embedding_backward(Tensor grad_output, Tensor indices, SymInt num_weights, int padding_idx=-1, "
+    "bool scale_grad_by_freq=False) -> Tensor",
+    "embedding_backward",
+    "grad_output[] indices[]",
+    "num_weights:I padding_idx:i scale_grad_by_freq:b",
+    "grad_weight[] = num_weights grad_output[-1:] : grad_output",
+)
+# The result of a mutable op is its argument: none is returned.
+_RENORM = Op(
+    "embedding_renorm_(Tensor(a!) weight, Tensor indices, float max_norm, float norm_type=2.) -> ()",
+    "embedding_renorm",
+    "weight[]! indices[]",
+    "max_norm:f norm_type:f",
+)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    weight, indices, ctx.padding_idx, ctx.scale_grad_by_freq, ctx.sparse = inputs
+    ctx.save_for_backward(indices)
+    ctx.rows = weight.shape[0]
+
+
+def _backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
+    (indices,) = ctx.saved_tensors
+    if ctx.sparse:
+        grad = _sparse_gradient(grad_output, indices, ctx.rows, ctx.padding_idx, ctx.scale_grad_by_freq)
+    else:
+        grad = _BACKWARD(grad_output, indices, ctx.rows, ctx.padding_idx, ctx.scale_grad_by_freq)
+    return grad, None, None, None, None
+
+
+def _sparse_gradient(
+    grad_output: Tensor, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor:
+    """Coalesced: ascending rows, each once, with the sums of the dense gradient."""
+    if scale_grad_by_freq:
+        raise RuntimeError("embedding: scale_grad_by_freq does not work with a sparse gradient")
+    found, position = torch.unique(indices, sorted=True, return_inverse=True)
+    values = _BACKWARD(grad_output, position, found.numel(), -1, False)
+    if padding_idx >= 0:
+        kept = (found != padding_idx).nonzero().squeeze(1)
+        found, values = found[kept], values[kept]
+    shape = (rows, grad_output.shape[-1])
+    return torch.sparse_coo_tensor(
+        found[None].to(torch.int64), values, shape, is_coalesced=True, check_invariants=False
+    )
+
+
+_FORWARD.differentiable(_setup, _backward)
+_BACKWARD.not_differentiable()
+
+
+def _vmap_forward(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *attributes: Any) -> Any:
+    if in_dims[0] is not None:
+        return None
+    return _FORWARD.raw(weight, front(indices, in_dims[1], size), *attributes), 0
+
+
+register(_FORWARD, _vmap_forward)
+register(_BACKWARD)
+
+
+def _row(padding_idx: int | None, rows: int) -> int:
+    """padding_idx from the front; -1 where there is none."""
+    if padding_idx is None:
+        return -1
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"embedding: padding_idx is {padding_idx}; want -{rows} to {rows - 1} for {rows} rows")
+    return padding_idx + rows if padding_idx < 0 else padding_idx
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of ``weight`` that ``input`` (int32 or int64) names.
+
+    As ``torch.nn.functional.embedding``. An index out of range is an error that names its position
+    and value. The gradient is summed in float32 for 16-bit weights, in an order that depends on
+    nothing but the indices; ``sparse=True`` gives it coalesced. ``max_norm`` scales the rows that
+    are named down to that norm first, in place."""
+    if max_norm is None and padding_idx is None and not is_dynamo_compiling():
+        y = _fast(weight, input, -1, scale_grad_by_freq, sparse)
+        if y is not NotImplemented:
+            return y
+    if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
+        raise TypeError(f"embedding: want two Tensors, not {type(input).__name__} and {type(weight).__name__}")
+    if weight.dim() != 2:
+        raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
+    row = _row(padding_idx, weight.shape[0])
+    if max_norm is not None:
+        with torch.no_grad():
+            embedding_renorm_(weight, input, max_norm, norm_type)
+    return _FORWARD.function.apply(weight, input, row, scale_grad_by_freq, sparse)  # type: ignore[union-attr]
+
+
+_fast = _FORWARD.fast
+
+
+def embedding_backward(
+    grad_output: Tensor,
+    indices: Tensor,
+    num_weights: int,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+) -> Tensor:
+    """The gradient of an embedding's weight, [num_weights, D]: each row the sum of the rows of
+    grad_output whose index names it, in ascending position. padding_idx: a row that gets none, -1
+    for none, as in ``torch.ops.aten.embedding_dense_backward``."""
+    return _BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
+
+
+def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
+    """Scales, in place, each row of weight that indices names to a norm of at most max_norm."""
+    if wants_gradient(weight):
+        raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
+    _RENORM(weight, indices, float(max_norm), float(norm_type))
+    if not is_dynamo_compiling():
+        torch.autograd.graph.increment_version(weight)
+    return weight

@@ -1,0 +1,238 @@
+"""fake_quantize_*: quantize and dequantize in one pass, with the straight-through gradient of the
+input and the LSQ gradients of scale and zero point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from .._op import Op, keep, kept, write_out
+from .._vmap import vmap_elementwise
+from ._families import FAMILIES, Family
+from .dequantize import Gradients, is_learned
+
+# The public names, and torch's names of the parameters: singular here.
+_NAMES = {
+    "per_tensor": "per_tensor_affine",
+    "per_channel": "per_channel_affine",
+    "per_token": "per_token_affine",
+    "per_channel_group": "per_channel_group_affine",
+}
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    keep(ctx, *inputs[:3])
+    ctx.attributes = inputs[3:]
+
+
+def _backward_of(op: Op) -> Any:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
+        grads = op(grad_output, *kept(ctx), *ctx.attributes, *ctx.needs_input_grad[:3])
+        return (*grads, *[None] * len(ctx.attributes))
+
+    return backward
+
+
+def _define(name: str) -> tuple[Op, Op]:
+    f = FAMILIES[name]
+    f = Family(f.plan, "scale", "zero_point", f.axis, f.group)
+    tail = f"{f.group_schema()}, str rounding='nearest', float grad_factor=1."
+    forward = Op(
+        f"fake_quantize_{_NAMES[name]}({f.parameters()}{tail}) -> Tensor",
+        f"fake_quantize_{f.plan}",
+        "x[] scale@ zero_point#?",
+        f"{f.range()}{f.group_attribute()} rounding:s grad_factor:x",
+        "y = x : x",
+    )
+    backward = Op(
+        f"fake_quantize_{_NAMES[name]}_backward(Tensor grad_output, {f.parameters()}{tail}, "
+        "bool want_input=True, bool want_scale=False, bool want_zero_point=False) -> (Tensor, Tensor, Tensor)",
+        f"fake_quantize_{f.plan}_backward",
+        "grad_output[] x scale@ zero_point#?",
+        f"{f.range()}{f.group_attribute()} rounding:s grad_factor:f want_input:w want_scale:w want_zero_point:w",
+        "grad_input = x : x if want_input",
+        "grad_scale = scale : scale if want_scale",
+        "grad_zero_point = zero_point : zero_point if want_zero_point",
+    )
+    forward.differentiable(_setup, _backward_of(backward))
+    backward.not_differentiable()
+    vmap_elementwise(forward, data=(0,), axis=f.axis)
+    vmap_elementwise(backward, data=(0, 1), axis=f.axis, sums=("want_scale", "want_zero_point"))
+    return forward, backward
+
+
+_OPS = {name: _define(name) for name in FAMILIES}
+_per_tensor, _per_channel, _per_token, _per_group = (_OPS[name][0].fast for name in FAMILIES)
+
+
+def _fake_quantize(name: str, out: Tensor | None, *args: Any) -> Tensor:
+    op = _OPS[name][0]
+    if not isinstance(args[0], Tensor):
+        raise TypeError(f"fake_quantize_{_NAMES[name]}: input must be a Tensor, not {type(args[0]).__name__}")
+    if out is not None:
+        return write_out(op, out, *args)
+    return op.function.apply(*args)  # type: ignore[union-attr]
+
+
+def fake_quantize_per_tensor_affine(
+    input: Tensor,
+    scale: float | Tensor,
+    zero_point: int | Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input`` with only the values that codes can hold: quantize and dequantize in one pass.
+
+    As ``torch.fake_quantize_per_tensor_affine``. The gradient of input is the straight-through
+    estimate. A scale, and a float zero point, that require a gradient get that of learned step size
+    quantization (LSQ), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
+    ``rounding="reciprocal"`` gives PyTorch's bits on the CPU. ``out`` takes the result."""
+    if not is_dynamo_compiling():
+        y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, out)
+        if y is not NotImplemented:
+            return y
+    args = (input, scale, zero_point, quant_min, quant_max, rounding, grad_factor)
+    return _fake_quantize("per_tensor", out, *args)
+
+
+def fake_quantize_per_channel_affine(
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index along ``axis``."""
+    if not is_dynamo_compiling():
+        y = _per_channel(input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor, out)
+        if y is not NotImplemented:
+            return y
+    args = (input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor)
+    return _fake_quantize("per_channel", out, *args)
+
+
+def fake_quantize_per_token_affine(
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each row of the last
+    dimension."""
+    if not is_dynamo_compiling():
+        y = _per_token(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, out)
+        if y is not NotImplemented:
+            return y
+    args = (input, scale, zero_point, quant_min, quant_max, rounding, grad_factor)
+    return _fake_quantize("per_token", out, *args)
+
+
+def fake_quantize_per_channel_group_affine(
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    group_size: int = 128,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each ``group_size``
+    elements along the last dimension."""
+    args = (input, scale, zero_point, quant_min, quant_max, group_size, rounding, grad_factor)
+    if not is_dynamo_compiling():
+        y = _per_group(*args, out)
+        if y is not NotImplemented:
+            return y
+    return _fake_quantize("per_channel_group", out, *args)
+
+
+def _gradients(name: str, args: tuple[Any, ...], rounding: str, grad_factor: float) -> Gradients:
+    _, _, scale, zero_point = args[:4]
+    wants = (True, isinstance(scale, Tensor), is_learned(zero_point))
+    return _OPS[name][1](*args, rounding, grad_factor, *wants)
+
+
+def fake_quantize_per_tensor_affine_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scale: float | Tensor,
+    zero_point: int | Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+) -> Gradients:
+    """The gradients of input, scale and zero point. None for a scale that is a number and for a
+    zero point that is no float tensor."""
+    args = (grad_output, input, scale, zero_point, quant_min, quant_max)
+    return _gradients("per_tensor", args, rounding, grad_factor)
+
+
+def fake_quantize_per_channel_affine_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+) -> Gradients:
+    """See fake_quantize_per_tensor_affine_backward."""
+    args = (grad_output, input, scale, zero_point, axis, quant_min, quant_max)
+    return _gradients("per_channel", args, rounding, grad_factor)
+
+
+def fake_quantize_per_token_affine_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+) -> Gradients:
+    """See fake_quantize_per_tensor_affine_backward."""
+    args = (grad_output, input, scale, zero_point, quant_min, quant_max)
+    return _gradients("per_token", args, rounding, grad_factor)
+
+
+def fake_quantize_per_channel_group_affine_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    group_size: int = 128,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+) -> Gradients:
+    """See fake_quantize_per_tensor_affine_backward."""
+    args = (grad_output, input, scale, zero_point, quant_min, quant_max, group_size)
+    return _gradients("per_channel_group", args, rounding, grad_factor)

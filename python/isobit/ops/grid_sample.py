@@ -1,0 +1,186 @@
+"""grid_sample and affine_grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from .._op import LIBRARY, Op, write_out
+from .._vmap import vmap_fold
+
+_ATTRIBUTES = "str mode='bilinear', str padding_mode='zeros', bool align_corners=False"
+_SAMPLE = Op(
+    f"grid_sample(Tensor input, Tensor grid, {_ATTRIBUTES}) -> Tensor",
+    "grid_sample",
+    "input[] grid[]",
+    "mode:s padding_mode:s align_corners:b",
+    "y = input[:2] grid[1:-1] : input",
+)
+_SAMPLE_BACKWARD = Op(
+    f"grid_sample_backward(Tensor grad_output, Tensor input, Tensor grid, {_ATTRIBUTES}, "
+    "bool want_input=True, bool want_grid=True) -> (Tensor, Tensor)",
+    "grid_sample_backward",
+    "grad_output[] input[] grid[]",
+    "mode:s padding_mode:s align_corners:b want_input:w want_grid:w",
+    "grad_input = input : input if want_input",
+    "grad_grid = grid : grid if want_grid",
+)
+_GRID = Op(
+    "affine_grid(Tensor theta, SymInt[] size, bool align_corners=False) -> Tensor",
+    "affine_grid",
+    "theta[]",
+    "size:L align_corners:b",
+    "grid[] = theta[:1] size[2:] theta[1:-1] : theta",
+)
+_GRID_BACKWARD = Op(
+    "affine_grid_backward(Tensor grad_grid, SymInt[] theta_shape, bool align_corners=False) -> Tensor",
+    "affine_grid_backward",
+    "grad_grid[]",
+    "theta_shape:L align_corners:b",
+    "grad_theta = theta_shape : grad_grid",
+)
+
+
+def _sample_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs[:2])
+    ctx.attributes = inputs[2:]
+
+
+def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
+    grads = _SAMPLE_BACKWARD(grad_output, *ctx.saved_tensors, *ctx.attributes, *ctx.needs_input_grad[:2])
+    return (*grads, None, None, None)
+
+
+def _grid_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.shape = list(inputs[0].shape)
+    ctx.align_corners = inputs[2]
+
+
+def _grid_backward(ctx: Any, grad_grid: Tensor) -> tuple[Any, ...]:
+    return _GRID_BACKWARD(grad_grid, ctx.shape, ctx.align_corners), None, None
+
+
+def _batched(size: int, args: list[Any]) -> None:
+    args[1] = [size * args[1][0], *args[1][1:]]
+
+
+_SAMPLE.differentiable(_sample_setup, _sample_backward)
+_SAMPLE_BACKWARD.not_differentiable()
+_GRID.differentiable(_grid_setup, _grid_backward)
+_GRID_BACKWARD.not_differentiable()
+vmap_fold(_SAMPLE, data=(0, 1))
+vmap_fold(_SAMPLE_BACKWARD, data=(0, 1, 2))
+vmap_fold(_GRID, data=(0,), change=_batched)
+vmap_fold(_GRID_BACKWARD, data=(0,), change=_batched)
+
+
+def _promote(input: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
+    """Under autocast, the wider of two dtypes, as torch does. A float32 grid beside a 16-bit image
+    stays: its coordinates keep their precision and the image its speed."""
+    if input.dtype == grid.dtype or (grid.dtype == torch.float32 and input.dtype != torch.float64):
+        return input, grid
+    wide = torch.promote_types(input.dtype, grid.dtype)
+    return input.to(wide), grid.to(wide)
+
+
+def _autocast(key: str) -> None:
+    """Autocast for who calls torch.ops.isobit.grid_sample itself."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+
+    def kernel(input: Tensor, grid: Tensor, *attributes: Any) -> Tensor:
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return _SAMPLE.raw(*_promote(input, grid), *attributes)
+
+    LIBRARY.impl("grid_sample", kernel, key)
+
+
+_autocast("AutocastCPU")
+_autocast("AutocastCUDA")
+
+_sample = _SAMPLE.fast
+_grid = _GRID.fast
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``input`` [N, C, H, W] read at the positions ``grid`` [N, OH, OW, 2].
+
+    As ``torch.nn.functional.grid_sample``; ``align_corners`` is False unless given. mode: bilinear
+    or nearest; padding_mode: zeros, border or reflection. A float32 grid may go with a 16-bit
+    image. A position that is NaN or infinite reads nothing (zeros) or a pixel of the border."""
+    corners = bool(align_corners)
+    if not is_dynamo_compiling():
+        y = _sample(input, grid, mode, padding_mode, corners, out)
+        if y is not NotImplemented:
+            return y
+    if not isinstance(input, Tensor) or not isinstance(grid, Tensor):
+        raise TypeError(f"grid_sample: want two Tensors, not {type(input).__name__} and {type(grid).__name__}")
+    if torch.is_autocast_enabled(input.device.type):
+        input, grid = _promote(input, grid)
+    if out is not None:
+        return write_out(_SAMPLE, out, input, grid, mode, padding_mode, corners)
+    return _SAMPLE.function.apply(input, grid, mode, padding_mode, corners)  # type: ignore[union-attr]
+
+
+def grid_sample_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+    output_mask: Sequence[bool] = (True, True),
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of input and grid; None for one that output_mask leaves out."""
+    want_input, want_grid = output_mask
+    return _SAMPLE_BACKWARD(
+        grad_output, input, grid, mode, padding_mode, bool(align_corners), bool(want_input), bool(want_grid)
+    )
+
+
+def _check_size(theta: Tensor, size: Sequence[int]) -> None:
+    if len(size) not in (4, 5):
+        raise NotImplementedError(f"affine_grid: size is {list(size)}; want [N, C, H, W] or [N, C, D, H, W]")
+    want = [size[0], len(size) - 2, len(size) - 1]
+    if list(theta.shape) != want:
+        raise ValueError(f"affine_grid: theta has shape {list(theta.shape)}; want {want} for size {list(size)}")
+
+
+def affine_grid(
+    theta: Tensor,
+    size: Sequence[int],
+    align_corners: bool | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The grid [N, H, W, 2] of the affine maps ``theta`` [N, 2, 3], for grid_sample.
+
+    As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given."""
+    if not isinstance(theta, Tensor):
+        raise TypeError(f"affine_grid: theta must be a Tensor, not {type(theta).__name__}")
+    _check_size(theta, size)
+    corners = bool(align_corners)
+    if not is_dynamo_compiling():
+        y = _grid(theta, size, corners, out)
+        if y is not NotImplemented:
+            return y
+    if out is not None:
+        return write_out(_GRID, out, theta, size, corners)
+    return _GRID.function.apply(theta, list(size), corners)  # type: ignore[union-attr]
+
+
+def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -> Tensor:
+    """The gradient of theta, [N, 2, 3], from that of the grid, [N, H, W, 2]."""
+    rank = grad_grid.shape[-1]
+    return _GRID_BACKWARD(grad_grid, [grad_grid.shape[0], rank, rank + 1], bool(align_corners))

@@ -1,0 +1,230 @@
+"""quantize_*: floats to codes, and the straight-through gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from .._op import Op, keep, kept, write_out
+from .._vmap import vmap_elementwise
+from ._families import FAMILIES
+
+Number = float | Tensor
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    keep(ctx, *inputs[:3])
+    ctx.attributes = inputs[3:]
+
+
+def _backward_of(op: Op, axis: bool, group: bool) -> Any:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
+        x, scale, zero_point = kept(ctx)
+        # The forward's attributes but for the dtype, which lies after the range.
+        ranges = ctx.attributes[: 2 + axis]
+        rest = ctx.attributes[3 + axis :]
+        grad = op(grad_output, x, scale, zero_point, *ranges, *rest) if ctx.needs_input_grad[0] else None
+        return (grad, *[None] * (len(ctx.attributes) + 2))
+
+    return backward
+
+
+def _define(name: str) -> tuple[Op, Op]:
+    f = FAMILIES[name]
+    forward = Op(
+        f"quantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, str rounding='nearest') -> Tensor",
+        f"quantize_{f.plan}",
+        "x[] scale@ zero_point#?",
+        f"{f.range()} dtype:d{f.group_attribute()} rounding:s",
+        "q = x : dtype",
+    )
+    backward = Op(
+        f"quantize_{name}_backward(Tensor grad_output, {f.parameters()}{f.group_schema()}, str rounding='nearest') -> Tensor",
+        f"quantize_{f.plan}_backward",
+        "grad_output[] x scale@ zero_point#?",
+        f"{f.range()}{f.group_attribute()} rounding:s",
+        "grad_input = x : x",
+    )
+    forward.differentiable(_setup, _backward_of(backward, f.axis, f.group))
+    backward.not_differentiable()
+    vmap_elementwise(forward, data=(0,), axis=f.axis)
+    vmap_elementwise(backward, data=(0, 1), axis=f.axis)
+    return forward, backward
+
+
+_OPS = {name: _define(name) for name in FAMILIES}
+_per_tensor, _per_channel, _per_token, _per_group = (_OPS[name][0].fast for name in FAMILIES)
+
+
+def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:
+    """The call where it is not the direct one: gradients, tracing, errors."""
+    op = _OPS[name][0]
+    if not isinstance(args[0], Tensor):
+        raise TypeError(f"quantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
+    if out is not None:
+        return write_out(op, out, *args)
+    if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
+        return op.function.apply(*args)  # type: ignore[union-attr]
+    # Integers carry no gradient.
+    return op(*(a.detach() if isinstance(a, Tensor) else a for a in args))
+
+
+def quantize_per_tensor(
+    input: Tensor,
+    scale: Number,
+    zero_point: int | Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    *,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """Codes ``clamp(rint(input / scale) + zero_point, quant_min, quant_max)``.
+
+    As ``torch.ops.quantized_decomposed.quantize_per_tensor``. With a float ``dtype`` the codes
+    are floats that carry the straight-through gradient to ``input``. A float ``zero_point`` is
+    rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead
+    of dividing, which are PyTorch's bits on the CPU. ``out`` takes the result."""
+    if not is_dynamo_compiling():
+        q = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, rounding, out)
+        if q is not NotImplemented:
+            return q
+    return _quantize(
+        "per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, rounding
+    )
+
+
+def quantize_per_channel(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    *,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """As quantize_per_tensor, with a scale and a zero point for each index along ``axis``."""
+    if not is_dynamo_compiling():
+        q = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding, out)
+        if q is not NotImplemented:
+            return q
+    return _quantize(
+        "per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding
+    )
+
+
+def quantize_per_token(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    *,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """As quantize_per_tensor, with a scale and a zero point for each row of the last dimension:
+    their shape is ``input.shape[:-1]``, or that with a last 1."""
+    if not is_dynamo_compiling():
+        q = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, rounding, out)
+        if q is not NotImplemented:
+            return q
+    return _quantize(
+        "per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, rounding
+    )
+
+
+def quantize_per_channel_group(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    group_size: int = 128,
+    *,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """As quantize_per_tensor, with a scale and a zero point for each ``group_size`` elements along
+    the last dimension (the last group may be shorter): their shape is
+    ``[..., ceil(input.shape[-1] / group_size)]``."""
+    if not is_dynamo_compiling():
+        q = _per_group(
+            input, scales, zero_points, quant_min, quant_max, dtype, group_size, rounding, out
+        )
+        if q is not NotImplemented:
+            return q
+    args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, rounding)
+    return _quantize("per_channel_group", dtype, out, *args)
+
+
+def quantize_per_tensor_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scale: Number,
+    zero_point: int | Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    *,
+    rounding: str = "nearest",
+) -> Tensor:
+    """The straight-through gradient of quantize: ``grad_output / scale`` where the code was inside
+    the range, else 0 (also where grad_output is infinite or NaN)."""
+    return _OPS["per_tensor"][1](grad_output, input, scale, zero_point, quant_min, quant_max, rounding)
+
+
+def quantize_per_channel_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    *,
+    rounding: str = "nearest",
+) -> Tensor:
+    """See quantize_per_tensor_backward."""
+    return _OPS["per_channel"][1](
+        grad_output, input, scales, zero_points, axis, quant_min, quant_max, rounding
+    )
+
+
+def quantize_per_token_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    *,
+    rounding: str = "nearest",
+) -> Tensor:
+    """See quantize_per_tensor_backward."""
+    return _OPS["per_token"][1](grad_output, input, scales, zero_points, quant_min, quant_max, rounding)
+
+
+def quantize_per_channel_group_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    quant_min: int,
+    quant_max: int,
+    group_size: int = 128,
+    *,
+    rounding: str = "nearest",
+) -> Tensor:
+    """See quantize_per_tensor_backward."""
+    return _OPS["per_channel_group"][1](
+        grad_output, input, scales, zero_points, quant_min, quant_max, group_size, rounding
+    )

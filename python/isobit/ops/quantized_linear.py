@@ -1,0 +1,119 @@
+"""quantized_linear: the layer for quantization-aware training, whose forward is the integer kernel
+that serving runs, and that kernel itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from .._op import Op
+from .._vmap import Dims, front, register
+from .dequantize import dequantize_per_token
+from .qparams import quantize_per_token_dynamic
+
+# Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
+# max|row| / 127, no quotient rounds beyond, and -128 is never used.
+_LOW, _HIGH = -127, 127
+
+_CODES = Op(
+    "quantized_linear_codes(Tensor x, Tensor x_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
+    "ScalarType dtype) -> Tensor",
+    "quantized_linear",
+    "x[] x_scale weight[] weight_scale bias?",
+    "dtype:d",
+    "y = x[:1] weight[:1] : dtype",
+)
+_CODES.not_differentiable()
+
+
+def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, *rest: Any) -> Any:
+    if any(d is not None for d in in_dims[2:]):
+        return None
+    x, x_scale = front(x, in_dims[0], size), front(x_scale, in_dims[1], size)
+    y = _CODES.raw(x.flatten(0, 1), x_scale.flatten(), *rest)
+    return y.unflatten(0, (size, x.shape[1])), 0
+
+
+register(_CODES, _vmap)
+
+
+def quantized_linear_codes(
+    x: Tensor,
+    x_scale: Tensor,
+    weight: Tensor,
+    weight_scale: Tensor,
+    bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """``float(x @ weight.T) * (x_scale * weight_scale) + bias``, with the product exact.
+
+    x: int8 [..., K]; x_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
+    weight_scale: [N] or [N, 1]; bias: [N]. The serving form of quantized_linear, with its bits."""
+    rows = x.shape[:-1]
+    y = _CODES(
+        x.reshape(-1, x.shape[-1]), x_scale.reshape(-1), weight, weight_scale.reshape(-1), bias, dtype
+    )
+    return y.reshape(*rows, weight.shape[0])
+
+
+class _QuantizedLinear(torch.autograd.Function):
+    """Saves the codes and the scales: a quarter of what the float tensors would take."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, ...]:
+        codes = (*_quantize_rows(x), *_quantize_rows(weight))
+        return quantized_linear_codes(*codes, bias, x.dtype), *codes
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*output[1:])
+        ctx.dtypes = [None if t is None else t.dtype for t in inputs]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_y: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        x_codes, x_scale, w_codes, w_scale = ctx.saved_tensors
+        x_type, w_type, b_type = ctx.dtypes
+        grad_x = grad_w = grad_b = None
+        if ctx.needs_input_grad[0]:
+            w = _dequantize_rows(w_codes, w_scale, grad_y.dtype)
+            grad_x = (grad_y @ w).to(x_type)
+        flat = grad_y.reshape(-1, grad_y.shape[-1])
+        if ctx.needs_input_grad[1]:
+            x = _dequantize_rows(x_codes, x_scale, grad_y.dtype).reshape(-1, x_codes.shape[-1])
+            grad_w = (flat.t() @ x).to(w_type)
+        if ctx.needs_input_grad[2]:
+            grad_b = flat.sum(0).to(b_type)
+        return grad_x, grad_w, grad_b
+
+
+def _quantize_rows(t: Tensor) -> tuple[Tensor, Tensor]:
+    codes, scale, _ = quantize_per_token_dynamic(t, torch.int8, quant_min=_LOW, quant_max=_HIGH)
+    return codes, scale
+
+
+def _dequantize_rows(codes: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
+    return dequantize_per_token(codes, scale, None, _LOW, _HIGH, torch.int8, dtype)
+
+
+def quantized_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A linear layer for quantization-aware training: ``x`` [..., K], ``weight`` [N, K], ``bias`` [N].
+
+    Rows of x, and rows of weight, become int8 codes in [-127, 127] with a scale of
+    ``max|row| / 127`` each; their product is the integer kernel that serving runs, so the trained
+    model and the served one give the same bits. The result has x's dtype. The gradient is the
+    straight-through estimate, with x and weight as the codes stand for them:
+    ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``."""
+    if x.shape[-1:] != weight.shape[-1:]:
+        raise ValueError(
+            f"quantized_linear: x has shape {list(x.shape)}, weight {list(weight.shape)}; want the same last extent"
+        )
+    if not is_dynamo_compiling() and not torch.is_grad_enabled():
+        return _QuantizedLinear.forward(x, weight, bias)[0]
+    return _QuantizedLinear.apply(x, weight, bias)[0]
