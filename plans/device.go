@@ -1,6 +1,70 @@
 package plans
 
-// selectDevice picks a row of a device other than the CPU.
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cuda"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// cudaRow is the only row of a CUDA device.
+const cudaRow = "cuda"
+
+// selectDevice picks the row of a device other than the CPU. Values in device
+// memory are not read back: what a CPU plan says of an index or a zero point
+// out of range, this one cannot.
 func selectDevice(_ Stream, pl *plan) (Plan, error) {
-	return nil, errorf(DeviceError, pl.problem.op.name, "device", "is %s; this build has no CUDA rows", pl.problem.device)
+	p := &pl.problem
+	o := p.op
+	if pl.pref.Row != "" && pl.pref.Row != cudaRow {
+		return nil, errorf(InvalidProblem, o.name, "preference", "names row %q; want %q on %s", pl.pref.Row, cudaRow, p.device)
+	}
+	if err := cuda.Available(); err != nil {
+		return nil, errorf(DeviceError, o.name, "device", "is %s, which cannot be used: %v", p.device, err)
+	}
+	c := cuda.Problem{Op: o.name, Types: p.types, Shapes: p.shapes, Int: p.int, Float: p.float, Bool: p.bool, Word: p.word}
+	if o.grouping != nil {
+		g, err := o.grouping(p)
+		if err != nil {
+			return nil, err
+		}
+		c.Op, c.Block = o.family, g.block
+		for i := range o.args {
+			if isParam(o.args[i].name) {
+				pl.shapes[i] = g.paramShapes
+			}
+		}
+	}
+	program, err := cuda.New(&c)
+	if err != nil {
+		return nil, errorf(Unsupported, o.name, "", "%v", err)
+	}
+	pl.row, pl.needs, pl.workspace = cudaRow, "ptx", program.Workspace
+	pl.compute, pl.accumulator = program.Compute, program.Accumulator
+	if pl.pref.MaxWorkspace > 0 && pl.workspace > pl.pref.MaxWorkspace {
+		return nil, errorf(Unsupported, o.name, "preference", "allows %d bytes of workspace; the row %s needs %d", pl.pref.MaxWorkspace, pl.row, pl.workspace)
+	}
+	if err := program.Load(int(p.device.Index)); err != nil {
+		return nil, errorf(DeviceError, o.name, "device", "is %s: %v", p.device, err)
+	}
+	pl.run = func(c *call) error {
+		if err := program.Run(uintptr(c.stream), uintptr(unsafe.Pointer(unsafe.SliceData(c.workspace))), c.args); err != nil {
+			return errorf(DeviceError, o.name, "device", "is %s: %v", p.device, err)
+		}
+		return nil
+	}
+	verbosef("select %q row=%s workspace=%d", p.String(), pl.row, pl.workspace)
+	return pl, nil
+}
+
+// devicesOf lists the kinds of devices that an op runs on.
+func devicesOf(o *op) []string {
+	name := o.name
+	if o.grouping != nil {
+		name = o.family
+	}
+	if cuda.Supports(name) {
+		return []string{"cpu", "cuda"}
+	}
+	return []string{tensor.Device{}.String()}
 }

@@ -42,6 +42,8 @@ func (o familyOp) at(g granularity) op {
 	for _, pair := range o.inPlace {
 		made.inPlace = append(made.inPlace, [2]int{made.arg(pair[0]), made.arg(pair[1])})
 	}
+	made.family = o.name + o.suffix
+	made.grouping = func(p *Problem) (grouping, error) { return g.blocks(p, p.shapes[0]) }
 	made.infer = func(p *Problem) error { return o.inferShapes(p, g) }
 	made.build = func(pl *plan) error {
 		f, err := newFamily(&pl.problem, g, o.in, o.out, o.groupOut)
@@ -94,13 +96,19 @@ const fakeQuantizeRange = 1 << 23
 // checkRange holds qmin and qmax against the type of the codes and the type
 // of the arithmetic.
 func (o familyOp) checkRange(p *Problem) error {
-	lo, hi, name := int64(-fakeQuantizeRange), int64(fakeQuantizeRange), "fake-quantized codes"
+	lo, hi := cpu.ComputeType(p.DType(o.compute)).WholeRange()
+	name := "the range of exact whole numbers"
+	if o.name == "fake_quantize" {
+		lo, hi, name = -fakeQuantizeRange, fakeQuantizeRange, "the range of fake-quantized codes"
+	}
 	if d := o.codeType(p); d != tensor.None {
-		lo, hi = d.WholeRange()
 		name = d.String()
+		if !d.IsFloat() {
+			lo, hi = d.WholeRange()
+		}
 		if d.IsFloat() {
-			computeLo, computeHi := cpu.ComputeType(p.DType(o.compute)).WholeRange()
-			lo, hi = max(lo, computeLo), min(hi, computeHi)
+			codeLo, codeHi := d.WholeRange()
+			lo, hi = max(lo, codeLo), min(hi, codeHi)
 		}
 		if d.IsFloat8() && p.op.arg("zero_point") >= 0 && p.has("zero_point") {
 			return p.errorf("zero_point", "is %s; %s codes have a scale only: want none", p.DType("zero_point"), d)

@@ -191,7 +191,10 @@ func (pl *plan) PrecisionGuarantee() PrecisionGuarantee {
 }
 
 func (pl *plan) CanImplement(args []tensor.View) error {
-	return pl.checkArgs(&call{plan: pl, args: args})
+	c := getCall()
+	defer putCall(c)
+	c.plan, c.args = pl, args
+	return pl.checkArgs(c)
 }
 
 func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {

@@ -18,6 +18,10 @@ type op struct {
 	infer func(p *Problem) error
 	// build selects a row and returns how to run; the problem is inferred.
 	build func(p *plan) error
+	// grouping returns the groups of an op over grouped elements; family is
+	// that op's name without its granularity.
+	grouping func(p *Problem) (grouping, error)
+	family   string
 	// rows names the rows of the op's table, for the support matrix.
 	rows func() []string
 }
