@@ -111,7 +111,7 @@ tests() {
 wheel() {
   venv
   step "wheel: building dist/"
-  ISOBIT_PORTABLE=1 $uv build -q --wheel -o dist
+  ISOBIT_PORTABLE=1 $uv build --wheel -o dist -p $python
   ls dist/*.whl
 }
 
