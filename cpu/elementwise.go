@@ -32,9 +32,9 @@ type Elementwise func(n int, a *Args)
 type Scratch struct {
 	blocks     [112][Block]float64
 	ints       [24][Block]int64
-	lanes      [2][Lanes]float64
-	tree32     [2]Tree[float32]
-	tree64     [2]Tree[float64]
+	lanes      [WeightTileRows][Lanes]float64
+	tree32     [WeightTileRows]Tree[float32]
+	tree64     [WeightTileRows]Tree[float64]
 	operands32 operands[float32]
 	operands64 operands[float64]
 }

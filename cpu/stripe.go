@@ -11,7 +11,7 @@ const (
 	StripeBlock = 65536
 )
 
-// LanesOf returns one of the two sets of a scratch's lanes.
+// LanesOf returns one of a scratch's sets of lanes.
 func LanesOf[C Compute](s *Scratch, number int) *[Lanes]C {
 	return (*[Lanes]C)(unsafe.Pointer(&s.lanes[number]))
 }
@@ -75,7 +75,7 @@ func (t *Tree[C]) Sum() C {
 	return sum
 }
 
-// TreeOf returns one of the two trees of a scratch, empty.
+// TreeOf returns one of a scratch's trees, empty.
 func TreeOf[C Compute](s *Scratch, number int) *Tree[C] {
 	tree := pick[C, Tree[C]](&s.tree32[number], &s.tree64[number])
 	tree.Reset()

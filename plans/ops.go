@@ -13,7 +13,7 @@ func makeOps() (table []op) {
 		}
 	}
 	return append(table, embedding, embeddingBackward, embeddingRenorm,
-		gridSample, gridSampleBackward, affineGrid, affineGridBackward, quantizedLinear)
+		gridSample, gridSampleBackward, affineGrid, affineGridBackward, quantizedLinear, weightOnlyLinear)
 }
 
 // opByName returns the op with a name, or nil.

@@ -76,41 +76,15 @@ func (f *family) feed(w *worker, l *layout, cur *cursor, n int64, kernel func(n 
 		first := number + at*stride
 		if f.packed < firstOutput {
 			w.args.In[f.packed] = bytes
-			unpack(w.codes[:m], base, first, stride, l.packedType)
+			cpu.Unpack(w.codes[:m], base, first, stride, l.packedType)
 			kernel(m, &w.args)
 			continue
 		}
 		w.args.Out[f.packed-firstOutput] = bytes
 		kernel(m, &w.args)
-		pack(base, first, stride, w.codes[:m])
+		cpu.Pack(base, first, stride, w.codes[:m])
 	}
 }
 
 // byteType is the type of unpacked codes.
 var byteType = map[tensor.DType]tensor.DType{tensor.S4: tensor.S8, tensor.U4: tensor.U8}
-
-// unpack reads codes from halves of bytes, numbered from base.
-func unpack(codes []int8, base unsafe.Pointer, number, stride int64, d tensor.DType) {
-	for i := range codes {
-		b := *(*uint8)(unsafe.Add(base, number>>1)) >> (4 * (number & 1))
-		codes[i] = int8(b & 15)
-		if d == tensor.S4 {
-			codes[i] = int8(b<<4) >> 4
-		}
-		number += stride
-	}
-}
-
-// pack writes codes into halves of bytes, numbered from base. The upper half
-// of a row's last byte is 0 where the row has an odd length.
-func pack(base unsafe.Pointer, number, stride int64, codes []int8) {
-	for _, q := range codes {
-		p := (*uint8)(unsafe.Add(base, number>>1))
-		if number&1 == 0 {
-			*p = uint8(q) & 15
-		} else {
-			*p = *p&15 | uint8(q)<<4
-		}
-		number += stride
-	}
-}

@@ -69,12 +69,12 @@ func outputs(t *testing.T, text string, inputs ...tensor.View) (out []tensor.Vie
 	var args []tensor.View
 	for i, a := range Describe(pl).Args {
 		switch {
+		case !a.Present:
+			args = append(args, tensor.View{})
+			continue
 		case a.Direction == "in":
 			args = append(args, inputs[0])
 			inputs = inputs[1:]
-			continue
-		case !a.Present:
-			args = append(args, tensor.View{})
 			continue
 		}
 		d := p.types[i]

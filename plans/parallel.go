@@ -49,6 +49,7 @@ type worker struct {
 	grid      gridBlock
 	affine    cpu.AffineSum
 	linear    cpu.LinearTile
+	weights   cpu.WeightTile
 }
 
 func newWorker() *worker {
@@ -76,6 +77,7 @@ func putWorker(w *worker) {
 	}
 	w.args = cpu.Args{Scratch: &w.scratch}
 	w.embedding, w.grid, w.affine, w.linear = cpu.EmbeddingSum{}, gridBlock{}, cpu.AffineSum{}, cpu.LinearTile{}
+	w.weights = cpu.WeightTile{}
 	workerPool.Put(w)
 }
 

@@ -1,0 +1,97 @@
+package cpu
+
+import "unsafe"
+
+// WeightTile is a part of a linear layer whose weight is stored as codes:
+// rows [M0, M1) of x against rows [N0, N1) of weight.
+type WeightTile struct {
+	X, Y           Rows
+	Weight         Rows // codes, packed ones as bytes
+	Scale, Zero    Rows // one element per group of a row; Zero may be absent
+	Bias           Span
+	M0, M1, N0, N1 int64
+	K, GroupSize   int64
+	Scratch        *Scratch
+}
+
+// WeightTileRows bounds the rows of x that one tile handles.
+const WeightTileRows = 16
+
+// WeightOnlyLinear computes y[m,n] = sum over k of x[m,k] * w[n,k], then +
+// bias[n], where w = (q - z) * s is rounded and the sum is in Stripe order.
+var WeightOnlyLinear = []Row[func(*WeightTile)]{
+	{"go", Go, ByCompute(weightOnlyLinearGo[float32], weightOnlyLinearGo[float64])},
+}
+
+func weightOnlyLinearGo[C Compute](t *WeightTile) {
+	s := t.Scratch
+	bias, y := BlockOf[C](s, 0, 1), BlockOf[C](s, 1, 1)
+	for n := t.N0; n < t.N1; n++ {
+		Load(bias, t.Bias.At(n))
+		var trees [WeightTileRows]*Tree[C]
+		for m := t.M0; m < t.M1; m++ {
+			trees[m-t.M0] = TreeOf[C](s, int(m-t.M0))
+		}
+		for k := int64(0); k < t.K; k += StripeBlock {
+			sumBlock[C](t, n, k, min(k+StripeBlock, t.K))
+			for i := range t.M1 - t.M0 {
+				trees[i].Push(FoldLanes(LanesOf[C](s, int(i))))
+			}
+		}
+		for m := t.M0; m < t.M1; m++ {
+			y[0] = trees[m-t.M0].Sum()
+			if t.Bias.P != nil {
+				y[0] += bias[0]
+			}
+			Store(t.Y.Row(m, n), y)
+		}
+	}
+}
+
+// sumBlock adds the terms of positions [begin, end) of weight row n to the
+// lanes of each row of x.
+func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
+	s := t.Scratch
+	for i := range t.M1 - t.M0 {
+		clear(LanesOf[C](s, int(i))[:])
+	}
+	for k := begin; k < end; k += Block {
+		size := int(min(Block, end-k))
+		w, x := BlockOf[C](s, 2, size), BlockOf[C](s, 3, size)
+		loadWeights(t, w, n, k)
+		for m := t.M0; m < t.M1; m++ {
+			Load(x, t.X.Row(m, k))
+			for i := range x {
+				x[i] *= w[i]
+			}
+			AddStripe(LanesOf[C](s, int(m-t.M0)), k-begin, x)
+		}
+	}
+}
+
+// loadWeights fills w with the weights of row n from position k on.
+func loadWeights[C Compute](t *WeightTile, w []C, n, k int64) {
+	if d := t.Weight.DType; d.Packed() {
+		codes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(BlockOf[C](t.Scratch, 4, len(w))))), len(w))
+		Unpack(codes, t.Weight.Row(n, 0).P, k, 1, d)
+		for i, q := range codes {
+			w[i] = C(q)
+		}
+	} else {
+		Load(w, t.Weight.Row(n, k))
+	}
+	scale, zero := BlockOf[C](t.Scratch, 5, 1), BlockOf[C](t.Scratch, 6, 1)
+	for at := 0; at < len(w); {
+		group := (k + int64(at)) / t.GroupSize
+		stop := int(min(int64(len(w)), (group+1)*t.GroupSize-k))
+		Load(scale, t.Scale.Row(n, group))
+		zero[0] = 0
+		if t.Zero.P != nil {
+			Load(zero, t.Zero.Row(n, group))
+		}
+		for i := range w[at:stop] {
+			w[at+i] = (w[at+i] - zero[0]) * scale[0]
+		}
+		at = stop
+	}
+}

@@ -1,0 +1,177 @@
+package plans_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"runtime/debug"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// The definition on one thread, on compact tensors: what every other way to
+// run a case is compared with.
+var definition = testcase.Options{Preference: plans.Preference{Row: "go", Threads: 1}}
+
+// forEachOp runs a test on cases of every op. Seeds are fixed, and differ by op.
+func forEachOp(t *testing.T, size testcase.Size, cases int, test func(t *testing.T, c *testcase.Case, r *rand.Rand)) {
+	for i := range testcase.Table {
+		o := &testcase.Table[i]
+		t.Run(o.Name, func(t *testing.T) {
+			hash := fnv.New64a()
+			hash.Write([]byte(o.Name))
+			for n := range cases {
+				s := testcase.NewSource(hash.Sum64()+uint64(n), size)
+				c, err := o.New(s)
+				require.NoError(t, err)
+				test(t, c, s.Rand)
+			}
+		})
+	}
+}
+
+// run runs a case and turns a fault (a read or write beside a tensor) into a
+// failure that names it.
+func run(t *testing.T, c *testcase.Case, o testcase.Options) [][]byte {
+	t.Helper()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if v := recover(); v != nil {
+			t.Fatalf("%s\npanic: %v\n%s", c.Text, v, debug.Stack())
+		}
+	}()
+	outputs, err := c.Run(o)
+	require.NoError(t, err, c.Text)
+	return outputs
+}
+
+// same asks a way of running a case to give the definition's bits.
+func same(t *testing.T, c *testcase.Case, o testcase.Options, want [][]byte, how string) {
+	t.Helper()
+	if err := c.Compare(run(t, c, o), want); err != nil {
+		t.Fatalf("%s\n%s: %v", c.Text, how, err)
+	}
+}
+
+// Every op has cases.
+func TestTableHasEveryOp(t *testing.T) {
+	var names []string
+	for _, o := range testcase.Table {
+		names = append(names, o.Name)
+	}
+	require.Equal(t, plans.OpNames(), names)
+}
+
+var layouts = []struct {
+	name   string
+	layout testcase.Layout
+}{
+	{"strided", testcase.Strided}, {"transposed", testcase.Transposed}, {"sliced", testcase.Sliced},
+	{"reversed", testcase.Reversed}, {"expanded", testcase.Expanded},
+}
+
+// Views give the bits of compact tensors. All tensors lie between pages that
+// are not mapped, inputs cannot be written, and outputs' gaps stay as they were.
+func TestViews(t *testing.T) {
+	forEachOp(t, testcase.Small, 12, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		c.Expand(r)
+		want := run(t, c, definition)
+		o := definition
+		for _, l := range layouts {
+			o.Layout, o.Memory = l.layout, testcase.Memory(1+r.IntN(2))
+			same(t, c, o, want, l.name)
+		}
+		for i := range 6 {
+			o.Layout, o.Memory, o.Alternate = testcase.Mixed(r), testcase.Memory(1+r.IntN(2)), i%2 == 0
+			same(t, c, o, want, "mixed strides")
+		}
+	})
+}
+
+// Every row gives the definition's bits, and touches nothing beside its
+// tensors, at whichever side of them memory ends.
+func TestRows(t *testing.T) {
+	rows := map[string][]string{}
+	for _, s := range plans.Support() {
+		rows[s.Op] = s.Rows
+	}
+	ran := map[string]int{}
+	forEachOp(t, testcase.Small, 40, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		want := run(t, c, definition)
+		for _, row := range rows[c.Op.Name] {
+			o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}
+			if _, err := plans.Select(0, c.Problem, o.Preference); err != nil {
+				requireKind(t, err, plans.Unsupported)
+				continue
+			}
+			ran[row]++
+			for _, o.Memory = range []testcase.Memory{testcase.EndsPage, testcase.BeginsPage} {
+				same(t, c, o, want, "row "+row)
+			}
+			o.Layout = testcase.Mixed(r)
+			same(t, c, o, want, "row "+row+", mixed strides")
+		}
+	})
+	t.Logf("cases per row on this machine (%s): %v", plans.ISA(), ran)
+}
+
+// An output may take the place of an input of its type, strided or not.
+func TestInPlace(t *testing.T) {
+	ran := 0
+	forEachOp(t, testcase.Small, 20, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		want := run(t, c, definition)
+		for _, pair := range c.Op.InPlace {
+			out, in := c.Arg(pair[0]), c.Arg(pair[1])
+			if out.Out() && in.In() && out.DType == in.DType {
+				same(t, c, testcase.Options{InPlace: pair, Memory: testcase.EndsPage}, want, "in place")
+				same(t, c, testcase.Options{InPlace: pair, Layout: testcase.Mixed(r)}, want, "in place, mixed strides")
+				ran++
+			}
+		}
+	})
+	require.Greater(t, ran, 100)
+}
+
+// Extents of 0, 1 and 2, and tensors of rank 0.
+func TestEdges(t *testing.T) {
+	forEachOp(t, testcase.Edge, 60, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		want := run(t, c, definition)
+		same(t, c, testcase.Options{Memory: testcase.EndsPage}, want, "compact")
+		same(t, c, testcase.Options{Memory: testcase.BeginsPage, Layout: testcase.Mixed(r), Alternate: true}, want, "mixed strides")
+		same(t, c, testcase.Options{Preference: plans.Preference{Threads: 8}}, want, "8 threads")
+	})
+}
+
+// Tensors without elements need no memory.
+func TestEmptyTensorsMayBeNull(t *testing.T) {
+	forEachOp(t, testcase.Edge, 30, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
+		want := run(t, c, definition)
+		plan, err := plans.Select(0, c.Problem, plans.Preference{})
+		require.NoError(t, err)
+		placed, workspace, free := c.Place(plan, testcase.Options{})
+		defer free()
+		var got [][]byte
+		for _, p := range placed {
+			if p.View.NumElements() == 0 {
+				p.View.Data, p.View.Low, p.View.High = nil, 0, 0
+			}
+		}
+		require.NoError(t, plan.Run(0, workspace, testcase.Views(placed)), c.Text)
+		for i, p := range placed {
+			if c.Args[i].Out() {
+				got = append(got, p.Read())
+			}
+		}
+		require.NoError(t, c.Compare(got, want), c.Text)
+	})
+}
+
+func ExampleParse() {
+	p, err := plans.Parse("quantize_per_channel x=f32[64,128,3,3] qmax=127 qmin=-128 q=s8 axis=0 scale=f32")
+	fmt.Println(p, err)
+	// Output: quantize_per_channel x=f32[64,128,3,3] q=s8 axis=0 qmin=-128 qmax=127 <nil>
+}

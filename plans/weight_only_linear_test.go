@@ -1,0 +1,75 @@
+package plans
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// TestWeightOnlyLinear holds the layer against dequantize and a literal sum.
+func TestWeightOnlyLinear(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, size := range [][3]int64{{1, 1, 1}, {2, 7, 3}, {17, 300, 5}, {3, 70001, 2}, {4, 0, 3}, {0, 5, 3}} {
+		m, k, n := size[0], size[1], size[2]
+		group := int64(32)
+		groups := (k + group - 1) / group
+		x, scale, bias := random(rng, m, k), random(rng, n, groups), random(rng, n)
+		q := tensor.New(tensor.S8, n, k)
+		for i := range tensor.Slice[int8](q) {
+			tensor.Slice[int8](q)[i] = int8(rng.IntN(16) - 8)
+		}
+		w := outputs(t, fmt.Sprintf("dequantize_per_group q=s8[%d,%d] zero_point=none y=f32 group_size=32 qmin=-8 qmax=7", n, k), q, scale)[0]
+		want := tensor.New(tensor.F32, m, n)
+		for i := range m {
+			for j := range n {
+				tensor.Slice[float32](want)[i*n+j] = stripeDot(tensor.Slice[float32](x)[i*k:][:k], tensor.Slice[float32](w)[j*k:][:k]) + tensor.Slice[float32](bias)[j]
+			}
+		}
+		text := fmt.Sprintf("weight_only_linear x=f32[%d,%d] weight=%%s[%d,%d] group_size=32", m, k, n, k)
+		requireSame(t, outputs(t, fmt.Sprintf(text, "s8"), x, q, scale, bias), []tensor.View{want})
+		requireSame(t, outputs(t, fmt.Sprintf(text, "s4"), x, packView(q), scale, bias), []tensor.View{want})
+	}
+}
+
+func random(rng *rand.Rand, shape ...int64) tensor.View {
+	v := tensor.New(tensor.F32, shape...)
+	for i := range tensor.Slice[float32](v) {
+		tensor.Slice[float32](v)[i] = rng.Float32()*2 - 1
+	}
+	return v
+}
+
+// stripeDot sums products as NUMERICS.md, section 4, says, step by step.
+func stripeDot(a, b []float32) float32 {
+	var blocks []float32
+	for start := 0; start < len(a); start += 65536 {
+		var lanes [64]float32
+		for i := start; i < min(start+65536, len(a)); i++ {
+			p := a[i] * b[i]
+			lanes[(i-start)%64] += p
+		}
+		for h := 32; h > 0; h /= 2 {
+			for l := range h {
+				lanes[l] += lanes[l+h]
+			}
+		}
+		blocks = append(blocks, lanes[0])
+	}
+	for len(blocks) > 1 {
+		var next []float32
+		for i := 0; i < len(blocks); i += 2 {
+			if i+1 < len(blocks) {
+				next = append(next, blocks[i]+blocks[i+1])
+			} else {
+				next = append(next, blocks[i])
+			}
+		}
+		blocks = next
+	}
+	if len(blocks) == 0 {
+		return 0
+	}
+	return blocks[0]
+}
