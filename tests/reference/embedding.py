@@ -27,7 +27,7 @@ def embedding_backward(problem, grad_output, indices, initial):
     spec = problem.outputs["grad_weight"]
     rows, width = spec.shape
     ct = compute_type(spec.dtype)
-    dy = widen(grad_output, ct).reshape(-1, width)
+    dy = widen(grad_output, ct).reshape(indices.size, width)
     flat = indices.reshape(-1)
     kept = ~out_of_range(flat, rows) & (flat != v.get("padding_idx", -1))
     grad = np.zeros((rows, width), ct)
@@ -48,12 +48,13 @@ def embedding_renorm(problem, weight, indices):
     name = dtype_name(weight)
     ct = compute_type(name)
     rows = weight.shape[0]
-    if out_of_range(indices, rows).any():
+    bad = out_of_range(indices, rows)
+    if bad.any() and v.get("bounds", "error") != "skip":
         raise IndexError(f"an index is outside [0, {rows})")
     values = widen(weight, ct).copy()
     max_norm = scalar(v["max_norm"], ct)
     p = v.get("norm_type", 2)
-    for row in np.unique(indices):
+    for row in np.unique(indices[~bad]):
         x = values[row]
         if p == 2:
             norm = np.sqrt(stripe(x * x))

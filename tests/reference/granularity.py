@@ -54,9 +54,12 @@ class Groups:
         """Stripe over each group's elements in row-major order, one result per group."""
         flat = np.ascontiguousarray(terms).reshape(-1)
         members = self.members()
-        if len({len(m) for m in members}) == 1:
-            return stripe(flat[np.stack(members)])
-        return np.array([stripe(flat[m]) for m in members], flat.dtype)
+        sizes = np.array([len(m) for m in members], np.int64)
+        out = np.zeros(self.count, flat.dtype)
+        for size in np.unique(sizes):  # groups of one size together, for speed
+            alike = np.flatnonzero(sizes == size)
+            out[alike] = stripe(flat[np.stack([members[i] for i in alike])])
+        return out
 
     def extreme(self, values, ufunc):
         """ufunc (maximum or minimum, NaN wins) over each group's elements and 0."""

@@ -1,0 +1,392 @@
+"""Random problems with their inputs, for comparing an implementation with the reference."""
+
+import math
+
+import numpy as np
+
+from . import floats
+from .granularity import Groups
+from .ops import GRANULARITY, OPS, arguments
+from .problem import parse
+
+FLOATS = ("f32", "f64", "f16", "bf16")
+EXTENTS = (1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 129, 257)
+TINY = [0.0, -0.0, 0.0, -0.0, 1e-45, -1e-40, 6e-8, -1e-5, 1e-310]
+HUGE = [np.inf, -np.inf, np.nan, 65504.0, 3e38, -1e30, 1e300]
+
+
+class Draw:
+    """One problem: its text, its inputs, and for an accumulating op the outputs' first values."""
+
+    def __init__(self, rng, op=None):
+        self.rng = rng
+        # One NaN hides a whole sum: most problems are without the huge ones.
+        self.special = rng.choice([0, 0, 0.02, 0.3])
+        self.specials = TINY if rng.random() < 0.6 else TINY + HUGE
+        self.op = op or rng.choice(sorted(OPS))
+        if self.op in GRANULARITY:
+            self.fields = quantized(self)
+        else:
+            self.fields = PLAIN[self.op](self)
+        rng.shuffle(self.fields)
+        self.text = " ".join([self.op, *self.fields])
+        self.arguments = arguments(self.text)
+        self.values = parse(self.text).values
+        self.inputs = FILL.get(self.op, fill_quantized)(self)
+        self.initial = None
+        if self.values.get("accumulate"):
+            spec = self.arguments[-1][2]
+            self.initial = [self.normal(spec.dtype, spec.shape, 1.0)]
+
+    def one_of(self, *choices):
+        return choices[self.rng.integers(len(choices))]
+
+    def chance(self, share):
+        return self.rng.random() < share
+
+    def float_type(self):
+        return self.one_of("f32", "f32", *FLOATS)
+
+    def shape(self, low, high, limit=4000):
+        """A shape of low to high dimensions; now and then one large enough for several blocks."""
+        rank = int(self.rng.integers(low, high + 1))
+        shape = [1] * rank
+        order = [int(axis) for axis in self.rng.permutation(rank)]
+        if rank and limit == 4000 and self.chance(0.02):
+            shape[order.pop()] = int(self.rng.integers(20_000, 140_000))
+            limit = 200_000
+        for axis in order:
+            left = limit // math.prod(shape)
+            shape[axis] = self.extent(left)
+        if rank and self.chance(0.05):
+            shape[self.rng.integers(rank)] = 0
+        return shape
+
+    def extent(self, most=257):
+        return int(self.rng.choice([e for e in EXTENTS if e <= most]))
+
+    def spec(self, dtype, shape):
+        return f"{dtype}[{','.join(map(str, shape))}]"
+
+    def stored(self, values, dtype):
+        with np.errstate(all="ignore"):
+            if dtype in FLOATS:
+                return floats.store(np.asarray(values, np.float64), dtype)
+            return np.asarray(values).astype(floats.NUMPY[dtype])
+
+    def salted(self, values):
+        """Some values replaced by special ones."""
+        flat = np.array(values, np.float64).reshape(-1)
+        at = self.rng.random(flat.size) < self.special
+        flat[at] = self.rng.choice(self.specials, at.sum())
+        return flat.reshape(np.shape(values))
+
+    def normal(self, dtype, shape, size=None):
+        size = 10.0 ** self.rng.integers(-3, 3) if size is None else size
+        return self.stored(self.salted(self.rng.standard_normal(shape) * size), dtype)
+
+    def given(self, name):
+        return next(spec for n, _, spec in self.arguments if n == name)
+
+
+# Quantization
+
+
+def granularity_field(d, granularity, shape):
+    if granularity == "per_channel":
+        return [f"axis={int(d.rng.integers(-len(shape), len(shape)))}"]
+    if granularity == "per_group":
+        return [f"group_size={d.extent(140)}"]
+    if granularity == "per_block":
+        blocks = [int(d.rng.integers(1, max(n, 1) + 3)) for n in shape]
+        return [f"block_size=[{','.join(map(str, blocks))}]"]
+    return []
+
+
+def quantized(d):
+    """The fields of a problem of section 3."""
+    granularity = GRANULARITY[d.op]
+    stem, backward = d.op.split("_per_")[0], d.op.endswith("_backward")
+    shape = d.shape(0 if granularity == "per_tensor" else 1, d.one_of(2, 4, 8))
+    x = d.float_type()
+    code = d.one_of("s8", "u8", "s8", "u8", *FLOATS)
+    point = d.one_of("none", "i32", "i64", "s8", "u8", "f32", *FLOATS)
+    if {point, code} == {"s8", "u8"}:
+        point = "i32"
+    low, high = {"s8": (-128, 127), "u8": (0, 255)}.get(point if code in FLOATS else code, (-256, 256))
+    if stem in ("choose_qparams", "dynamic_quantize"):
+        code = d.one_of("s8", "u8")
+        low, high = {"s8": (-128, 127), "u8": (0, 255)}[code]
+        low, high = d.one_of((low, high), (0, high), (max(low, -8), 7), (low, 0), (0, 0))
+    elif d.chance(0.5):
+        low, high = sorted(int(v) for v in d.rng.integers(low, high + 1, 2))
+    elif stem == "fake_quantize" and point not in ("s8", "u8") and d.chance(0.3):
+        low, high = -(2**23), 2**23
+    elif (
+        not backward
+        and stem != "fake_quantize"
+        and code in ("f32", "f64")
+        and point not in ("s8", "u8")
+        and d.chance(0.3)
+    ):
+        low, high = -(2**24), 2**24
+    fields = [*granularity_field(d, granularity, shape), f"qmin={low}", f"qmax={high}"]
+    if stem in ("choose_qparams", "dynamic_quantize"):
+        symmetric = d.chance(0.5)
+        if symmetric and d.chance(0.3):
+            low, high = d.one_of((1, 9), (3, 3), (low, low + 1))
+            fields = [*granularity_field(d, granularity, shape), f"qmin={low}", f"qmax={high}"]
+        fields += [f"x={d.spec(x, shape)}", f"symmetric={'true' if symmetric else 'false'}"]
+        fields += [f"q={code}"] if stem == "dynamic_quantize" else []
+        fields += [f"scale={d.one_of('f32', *FLOATS)}"] if d.chance(0.3) else []
+        kinds = ("i32", "i64", "none") if symmetric else ("i32", "i64")
+        return fields + ([f"zero_point={d.one_of(*kinds)}"] if d.chance(0.5) else [])
+    scale = d.one_of("f32", x, *FLOATS)
+    fields += [f"scale={scale}", f"zero_point={point}"]
+    if stem != "dequantize" and d.chance(0.3):
+        fields.append("rounding=reciprocal")
+    if not backward:
+        tensor = {"quantize": "x", "dequantize": "q", "fake_quantize": "x"}[stem]
+        fields.append(f"{tensor}={d.spec(code if stem == 'dequantize' else x, shape)}")
+        return fields + {"quantize": [f"q={code}"], "dequantize": [f"y={x}"], "fake_quantize": []}[stem]
+    fields.append(f"grad_output={d.spec(x, shape)}")
+    if stem == "quantize":
+        # The gradient has the type of the codes, which need not be that of x.
+        return fields + ([f"x={d.one_of(*FLOATS)}"] if d.chance(0.3) else [])
+    if stem == "dequantize":
+        fields.append(f"q={code}")
+    if d.chance(0.8):
+        fields.append(f"grad_scale={scale}")
+    elif stem == "dequantize" and d.chance(0.5):
+        fields = [f for f in fields if not f.startswith("q=")] + ["q=none"]
+    if point in FLOATS and d.chance(0.8):
+        fields.append(f"grad_zero_point={point}")
+    if any(f.startswith("grad_s") or f.startswith("grad_z") for f in fields) and d.chance(0.2):
+        fields.append("grad_input=none")
+    if stem == "fake_quantize" and d.chance(0.5):
+        fields.append(f"grad_factor={d.one_of('0.01', '-2', '0.3333', '1e-20', '0')}")
+    return fields
+
+
+def fill_quantized(d):
+    low, high = d.values["qmin"], d.values["qmax"]
+    shape = d.arguments[0][2].shape
+    groups = Groups(shape, GRANULARITY[d.op], d.values)
+    scale = 2.0 ** d.rng.integers(-8, 3, groups.shape) * d.one_of(1, 0.8, 1 / 3)
+    if d.chance(0.1):
+        scale = d.rng.choice([0.0, -0.0, -0.5, np.inf, np.nan, 1e-42, 3e38, 1.0], groups.shape)
+    spread = np.nan_to_num(scale.reshape(-1), nan=1.0, posinf=1.0)[groups.ids]
+    inputs = []
+    for name, direction, spec in d.arguments:
+        if direction != "in" or spec is None:
+            inputs += [None] * (direction == "in")
+        elif name == "scale":
+            inputs.append(one_or_none(d, d.stored(scale, spec.dtype)))
+        elif name == "zero_point":
+            inputs.append(one_or_none(d, zero_points(d, spec.dtype, low, high, groups.shape)))
+        elif name == "q":
+            inputs.append(codes(d, spec.dtype, shape))
+        elif name == "x" and not d.op.startswith(("choose", "dynamic")):
+            # Ties, values around the limits and beyond, and any.
+            steps = d.rng.integers(2 * max(low, -600) - 40, 2 * min(high, 600) + 41, shape) * 0.5
+            loose = d.rng.standard_normal(shape) * 40
+            values = np.where(d.rng.random(shape) < 0.5, steps, loose) * spread
+            inputs.append(d.stored(d.salted(values), spec.dtype))
+        else:
+            inputs.append(d.normal(spec.dtype, shape))
+    return inputs
+
+
+def one_or_none(d, parameter):
+    """per_tensor's parameter has the shape [1] or []."""
+    if parameter.shape == (1,) and GRANULARITY[d.op] == "per_tensor" and d.chance(0.5):
+        return parameter.reshape(())
+    if GRANULARITY[d.op] == "per_token" and d.chance(0.3):
+        return parameter.reshape((*parameter.shape, 1))
+    return parameter
+
+
+def zero_points(d, dtype, low, high, shape):
+    if dtype not in FLOATS:
+        return d.stored(d.rng.integers(low, high + 1, shape), dtype)
+    values = d.rng.uniform(low - 3, high + 3, shape)
+    halves = np.floor(values) + 0.5
+    values = np.where(d.rng.random(shape) < 0.3, halves, values)
+    return d.stored(d.salted(values), dtype)
+
+
+def codes(d, dtype, shape):
+    low, high = {"s8": (-128, 127), "u8": (0, 255)}.get(dtype, (-256, 256))
+    values = d.rng.integers(low, high + 1, shape)
+    return d.stored(values if dtype not in FLOATS else d.salted(values), dtype)
+
+
+# Embedding
+
+
+def embedding_sizes(d):
+    rows, width = d.one_of(1, 2, 5, 40), d.one_of(0, *[d.extent()] * 20)
+    return d.float_type(), d.one_of("i32", "i64"), rows, width, d.shape(0, 3, limit=6000 // max(width, 1) + 3)
+
+
+def embedding(d):
+    dtype, index, rows, width, shape = embedding_sizes(d)
+    skip = ["bounds=skip"] if d.chance(0.5) else []
+    return [f"weight={d.spec(dtype, [rows, width])}", f"indices={d.spec(index, shape)}", *skip]
+
+
+def embedding_backward(d):
+    dtype, index, rows, width, shape = embedding_sizes(d)
+    if d.chance(0.2):
+        rows, width, shape = d.one_of(1, 3), d.one_of(1, 2, 9), [int(d.rng.integers(250, 1500))]
+    fields = [f"grad_output={d.spec(dtype, [*shape, width])}", f"indices={d.spec(index, shape)}"]
+    fields.append(f"grad_weight={d.spec(dtype, [rows, width])}")
+    fields += [f"padding_idx={int(d.rng.integers(-1, rows))}"] if d.chance(0.5) else []
+    fields += [f"{name}=true" for name in ("accumulate", "scale_grad_by_freq") if d.chance(0.4)]
+    return fields
+
+
+def embedding_renorm(d):
+    norm = [f"norm_type={d.one_of('1', '2', 'inf')}"] if d.chance(0.7) else []
+    return embedding(d) + norm + [f"max_norm={d.one_of('0', '0.1', '1', '30', '-1', '1e-30')}"]
+
+
+def fill_embedding(d):
+    inputs = []
+    for name, direction, spec in d.arguments:
+        if direction == "out":
+            continue
+        if name != "indices":
+            inputs.append(d.normal(spec.dtype, spec.shape))
+            continue
+        rows = next(s for n, _, s in d.arguments if n in ("weight", "grad_weight")).shape[0]
+        wild = d.op == "embedding_backward" or d.values.get("bounds") == "skip"
+        low, high = (-2, rows + 2) if wild else (0, rows)
+        inputs.append(d.stored(d.rng.integers(low, high, spec.shape), spec.dtype))
+    return inputs
+
+
+# Sampling
+
+
+def sampling_attributes(d):
+    mode, padding = d.one_of("bilinear", "nearest"), d.one_of("zeros", "border", "reflection")
+    align = d.one_of("true", "false")
+    return [f"mode={mode}", f"padding_mode={padding}", f"align_corners={align}"]
+
+
+def sampling_shapes(d):
+    axes = d.one_of(2, 2, 2, 3)
+    image = d.float_type()
+    grid = d.one_of(image, "f32") if image in ("f16", "bf16") else image
+    n, channels = d.one_of(1, 1, 2, 3), d.one_of(1, 2, 3, 8, 15, 16, 17, 33)
+    most = 9 if axes == 2 else 4
+    sizes = [d.extent(most) for _ in range(axes)]
+    out = [d.extent(most) for _ in range(axes)]
+    if d.chance(0.1):
+        channels, sizes, out = 1, [1, *sizes[1:]], [d.extent(40), *out[1:-1], 40]
+    return image, grid, [n, channels, *sizes], [n, *out, axes]
+
+
+def grid_sample(d):
+    image, grid, image_shape, grid_shape = sampling_shapes(d)
+    return [
+        f"input={d.spec(image, image_shape)}",
+        f"grid={d.spec(grid, grid_shape)}",
+        *sampling_attributes(d),
+    ]
+
+
+def grid_sample_backward(d):
+    image, grid, image_shape, grid_shape = sampling_shapes(d)
+    gradient = [*image_shape[:2], *grid_shape[1:-1]]
+    fields = [f"grad_output={d.spec(image, gradient)}", f"input={d.spec(image, image_shape)}"]
+    fields += [f"grid={d.spec(grid, grid_shape)}", *sampling_attributes(d)]
+    return fields + d.one_of([], [], ["grad_input=none"], ["grad_grid=none"])
+
+
+def fill_sampling(d):
+    sizes = d.given("input").shape[:1:-1]
+    inputs = []
+    for name, direction, spec in d.arguments:
+        if direction == "out":
+            continue
+        if name != "grid":
+            inputs.append(d.normal(spec.dtype, spec.shape))
+            continue
+        values = d.rng.uniform(-1.6, 1.6, spec.shape) * d.one_of(0.5, 1, 1, 3)
+        for axis, size in enumerate(sizes):
+            at = d.rng.integers(-4, 4 * size + 4, spec.shape[:-1]) / 4
+            exact = at * 2 / max(size - 1, 1) - 1 if d.values["align_corners"] else (2 * at + 1) / size - 1
+            pick = d.rng.random(spec.shape[:-1]) < 0.3
+            values[..., axis] = np.where(pick, exact, values[..., axis])
+        inputs.append(d.stored(d.salted(values), spec.dtype))
+    return inputs
+
+
+def affine_sizes(d):
+    sizes = [d.extent(), d.extent(40)] if d.chance(0.7) else [d.extent(9), d.extent(9), d.extent(9)]
+    return d.float_type(), d.one_of(0, 1, 2, 3), sizes, f"align_corners={d.one_of('true', 'false')}"
+
+
+def affine_grid(d):
+    dtype, n, sizes, align = affine_sizes(d)
+    axes = len(sizes)
+    theta, grid = d.spec(dtype, [n, axes, axes + 1]), d.spec(dtype, [n, *sizes, axes])
+    return [f"theta={theta}", f"grid={grid}", align]
+
+
+def affine_grid_backward(d):
+    dtype, n, sizes, align = affine_sizes(d)
+    return [f"grad_grid={d.spec(dtype, [n, *sizes, len(sizes)])}", align]
+
+
+def fill_plain(d):
+    return [d.normal(s.dtype, s.shape) for _, direction, s in d.arguments if direction == "in"]
+
+
+# Linear
+
+
+def quantized_linear(d):
+    m, n, k = d.one_of(0, 1, 2, 5), d.extent(40), d.one_of(0, d.extent(), d.extent(), 3000)
+    y = d.float_type()
+    fields = [f"x={d.spec('s8', [m, k])}", f"weight={d.spec('s8', [n, k])}", f"y={y}"]
+    fields += [f"x_scale={d.one_of('f32', *FLOATS)}", f"weight_scale={d.one_of('f32', *FLOATS)}"]
+    return [*fields, f"bias={d.one_of('f32', y, 'none', *FLOATS)}"]
+
+
+def fill_linear(d):
+    inputs = []
+    for name, direction, spec in d.arguments:
+        if direction == "out":
+            continue
+        if spec is None:
+            inputs.append(None)
+        elif name in ("x", "weight"):
+            inputs.append(codes(d, "s8", spec.shape))
+        else:
+            inputs.append(d.normal(spec.dtype, spec.shape))
+    return inputs
+
+
+PLAIN = {
+    "embedding": embedding,
+    "embedding_backward": embedding_backward,
+    "embedding_renorm": embedding_renorm,
+    "grid_sample": grid_sample,
+    "grid_sample_backward": grid_sample_backward,
+    "affine_grid": affine_grid,
+    "affine_grid_backward": affine_grid_backward,
+    "quantized_linear": quantized_linear,
+}
+FILL = {
+    "embedding": fill_embedding,
+    "embedding_backward": fill_embedding,
+    "embedding_renorm": fill_embedding,
+    "grid_sample": fill_sampling,
+    "grid_sample_backward": fill_sampling,
+    "affine_grid": fill_plain,
+    "affine_grid_backward": fill_plain,
+    "quantized_linear": fill_linear,
+}
