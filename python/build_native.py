@@ -24,6 +24,7 @@ EXTENSION = "_C.abi3.so"
 GO_MINIMUM = (1, 26)
 GLIBC = "2.28"  # of the wheels that zig builds: manylinux_2_28
 PY_LIMITED_API = "0x030B0000"
+OWN_HEADERS = [f"-I{ROOT / 'python/stable_abi'}"]
 
 
 def version() -> str:
@@ -59,6 +60,8 @@ def check_platform() -> None:
         sys.exit(f"isobit: the C library and the Python package are for Linux; this is {sys.platform}")
     if "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or ""):
         sys.exit("isobit: a Go library cannot be loaded by musl's dlopen; use a glibc system")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        sys.exit("isobit: the extension is for CPython with the GIL; this is a free-threaded build")
 
 
 def build(out: Path, portable: bool = False) -> None:
@@ -74,20 +77,25 @@ def build(out: Path, portable: bool = False) -> None:
     build_extension(out / EXTENSION, cc.split())
 
 
-def build_extension(out: Path, cc: list[str]) -> None:
+def build_extension(out: Path, cc: list[str], headers: list[str] | None = None) -> None:
     package = ROOT / "python/isobit"
     sources = sorted(package.glob("_C*.c"))
     inputs = [*sources, *package.glob("_C*.h"), ROOT / "include/isobit.h", Path(__file__)]
     if out.exists() and out.stat().st_mtime > max(p.stat().st_mtime for p in inputs):
         return
-    headers = Path(sysconfig.get_path("include"))
-    if not (headers / "Python.h").exists():
-        sys.exit(f"isobit: {headers}/Python.h is missing (Debian and Ubuntu: apt install python3-dev)")
     flags = ["-O2", "-std=c11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
     defines = [f"-DPy_LIMITED_API={PY_LIMITED_API}"]
-    # Debian's pyconfig.h includes one below /usr/include, where zig does not look.
-    includes = [f"-I{ROOT / 'include'}", f"-I{headers}", "-idirafter", str(headers.parent)]
+    includes = [f"-I{ROOT / 'include'}", *(headers or python_headers())]
     run([*cc, "-shared", *flags, *defines, *includes, *map(str, sources), "-o", str(out), "-ldl", "-s"])
+
+
+def python_headers() -> list[str]:
+    """Where Python.h is: this Python's own, or our part of the stable ABI where that is missing."""
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        return OWN_HEADERS
+    # Debian's pyconfig.h includes one below /usr/include, where zig does not look.
+    return [f"-I{headers}", "-idirafter", str(headers.parent)]
 
 
 def run(command: list[str], env: dict[str, str] | None = None) -> None:
