@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/isobit-ml/isobit/plans"
 )
@@ -81,5 +82,41 @@ func TestPutText(t *testing.T) {
 		if size > len(text) && got != text {
 			t.Errorf("size %d: cut to %q", size, got)
 		}
+	}
+}
+
+// TestRunDoesNotAllocate runs a plan through the path that C takes.
+func TestRunDoesNotAllocate(t *testing.T) {
+	p, err := plans.Parse("fake_quantize_per_tensor x=f32[2] zero_point=none qmin=-128 qmax=127")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := plans.Select(0, p, plans.Preference{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := handles.add(plan)
+	defer handles.remove(handle)
+	x, scale, y := []float32{0.4, 1.6}, []float32{1}, []float32{0, 0}
+	shape := []int64{2}
+	tensor := func(data []float32, shape []int64) *_Ctype_DLTensor {
+		d := new(_Ctype_DLTensor)
+		d.data = unsafe.Pointer(&data[0])
+		d.device.device_type = 1
+		d.dtype = _Ctype_DLDataType{code: 2, bits: 32, lanes: 1}
+		d.ndim = _Ctype_int32_t(len(shape))
+		if len(shape) > 0 {
+			d.shape = (*_Ctype_int64_t)(&shape[0])
+		}
+		return d
+	}
+	args := []*_Ctype_DLTensor{tensor(x, shape), tensor(scale, nil), nil, tensor(y, shape)}
+	n := testing.AllocsPerRun(1000, func() {
+		if goPlanRun(_Ctype_uint64_t(handle), 0, nil, 0, &args[0], 4, nil, 0) != 0 {
+			t.Fatal("the run failed")
+		}
+	})
+	if n != 0 || y[1] != 2 {
+		t.Errorf("%v allocations in a run; y is %v", n, y)
 	}
 }

@@ -76,25 +76,36 @@ __attribute__((constructor)) static void load_end(void) {
     return status;                                           \
   } while (0)
 
-/* Whether the caller's struct is new enough to have the field. */
-#define HAS(p, field) ((p)->struct_size >= offsetof(isobit_preference, field) + sizeof((p)->field))
-
 const char *isobit_version(void) { return ISOBIT_VERSION; }
 
 int32_t isobit_abi_version(void) { return ISOBIT_ABI_VERSION; }
 
+/* A caller of a later version has a longer struct: its new fields must be 0, so
+ * that no wish is silently dropped. A later version of this file that adds a
+ * field must also take today's size. */
+static int known_fields_only(const isobit_preference *p) {
+  if (p->struct_size < sizeof *p || p->struct_size > 4096) return 0; /* not a size at all */
+  const char *bytes = (const char *)p;
+  for (size_t i = sizeof *p; i < p->struct_size; i++)
+    if (bytes[i]) return 0;
+  return 1;
+}
+
 isobit_status isobit_plan_create(const char *problem, const isobit_preference *preference, isobit_plan *plan, char *err,
                                  size_t err_size) {
-  int64_t max_workspace = 0;
-  const char *row = NULL;
-  int32_t num_threads = 0;
-  if (preference) {
-    if (HAS(preference, max_workspace)) max_workspace = preference->max_workspace;
-    if (HAS(preference, row)) row = preference->row;
-    if (HAS(preference, num_threads)) num_threads = preference->num_threads;
-  }
+  static const isobit_preference none;
   if (plan) *plan = 0;
-  RETURN_FROM_GO(goPlanCreate((char *)problem, max_workspace, (char *)row, num_threads, plan, err, err_size));
+  if (!preference)
+    preference = &none;
+  else if (!known_fields_only(preference)) {
+    if (err && err_size)
+      snprintf(err, err_size,
+               "isobit: preference.struct_size is %zu; want %zu, or more with zeros in what this version does not know",
+               preference->struct_size, sizeof none);
+    return ISOBIT_INVALID_ARGUMENT;
+  }
+  RETURN_FROM_GO(goPlanCreate((char *)problem, preference->max_workspace, (char *)preference->row,
+                              preference->num_threads, plan, err, err_size));
 }
 
 isobit_status isobit_plan_can_implement(isobit_plan plan, const DLTensor *const *args, int32_t nargs, char *err,

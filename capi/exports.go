@@ -32,7 +32,9 @@ func answer(errBuf *C.char, errSize C.size_t, f func() error) C.int32_t {
 		return C.ISOBIT_OK
 	}
 	if errBuf != nil {
-		putText(unsafe.Slice((*byte)(unsafe.Pointer(errBuf)), int(errSize)), err.Error())
+		text := err.Error()
+		// No more than is needed, so that a size such as SIZE_MAX is fine.
+		putText(unsafe.Slice((*byte)(unsafe.Pointer(errBuf)), min(uint64(errSize), uint64(len(text)+1))), text)
 	}
 	return C.int32_t(kindOf(err))
 }
@@ -199,12 +201,12 @@ func putJSON(value any, buf *C.char, size C.size_t, needed *C.size_t) error {
 	if needed != nil {
 		*needed = C.size_t(len(text) + 1)
 	}
-	switch {
-	case buf == nil:
+	if buf == nil {
 		return nil
-	case int(size) <= len(text):
+	}
+	if uint64(size) <= uint64(len(text)) {
 		return fail(plans.InvalidArgument, "buf", "has %d bytes; %d are needed", size, len(text)+1)
 	}
-	putText(unsafe.Slice((*byte)(unsafe.Pointer(buf)), int(size)), string(text))
+	putText(unsafe.Slice((*byte)(unsafe.Pointer(buf)), len(text)+1), string(text))
 	return nil
 }

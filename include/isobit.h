@@ -208,7 +208,7 @@ enum {
 typedef uint64_t isobit_plan;
 
 /* How to choose a plan. Set struct_size to sizeof(isobit_preference) and every
- * other field to 0 where there is no wish. A NULL isobit_preference* is the same. */
+ * other field to 0 where there is no wish, or pass NULL instead of a preference. */
 typedef struct isobit_preference {
   size_t struct_size;
   int64_t max_workspace; /* bytes; 0: no limit */

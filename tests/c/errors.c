@@ -67,10 +67,19 @@ static void preferences(void) {
   OK(isobit_plan_destroy(p, err, sizeof err));
   preference.row = "no_such_row";
   FAILS(ISOBIT_INVALID_PROBLEM, "no_such_row", isobit_plan_create(problem, &preference, &p, err, sizeof err));
-  /* A caller built with an older header has fewer fields: the rest is not read. */
-  preference.struct_size = offsetof(isobit_preference, row);
-  OK(isobit_plan_create(problem, &preference, &p, err, sizeof err));
+  /* A forgotten struct_size is an error, not a preference without effect; a caller
+   * of a later version is served unless it asks for what this one does not know. */
+  preference.row = "go";
+  preference.struct_size = 0;
+  FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &preference, &p, err, sizeof err));
+  struct {
+    isobit_preference known;
+    int64_t later;
+  } longer = {{sizeof longer, 0, "go", 0}, 0};
+  OK(isobit_plan_create(problem, &longer.known, &p, err, sizeof err));
   OK(isobit_plan_destroy(p, err, sizeof err));
+  longer.later = 1;
+  FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &longer.known, &p, err, sizeof err));
   /* A workspace limit is kept: some problem needs one byte more. */
   const char *needs = "embedding_backward grad_output=f32[4096,8] indices=i64[4096] grad_weight=f32[512,8]";
   OK(isobit_plan_create(needs, NULL, &p, err, sizeof err));
@@ -198,6 +207,8 @@ static void texts(void) {
   CHECK(strlen(small) == 4 && small[5] == 'x', "written beyond the buffer");
   CHECK(isobit_plan_destroy(0, NULL, 0) == ISOBIT_INVALID_HANDLE, "status");
   CHECK(isobit_plan_destroy(0, NULL, 100) == ISOBIT_INVALID_HANDLE, "status");
+  CHECK(isobit_plan_destroy(0, big, SIZE_MAX) == ISOBIT_INVALID_HANDLE, "status");
+  CHECK(isobit_info(big, SIZE_MAX, NULL, NULL, 0) == ISOBIT_OK, "status");
 }
 
 static void settings(void) {
