@@ -107,8 +107,7 @@ class Family:
             "problem": problem,
             "seed": [self.seed, len(self.cases)],
             "inputs": [
-                encode(a, i.recipe if isinstance(i, Made) else None)
-                for a, i in zip(arrays, inputs, strict=True)
+                encode(a, i.recipe if isinstance(i, Made) else None) for a, i in zip(arrays, inputs, strict=True)
             ],
         }
         if initial is not None:

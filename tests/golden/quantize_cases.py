@@ -186,9 +186,7 @@ def fake_quantize(family):
             grads = join(f"grad_scale={scale}", learned)
             factor = "" if rounding else "grad_factor=0.01"
             tail = join(attributes, d.bounds(), factor, rounding)
-            text = (
-                f"fake_quantize_{granularity}_backward grad_output={spelled(x, shape)} {types} {grads} {tail}"
-            )
+            text = f"fake_quantize_{granularity}_backward grad_output={spelled(x, shape)} {types} {grads} {tail}"
             family.add(text, [d.gradient(x, 0.02), d.data(), d.scale, d.zero_point])
     wide = stored([2.0**23, 2.0**24, -(2.0**23), -(2.0**24), 4194304.5, 0.5, -0.5, 1.5], "f32")
     for point in (-8388608, 8388608, 3):
@@ -243,9 +241,7 @@ def qparams(family):
             values = stored(salted(values, x, rng, special), x)
             code = "s8" if symmetric else "u8"
             bounds = "qmin=-127 qmax=127" if symmetric else "qmin=0 qmax=255"
-            kind = (
-                "symmetric=true" if symmetric else "symmetric=false zero_point=" + rng.choice(["i32", "i64"])
-            )
+            kind = "symmetric=true" if symmetric else "symmetric=false zero_point=" + rng.choice(["i32", "i64"])
             head = f"{granularity} x={spelled(x, shape)}"
             family.add(join(f"choose_qparams_{head}", kind, attributes, bounds), [values])
             family.add(join(f"dynamic_quantize_{head} q={code}", kind, attributes, bounds), [values])
@@ -266,6 +262,18 @@ def qparams(family):
         [255, 0, -0.5],
         [254.5, 0, -0.5],
     ]
+    # Ties of qmin - lo / s, at odd qmin: s is 1, or a power of two.
+    ties = np.array([[-10.5, 243.5], [-11.5, 242.5], [-0.5, 253.5], [-253.5, 0.5], [-127.5, 126.5]])
+    for size, (low, high) in itertools.product((1.0, 2.0**-9), ((-127, 127), (-128, 126))):
+        for op in ("choose_qparams_per_token x=f32[5,2]", "dynamic_quantize_per_token x=f32[5,2] q=s8"):
+            family.add(f"{op} symmetric=false qmin={low} qmax={high}", [stored(ties * size, "f32")])
+    # The scale's type need not follow that of x.
+    for x, scale, kind in itertools.product(FLOATS, FLOATS, ("symmetric=true", "symmetric=false")):
+        values = stored(family.rng().standard_normal((4, 9)) * 3, x)
+        text = f"dynamic_quantize_per_token x={x}[4,9] q=s8 scale={scale} {kind} qmin=-128 qmax=127"
+        family.add(text, [values])
+        text = f"choose_qparams_per_tensor x={x}[4,9] scale={scale} {kind} qmin=-128 qmax=127"
+        family.add(text, [values])
     for bounds in ("qmin=-128 qmax=127", "qmin=-100 qmax=100", "qmin=0 qmax=9"):
         for x, kind in itertools.product(("f32", "f64", "bf16"), ("symmetric=true", "symmetric=false")):
             for op in ("choose_qparams_per_token x=%s", "dynamic_quantize_per_token x=%s q=s8"):

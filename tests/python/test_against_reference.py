@@ -25,7 +25,7 @@ import reference  # noqa: E402 - beside this folder
 from reference.random_problems import Draw  # noqa: E402
 
 SEED = 1
-COUNT = 1500
+COUNT = 3000
 # DLPack's type codes and widths.
 TYPES = {
     "f32": (2, 32),

@@ -90,9 +90,7 @@ class Taps:
             self.live.append(live)
             both = [first, first + ct(1)]
             inside.append([(p >= 0) & (p <= size - 1) for p in both])
-            index.append(
-                [np.where(ok, p, 0).astype(np.int64) for p, ok in zip(both, inside[-1], strict=True)]
-            )
+            index.append([np.where(ok, p, 0).astype(np.int64) for p, ok in zip(both, inside[-1], strict=True)])
         self.corners = [c[::-1] for c in itertools.product((0, 1), repeat=len(sizes))]
         self.inside = {c: self.all_inside(inside, c) for c in self.corners}
         self.index = {c: self.flat_index(index, c) for c in self.corners}
@@ -245,6 +243,4 @@ def grid_gradient(taps, pixels, g):
         slopes.append(dz)
     any_tap = np.logical_or.reduce(list(taps.inside.values()))
     zero = g.dtype.type(0)
-    return np.stack(
-        [np.where(any_tap & taps.live[a], slopes[a] * taps.k[a], zero) for a in range(axes)], axis=-1
-    )
+    return np.stack([np.where(any_tap & taps.live[a], slopes[a] * taps.k[a], zero) for a in range(axes)], axis=-1)

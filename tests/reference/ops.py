@@ -208,8 +208,7 @@ def check(problem, inputs):
             same_shape = math.prod(shape_of(given)) == math.prod(want)
         if dtype_name(given) != spec.dtype or not same_shape:
             raise ProblemError(
-                f"{problem.op}: {name} is {dtype_name(given)}{list(shape_of(given))}, "
-                f"wanted {spec.dtype}{list(want)}"
+                f"{problem.op}: {name} is {dtype_name(given)}{list(shape_of(given))}, wanted {spec.dtype}{list(want)}"
             )
 
 

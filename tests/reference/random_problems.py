@@ -23,7 +23,9 @@ class Draw:
         # One NaN hides a whole sum: most problems are without the huge ones.
         self.special = rng.choice([0, 0, 0.02, 0.3])
         self.specials = TINY if rng.random() < 0.6 else TINY + HUGE
-        self.op = op or rng.choice(sorted(OPS))
+        # The ops without granularities are few: draw them as often as the others together.
+        ops = sorted(PLAIN) if rng.random() < 0.5 else sorted(OPS)
+        self.op = op or rng.choice(ops)
         if self.op in GRANULARITY:
             self.fields = quantized(self)
         else:
@@ -283,7 +285,7 @@ def sampling_shapes(d):
     most = 9 if axes == 2 else 4
     sizes = [d.extent(most) for _ in range(axes)]
     out = [d.extent(most) for _ in range(axes)]
-    if d.chance(0.1):
+    if d.chance(0.25):
         channels, sizes, out = 1, [1, *sizes[1:]], [d.extent(40), *out[1:-1], 40]
     return image, grid, [n, channels, *sizes], [n, *out, axes]
 

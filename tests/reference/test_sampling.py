@@ -237,9 +237,7 @@ def test_affine_grid(align, sizes):
 
     shape = ",".join(map(str, sizes))
     spec = f"f64[2,{shape},{dims}]"
-    (grid,) = run(
-        f"affine_grid theta=f64[2,{dims},{dims + 1}] grid={spec} align_corners={flag(align)}", [theta]
-    )
+    (grid,) = run(f"affine_grid theta=f64[2,{dims},{dims + 1}] grid={spec} align_corners={flag(align)}", [theta])
     (dtheta,) = run(f"affine_grid_backward grad_grid={spec} align_corners={flag(align)}", [dgrid])
     assert np.allclose(grid, want.detach().numpy(), rtol=0, atol=1e-14)
     assert np.allclose(dtheta, tt.grad.numpy(), rtol=0, atol=1e-12)
