@@ -1,0 +1,258 @@
+package autodiff
+
+import (
+	"fmt"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Autodiff decorates a backend B with gradients: it is a Backend itself, whose
+// float tensors may be tracked, and remembers for those what was computed from
+// what. C decides what is kept for the backward pass: None, Balanced, Budget,
+// or any other Strategy.
+//
+// Only float tensors are wrapped; Int, Bool and untracked Quantized ones are
+// the inner backend's own. Decorating twice gives second derivatives.
+type Autodiff[B Backend, C Strategy] struct {
+	*engine
+	b B
+}
+
+// New decorates a backend.
+func New[B Backend, C Strategy](inner B, strategy C) *Autodiff[B, C] {
+	return &Autodiff[B, C]{newEngine(inner, strategy), inner}
+}
+
+// AutodiffBackend is the contract of a backend S with gradients over an inner
+// backend B (its associated types are Float[B] and so on, and Gradients[B]).
+// A *Autodiff[B, C] is one.
+type AutodiffBackend[S, B Backend] interface {
+	Backend
+	// Backward differentiates a tensor of one element with respect to every
+	// tracked leaf that it was computed from, and frees the graph.
+	Backward(x Float[S], options ...BackwardOption) (*Gradients[B], error)
+	// Grad returns a tensor's gradient, and whether there is one.
+	Grad(x Float[S], g *Gradients[B]) (Float[B], bool)
+	// GradRemove is Grad that takes the gradient out.
+	GradRemove(x Float[S], g *Gradients[B]) (Float[B], bool)
+	// GradReplace puts another gradient in its place, or the first one.
+	GradReplace(x Float[S], g *Gradients[B], grad Float[B]) error
+	// Inner returns the elements without the graph.
+	Inner(x Float[S]) Float[B]
+	IntInner(x Int[S]) Int[B]
+	BoolInner(x Bool[S]) Bool[B]
+	QInner(x Quantized[S]) Quantized[B]
+	// FromInner returns an untracked tensor of this backend.
+	FromInner(x Float[B]) Float[S]
+	IntFromInner(x Int[B]) Int[S]
+	BoolFromInner(x Bool[B]) Bool[S]
+	QFromInner(x Quantized[B]) Quantized[S]
+}
+
+var _ AutodiffBackend[*Autodiff[*CPU, None], *CPU] = (*Autodiff[*CPU, None])(nil)
+
+// BackwardOption changes what Backward does.
+type BackwardOption func(*backwardOptions)
+
+// WithSum differentiates the sum of a tensor of several elements.
+func WithSum() BackwardOption { return func(o *backwardOptions) { o.sum = true } }
+
+// WithSeed starts from a gradient of the tensor, of its type and shape.
+func WithSeed[B Backend](seed Float[B]) BackwardOption {
+	return func(o *backwardOptions) { o.seed, o.seedErr = seed.v, seed.Err() }
+}
+
+// KeepGraph leaves the graph for another Backward.
+func KeepGraph() BackwardOption { return func(o *backwardOptions) { o.keep = true } }
+
+// InnerBackend returns the backend that is decorated.
+func (a *Autodiff[B, C]) InnerBackend() B { return a.b }
+
+// Backward differentiates x, which must have one element unless WithSum or
+// WithSeed is given, and returns the gradients of the tracked leafs.
+//
+// It consumes the graph, unless KeepGraph is given: the results between the
+// leafs and x are freed, and their memory is used again. Reading one of them
+// afterwards, or differentiating through it, is an error that names it; x
+// itself, and what was marked with Keep, can still be read.
+func (a *Autodiff[B, C]) Backward(x Float[*Autodiff[B, C]], options ...BackwardOption) (*Gradients[B], error) {
+	var o backwardOptions
+	for _, option := range options {
+		option(&o)
+	}
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
+	if o.seedErr != nil {
+		return nil, o.seedErr
+	}
+	g, err := a.backward(x.v, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Gradients[B]{a.b, g}, nil
+}
+
+// nodeOf returns a tracked tensor's node, or nil.
+func nodeOf(v Value) *node {
+	if x, ok := v.(*Var); ok {
+		return x.node
+	}
+	return nil
+}
+
+// Grad returns the gradient of a leaf, or of a tensor that was marked with
+// Keep; false where there is none.
+func (a *Autodiff[B, C]) Grad(x Float[*Autodiff[B, C]], g *Gradients[B]) (Float[B], bool) {
+	n := nodeOf(x.v)
+	if n == nil || g == nil {
+		return Float[B]{}, false
+	}
+	e := g.g.find(n.id)
+	if e == nil {
+		return Float[B]{}, false
+	}
+	return Float[B]{Tensor[B]{be: a.b, v: e.v}}, true
+}
+
+// GradRemove is Grad that takes the gradient out, so that the caller alone
+// holds it.
+func (a *Autodiff[B, C]) GradRemove(x Float[*Autodiff[B, C]], g *Gradients[B]) (Float[B], bool) {
+	grad, ok := a.Grad(x, g)
+	if ok {
+		id := nodeOf(x.v).id
+		g.g.find(id).v = nil
+		delete(g.g.byID, id)
+	}
+	return grad, ok
+}
+
+// GradReplace puts another gradient in place of x's, or the first one. Its
+// type and shape must be x's.
+func (a *Autodiff[B, C]) GradReplace(x Float[*Autodiff[B, C]], g *Gradients[B], grad Float[B]) error {
+	if err := x.Err(); err != nil {
+		return err
+	}
+	if err := grad.Err(); err != nil {
+		return err
+	}
+	n := nodeOf(x.v)
+	if n == nil {
+		return fmt.Errorf("autodiff: grad_replace: %v is not tracked", x)
+	}
+	return g.g.replace(n, grad.v)
+}
+
+// inner returns a tensor of the inner backend that shares the elements.
+func innerOf[S, B Backend](e *engine, be B, x Tensor[S]) Tensor[B] {
+	out := Tensor[B]{be: be, err: x.err}
+	if x.v == nil {
+		return out
+	}
+	v, err := e.unwrap(x.v)
+	if err == nil {
+		v, err = v.Share()
+	}
+	if err != nil {
+		return Tensor[B]{be: be, err: fmt.Errorf("autodiff: inner: %w", err)}
+	}
+	out.v = v
+	return out
+}
+
+// fromInner returns an untracked tensor that shares the elements.
+func fromInner[S, B Backend](e *engine, be S, x Tensor[B]) Tensor[S] {
+	out := Tensor[S]{be: be, err: x.err}
+	if x.v == nil {
+		return out
+	}
+	v, err := x.v.Share()
+	if err == nil && !e.inner.Owns(v) {
+		err = fmt.Errorf("autodiff: from_inner: %v does not belong to %s", x, e.inner.Name())
+	}
+	if err != nil {
+		return Tensor[S]{be: be, err: err}
+	}
+	out.v = e.wrap(v, nil)
+	return out
+}
+
+// Inner returns x's elements as a tensor of the inner backend.
+func (a *Autodiff[B, C]) Inner(x Float[*Autodiff[B, C]]) Float[B] {
+	return Float[B]{innerOf(a.engine, a.b, x.Tensor)}
+}
+
+// IntInner returns the same tensor of the inner backend.
+func (a *Autodiff[B, C]) IntInner(x Int[*Autodiff[B, C]]) Int[B] {
+	return Int[B]{innerOf(a.engine, a.b, x.Tensor)}
+}
+
+// BoolInner returns the same tensor of the inner backend.
+func (a *Autodiff[B, C]) BoolInner(x Bool[*Autodiff[B, C]]) Bool[B] {
+	return Bool[B]{innerOf(a.engine, a.b, x.Tensor)}
+}
+
+// QInner returns the codes and their parameters in the inner backend.
+func (a *Autodiff[B, C]) QInner(x Quantized[*Autodiff[B, C]]) Quantized[B] {
+	return Quantized[B]{innerOf(a.engine, a.b, x.Codes), a.Inner(x.Scale), innerOf(a.engine, a.b, x.ZeroPoint), x.Scheme}
+}
+
+// FromInner returns an untracked tensor with the elements of x.
+func (a *Autodiff[B, C]) FromInner(x Float[B]) Float[*Autodiff[B, C]] {
+	return Float[*Autodiff[B, C]]{fromInner(a.engine, a, x.Tensor)}
+}
+
+// IntFromInner returns the same tensor of this backend.
+func (a *Autodiff[B, C]) IntFromInner(x Int[B]) Int[*Autodiff[B, C]] {
+	return Int[*Autodiff[B, C]]{fromInner(a.engine, a, x.Tensor)}
+}
+
+// BoolFromInner returns the same tensor of this backend.
+func (a *Autodiff[B, C]) BoolFromInner(x Bool[B]) Bool[*Autodiff[B, C]] {
+	return Bool[*Autodiff[B, C]]{fromInner(a.engine, a, x.Tensor)}
+}
+
+// QFromInner returns the codes and their parameters in this backend, untracked.
+func (a *Autodiff[B, C]) QFromInner(x Quantized[B]) Quantized[*Autodiff[B, C]] {
+	return Quantized[*Autodiff[B, C]]{fromInner(a.engine, a, x.Codes), a.FromInner(x.Scale), fromInner(a.engine, a, x.ZeroPoint), x.Scheme}
+}
+
+// Track returns a tracked leaf with the elements of x, whose own history is
+// left behind. Gradients are given for it.
+func (a *Autodiff[B, C]) Track(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
+	if x.Err() != nil {
+		return x
+	}
+	x.v, x.err = a.leafVar(x.v)
+	return x
+}
+
+// Detach returns an untracked tensor with the elements of x.
+func (a *Autodiff[B, C]) Detach(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
+	return a.FromInner(a.Inner(x))
+}
+
+// IsTracked reports whether gradients pass through x.
+func (a *Autodiff[B, C]) IsTracked(x Float[*Autodiff[B, C]]) bool { return nodeOf(x.v) != nil }
+
+// Keep lets x be read after Backward, which then gives its gradient too.
+func (a *Autodiff[B, C]) Keep(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
+	if v, ok := x.v.(*Var); ok {
+		v.kept.Store(true)
+	}
+	return x
+}
+
+// Label gives a tracked tensor a name for error messages.
+func (a *Autodiff[B, C]) Label(x Float[*Autodiff[B, C]], name string) Float[*Autodiff[B, C]] {
+	if n := nodeOf(x.v); n != nil {
+		n.label = name
+	}
+	return x
+}
+
+// Strategy says what the graph keeps.
+func (a *Autodiff[B, C]) Strategy() string { return a.keep.strategy.String() }
+
+// Device says where the tensors lie.
+func (a *Autodiff[B, C]) Device() tensor.Device { return a.engine.Device() }

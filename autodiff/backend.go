@@ -1,0 +1,126 @@
+package autodiff
+
+import (
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Value is one tensor of a backend, as the backend sees it. Users hold Float,
+// Int, Bool and Quantized instead, which know their backend.
+//
+// A Value is one handle on the elements, which never change. Several handles
+// may share them. Whoever forgets to release a handle leaves it to the garbage
+// collector; releasing lets the backend use the memory again at once.
+type Value interface {
+	DType() tensor.DType
+	// Shape returns the extents. Callers do not change it.
+	Shape() []int64
+	// Share returns another handle on the same elements, or the error of
+	// using a released one.
+	Share() (Value, error)
+	// Release ends this handle: using it from then on is an error. A second
+	// call does nothing.
+	Release()
+	// Alone reports whether no other handle shares the elements.
+	Alone() bool
+}
+
+// Outputs are an operation's results: the first, and for some operations one
+// or two more (see the table of operations).
+type Outputs [3]Value
+
+// Backend runs operations. CPU is one; Autodiff is one that decorates another.
+//
+// Inputs are checked by the backend: errors name the operation, what came and
+// what was wanted. An absent optional input is nil. A Backend is safe for use
+// by many goroutines at once, and an operation never changes its inputs,
+// except those whose names end in "_".
+type Backend interface {
+	// Name says what the backend is, such as "cpu".
+	Name() string
+	// Device says where its tensors lie.
+	Device() tensor.Device
+	// Run applies an operation.
+	Run(op Op, at *Attr, in ...Value) (Outputs, error)
+	// FromView copies a tensor from host memory.
+	FromView(v tensor.View) (Value, error)
+	// View shows a tensor in host memory, for reading and as long as the
+	// Value is held.
+	View(v Value) (tensor.View, error)
+	// Owns reports whether v is a tensor of this backend.
+	Owns(v Value) bool
+}
+
+// Scheme says how a tensor is quantized; see the problem texts of plans for
+// the meaning of each granularity.
+type Scheme struct {
+	Granularity string  // per_tensor, per_channel, per_token, per_group or per_block
+	Axis        int     // of per_channel
+	GroupSize   int     // of per_group
+	BlockSize   []int64 // of per_block: an extent per dimension
+	QMin, QMax  int64   // codes
+	Storage     tensor.DType
+	Reciprocal  bool // round x * (1/scale), as PyTorch does on the CPU
+	Asymmetric  bool // Quantize with parameters from the data: with zero points
+}
+
+// PerTensor quantizes with one scale.
+func PerTensor(qmin, qmax int64) Scheme {
+	return Scheme{Granularity: "per_tensor", QMin: qmin, QMax: qmax}
+}
+
+// PerChannel quantizes with a scale for each index along an axis.
+func PerChannel(axis int, qmin, qmax int64) Scheme {
+	return Scheme{Granularity: "per_channel", Axis: axis, QMin: qmin, QMax: qmax}
+}
+
+// PerToken quantizes with a scale for each row of the last dimension.
+func PerToken(qmin, qmax int64) Scheme {
+	return Scheme{Granularity: "per_token", QMin: qmin, QMax: qmax}
+}
+
+// PerGroup quantizes with a scale for every size elements of a row.
+func PerGroup(size int, qmin, qmax int64) Scheme {
+	return Scheme{Granularity: "per_group", GroupSize: size, QMin: qmin, QMax: qmax}
+}
+
+// storage is the type of the codes: s8 where they fit, else u8.
+func (s *Scheme) storage() tensor.DType {
+	switch {
+	case s.Storage != tensor.None:
+		return s.Storage
+	case s.QMax > 127:
+		return tensor.U8
+	}
+	return tensor.S8
+}
+
+// Window is the geometry of a convolution or of pooling; zero values mean a
+// stride, a dilation and a group count of 1, and no padding.
+type Window struct {
+	Kernel   [2]int // of pooling
+	Stride   [2]int // of pooling: the kernel where 0
+	Pad      [2]int
+	Dilation [2]int
+	Groups   int
+	NoPad    bool // an average leaves the padding out of its count
+}
+
+// Attr holds an operation's attributes; each operation reads its own.
+type Attr struct {
+	Axis    int
+	Axes    []int
+	Shape   []int64
+	Starts  []int
+	Steps   []int
+	Floats  [6]float64
+	Seed    uint64
+	DType   tensor.DType
+	Flag    bool // keep the dimension, descending, backwards, align the corners: see the operation
+	TransA  bool
+	TransB  bool
+	Window  Window
+	Scheme  *Scheme
+	Mode    string
+	Padding string
+	Skip    [3]bool // of a backward's gradients: those that are not wanted
+}

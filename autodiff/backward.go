@@ -1,0 +1,352 @@
+package autodiff
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// backward is one pass through a graph. Its slices are used again by the next.
+type backward struct {
+	e     *engine
+	root  *node
+	keep  bool    // leave the graph as it is
+	nodes []*node // what the pass goes through, from the root down
+	leafs []*node
+	leaf  map[*node]int
+	grads []Value // by position in nodes, then in leafs
+	vals  []Value // results that were computed again, by position in nodes
+	uses  []int32 // how often a result will still be read, by position in nodes
+	stack []*node
+	sc    scope
+}
+
+type backwardOptions struct {
+	seed    Value
+	seedErr error
+	sum     bool
+	keep    bool
+}
+
+// backward differentiates a tensor and returns the gradients of the leafs, and
+// of what was marked with Keep.
+func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
+	x, ok := v.(*Var)
+	if !ok || x.e != e {
+		return nil, fmt.Errorf("autodiff: backward: %v belongs to another backend than this %s", infoOf(v), e.Name())
+	}
+	if x.node == nil {
+		return nil, fmt.Errorf("autodiff: backward: %v is not tracked: nothing that it was computed from is (see Track)", x)
+	}
+	if err := x.check(); err != nil {
+		return nil, fmt.Errorf("autodiff: backward: %w", err)
+	}
+	b, _ := e.passes.Get().(*backward)
+	if b == nil {
+		b = &backward{leaf: map[*node]int{}}
+	}
+	defer e.passes.Put(b)
+	b.e, b.root, b.keep, b.sc.Backend = e, x.node, o.keep, e.inner
+	seed, err := b.seed(x, o)
+	if err == nil {
+		err = b.collect()
+	}
+	if err != nil {
+		b.reset()
+		return nil, fmt.Errorf("autodiff: backward: %w", err)
+	}
+	b.prepare()
+	b.grads[b.position(x.node)] = seed
+	g := &gradients{byID: map[uint64]int{}}
+	if err = b.run(g); err != nil {
+		g.release()
+		g = nil
+	}
+	b.finish()
+	return g, err
+}
+
+// seed returns the gradient of the root with respect to itself.
+func (b *backward) seed(x *Var, o backwardOptions) (Value, error) {
+	info := infoOf(x)
+	if o.seed != nil {
+		if s := infoOf(o.seed); s.DType != info.DType || !slices.Equal(s.Shape, info.Shape) {
+			return nil, fmt.Errorf("the seed is %v; want the type and shape of %v", s, x)
+		}
+		return o.seed.Share()
+	}
+	if info.bytes() != info.DType.Size() && !o.sum {
+		return nil, fmt.Errorf("%v has not one element: differentiate its Sum, or pass WithSum or WithSeed", x)
+	}
+	out, err := b.e.inner.Run(OpFill, &Attr{DType: info.DType, Shape: info.Shape, Floats: [6]float64{1}})
+	return out[0], err
+}
+
+// position is where a node's gradient is.
+func (b *backward) position(n *node) int {
+	if n.leaf {
+		return len(b.nodes) + b.leaf[n]
+	}
+	return n.slot
+}
+
+// prepare counts how often each result will be read, the results that have to
+// be computed again for that included, and lets go of what is not needed.
+func (b *backward) prepare() {
+	b.grads = append(b.grads[:0], make([]Value, len(b.nodes)+len(b.leafs))...)
+	b.vals = append(b.vals[:0], make([]Value, len(b.nodes))...)
+	b.uses = append(b.uses[:0], make([]int32, len(b.nodes))...)
+	again := b.stack[:0]
+	read := func(n *node) {
+		if n == nil || n.leaf {
+			return
+		}
+		if b.uses[n.slot]++; b.uses[n.slot] == 1 && n.val == nil {
+			again = append(again, n)
+		}
+	}
+	for _, n := range b.nodes {
+		b.reads(n, read)
+	}
+	for len(again) > 0 {
+		n := again[len(again)-1]
+		again = again[:len(again)-1]
+		for i := range n.in {
+			read(n.in[i].n)
+		}
+	}
+	b.stack = again
+	if b.keep {
+		return
+	}
+	for _, n := range b.nodes {
+		if b.uses[n.slot] == 0 {
+			b.e.letGo(n)
+		}
+		if x := n.handle.Value(); x != nil && n != b.root && !x.kept.Load() {
+			x.Release()
+		}
+	}
+}
+
+// reads calls f with the nodes whose results n's rule reads.
+func (b *backward) reads(n *node, f func(*node)) {
+	u := n.needs()
+	for i := range n.in {
+		if u.has(input(i)) {
+			f(n.in[i].n)
+		}
+	}
+	if u.has(output) {
+		f(n)
+	}
+}
+
+// run goes through the nodes; the first error ends it.
+func (b *backward) run(g *gradients) error {
+	for i, n := range b.nodes {
+		up := b.grads[i]
+		if up == nil {
+			return fmt.Errorf("autodiff: internal: no gradient reached %v", n)
+		}
+		c := ctx{n: n, at: n.at, run: b, sc: &b.sc, g: T{Tensor[Backend]{be: &b.sc, v: up}}}
+		err := b.pass(&c)
+		b.sc.close()
+		if err != nil {
+			return fmt.Errorf("autodiff: backward: the gradient of %v: %w", n, err)
+		}
+		b.grads[i] = nil
+		if x := n.handle.Value(); x != nil && x.kept.Load() {
+			g.add(n, up)
+		} else {
+			up.Release()
+		}
+		b.done(n)
+	}
+	for i, n := range b.leafs {
+		g.add(n, b.grads[len(b.nodes)+i])
+		b.grads[len(b.nodes)+i] = nil
+	}
+	return nil
+}
+
+// pass hands the gradient of one node on to its inputs.
+func (b *backward) pass(c *ctx) error {
+	grads, err := rules[c.n.op].apply(c)
+	if err != nil {
+		return err
+	}
+	for i, g := range grads {
+		p := c.n.in[i].n
+		if p == nil {
+			continue
+		}
+		v, err := b.sc.take(g.v)
+		if err != nil {
+			return err
+		}
+		at := b.position(p)
+		if b.grads[at] == nil {
+			b.grads[at] = v
+		} else if err := b.add(&b.grads[at], v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds v to a gradient, in place where nobody else sees it.
+func (b *backward) add(sum *Value, v Value) error {
+	defer v.Release()
+	if (*sum).Alone() && (*sum).DType().Size() >= 4 {
+		_, err := b.e.inner.Run(OpAddInPlace, &Attr{}, *sum, v)
+		return err
+	}
+	out, err := b.e.inner.Run(OpAdd, &Attr{}, *sum, v)
+	if err != nil {
+		return err
+	}
+	(*sum).Release()
+	*sum = out[0]
+	return nil
+}
+
+// take returns a handle on v that outlives the scope.
+func (s *scope) take(v Value) (Value, error) {
+	for i := len(s.made) - 1; i >= 0; i-- {
+		if s.made[i] == v {
+			s.made = slices.Delete(s.made, i, i+1)
+			return v, nil
+		}
+	}
+	return v.Share()
+}
+
+// have returns a node's result if it was kept, or computed again.
+func (b *backward) have(n *node) Value {
+	if n.val != nil {
+		return n.val
+	}
+	return b.vals[n.slot]
+}
+
+// value returns a node's result. What has to be computed again for it comes
+// from a stack, not from recursion: graphs may be deep.
+func (b *backward) value(n *node) (Value, error) {
+	if v := b.have(n); v != nil {
+		return v, nil
+	}
+	stack := append(b.stack[:0], n)
+	for len(stack) > 0 {
+		m := stack[len(stack)-1]
+		ready := true
+		if b.have(m) == nil {
+			for i := range m.in {
+				if p := m.in[i].n; p != nil && !p.leaf && b.have(p) == nil {
+					stack = append(stack, p)
+					ready = false
+				}
+			}
+		}
+		if !ready {
+			continue
+		}
+		stack = stack[:len(stack)-1]
+		if b.have(m) == nil {
+			if err := b.again(m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	b.stack = stack
+	return b.have(n), nil
+}
+
+// again computes a node's result again.
+func (b *backward) again(n *node) error {
+	in := make([]Value, len(n.in))
+	for i := range in {
+		if n.in[i].info.DType != 0 {
+			var err error
+			if in[i], err = b.edgeValue(&n.in[i]); err != nil {
+				return err
+			}
+		}
+	}
+	out, err := b.e.inner.Run(n.op, n.at, in...)
+	if err != nil {
+		return err
+	}
+	b.vals[n.slot] = n.restore(out[0])
+	for _, v := range out[1:] {
+		if v != nil {
+			v.Release()
+		}
+	}
+	for i := range n.in {
+		b.used(n.in[i].n)
+	}
+	return nil
+}
+
+var errNotHeld = errors.New("internal: an input was not kept")
+
+// edgeValue returns an input's elements.
+func (b *backward) edgeValue(e *edge) (Value, error) {
+	if e.n != nil && !e.n.leaf {
+		return b.value(e.n)
+	}
+	if e.v == nil {
+		return nil, errNotHeld
+	}
+	if e.n != nil && e.n.version.Load() != e.version {
+		return nil, fmt.Errorf("autodiff: %v was changed in place (by an optimizer?) after it was used", e.n)
+	}
+	return e.v, nil
+}
+
+// used is told that a result was read once.
+func (b *backward) used(n *node) {
+	if n == nil || n.leaf {
+		return
+	}
+	if b.uses[n.slot]--; b.uses[n.slot] > 0 {
+		return
+	}
+	if v := b.vals[n.slot]; v != nil {
+		v.Release()
+		b.vals[n.slot] = nil
+	}
+	if !b.keep {
+		b.e.letGo(n)
+	}
+}
+
+// done is told that a node's gradient has been handed on.
+func (b *backward) done(n *node) {
+	b.reads(n, b.used)
+	if b.keep {
+		return
+	}
+	for i := range n.in {
+		if v := n.in[i].v; v != nil {
+			v.Release()
+			n.in[i].v = nil
+		}
+	}
+	if n.aux != nil {
+		n.aux.Release()
+		n.aux = nil
+	}
+}
+
+// letGo releases a kept result.
+func (e *engine) letGo(n *node) {
+	if n.val == nil {
+		return
+	}
+	e.mu.Lock()
+	n.val.Release()
+	n.val = nil
+	e.mu.Unlock()
+}

@@ -1,0 +1,201 @@
+package autodiff
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// CPU is the backend that computes in host memory, in plain Go and through
+// this project's plans. Results do not depend on the number of threads.
+//
+// The memory of released tensors is kept for new ones, so a training step
+// that releases what it made allocates next to nothing.
+type CPU struct {
+	threads int
+	pool    *pool
+	plans   planCache
+}
+
+var _ Backend = (*CPU)(nil)
+
+// NewCPU makes a backend that splits work over as many threads as
+// plans.GetNumThreads says.
+func NewCPU() *CPU { return NewCPUThreads(0) }
+
+// NewCPUThreads makes a backend with its own number of threads.
+func NewCPUThreads(n int) *CPU {
+	return &CPU{threads: min(max(n, 0), plans.MaxThreads), pool: &pool{}}
+}
+
+// Name returns "cpu".
+func (c *CPU) Name() string { return "cpu" }
+
+// Device returns the CPU.
+func (c *CPU) Device() tensor.Device { return tensor.Device{} }
+
+// Threads returns how many threads work is split over.
+func (c *CPU) Threads() int {
+	if c.threads > 0 {
+		return c.threads
+	}
+	return min(plans.GetNumThreads(), 4*runtime.NumCPU())
+}
+
+func (c *CPU) kernel() kernel.Threads { return kernel.Threads(c.Threads()) }
+
+// MemoryStats returns the bytes that the backend has made buffers of since it
+// began, and the bytes of those that lie unused.
+func (c *CPU) MemoryStats() (made, idle int64) {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.made, c.pool.idle
+}
+
+// Trim leaves unused buffers to the garbage collector.
+func (c *CPU) Trim() { c.pool.trim() }
+
+// Owns reports whether v is a tensor of a CPU backend.
+func (c *CPU) Owns(v Value) bool {
+	_, ok := v.(*cpuTensor)
+	return ok
+}
+
+// FromView copies a tensor from host memory.
+func (c *CPU) FromView(v tensor.View) (Value, error) {
+	if !v.Present() || !v.Device.IsCPU() || tensor.NumElements(v.Shape) < 0 {
+		return nil, fmt.Errorf("autodiff: cannot copy %v on %v; want a tensor in host memory", &v, v.Device)
+	}
+	t := c.new(Info{v.DType, append([]int64{}, v.Shape...)})
+	if v.IsContiguous() {
+		copy(t.buf.mem, tensor.Bytes(v))
+		return t, nil
+	}
+	size := int(v.DType.Size())
+	l := kernel.Strided{Shape: v.Shape, Stride: v.Stride, Size: size}
+	l.Copy(t.buf.mem[:t.n*size], v.Data)
+	return t, nil
+}
+
+// View shows a tensor in host memory, for reading.
+func (c *CPU) View(v Value) (tensor.View, error) {
+	t, err := c.tensor(v)
+	if err != nil {
+		return tensor.View{}, fmt.Errorf("autodiff: view: %w", err)
+	}
+	view := t.view()
+	view.ReadOnly = true
+	return view, nil
+}
+
+func (c *CPU) tensor(v Value) (*cpuTensor, error) {
+	t, ok := v.(*cpuTensor)
+	if !ok {
+		return nil, fmt.Errorf("%v belongs to another backend than cpu", infoOf(v))
+	}
+	if t.released.Load() {
+		return nil, fmt.Errorf("%v: %w", infoOf(t), errReleased)
+	}
+	return t, nil
+}
+
+// call is one operation at work.
+type call struct {
+	c   *CPU
+	op  Op
+	at  *Attr
+	in  []*cpuTensor
+	out [3]*cpuTensor
+	t   kernel.Threads
+}
+
+// Run applies an operation.
+func (c *CPU) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
+	k := call{c: c, op: op, at: at, in: make([]*cpuTensor, len(in)), t: c.kernel()}
+	var few [4]Info
+	infos := few[:0]
+	half := tensor.None
+	for i, v := range in {
+		if v == nil {
+			infos = append(infos, Info{})
+			continue
+		}
+		t, err := c.tensor(v)
+		if err != nil {
+			return Outputs{}, fmt.Errorf("autodiff: %v: input %d: %w", op, i, err)
+		}
+		k.in[i] = t
+		infos = append(infos, Info{t.dtype, t.shape})
+		if t.dtype == tensor.F16 || t.dtype == tensor.BF16 {
+			half = t.dtype
+		}
+	}
+	info, err := op.Infer(at, infos)
+	if err != nil {
+		return Outputs{}, err
+	}
+	if d := info[0].DType; len(in) == 0 && (d == tensor.F16 || d == tensor.BF16) {
+		half = d
+	}
+	if def := &ops[op]; half != tensor.None && !def.plan && !def.moves {
+		return c.runHalf(op, at, in, info)
+	}
+	if op == OpReshape {
+		return Outputs{k.in[0].alias(info[0].Shape)}, nil
+	}
+	for i, o := range info {
+		if o.DType != tensor.None {
+			k.out[i] = c.new(o)
+		}
+	}
+	if err := cpuKernels[op](&k); err != nil {
+		for _, t := range k.out {
+			if t != nil {
+				t.Release()
+			}
+		}
+		return Outputs{}, fmt.Errorf("autodiff: %v: %w", op, err)
+	}
+	var out Outputs
+	for i, t := range k.out {
+		if t != nil {
+			out[i] = t
+		}
+	}
+	return out, nil
+}
+
+// runHalf computes 16-bit floats in f32 and rounds the results once.
+func (c *CPU) runHalf(op Op, at *Attr, in []Value, info [3]Info) (Outputs, error) {
+	wide := make([]Value, len(in))
+	for i, v := range in {
+		if v != nil && v.DType().IsFloat() && v.DType().Size() == 2 {
+			t := c.new(Info{tensor.F32, v.Shape()})
+			defer t.Release()
+			convert(c.kernel(), t, v.(*cpuTensor))
+			wide[i] = t
+			continue
+		}
+		wide[i] = v
+	}
+	attr := *at
+	if len(in) == 0 {
+		attr.DType = tensor.F32
+	}
+	out, err := c.Run(op, &attr, wide...)
+	if err != nil {
+		return out, err
+	}
+	for i, v := range out {
+		if v != nil && v.DType() != info[i].DType {
+			t := c.new(info[i])
+			convert(c.kernel(), t, v.(*cpuTensor))
+			v.Release()
+			out[i] = t
+		}
+	}
+	return out, nil
+}

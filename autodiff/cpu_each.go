@@ -1,0 +1,207 @@
+package autodiff
+
+import (
+	"math"
+
+	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The CPU's loops over elements, and those that make tensors.
+
+// mapped applies a function; cost is its price in plain additions.
+func mapped(cost int, f32 func(float32) float32, f64 func(float64) float64) loop {
+	return byFloat(mapLoop(cost, f32), mapLoop(cost, f64))
+}
+
+func mapLoop[T any](cost int, f func(T) T) loop {
+	return func(k *call) error {
+		kernel.Map(k.t, cost, elements[T](k.out[0]), elements[T](k.in[0]), f)
+		return nil
+	}
+}
+
+// in64 computes in float64 and rounds once.
+func in64(cost int, f func(float64) float64) loop {
+	return mapped(cost, kernel.In64[float32](f), f)
+}
+
+func rows1[T any](f func(z, x, y []T)) loop {
+	return func(k *call) error {
+		kernel.Rows(k.t, elements[T](k.out[0]), elements[T](k.in[0]), nil, f)
+		return nil
+	}
+}
+
+func rows2[T any](f func(z, x, y []T)) loop {
+	return func(k *call) error {
+		kernel.Rows(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), f)
+		return nil
+	}
+}
+
+func powScalar[T kernel.Float](k *call) error {
+	p := T(k.at.Floats[0])
+	f := func(x T) T { return kernel.Pow(x, p) }
+	switch p {
+	case 2:
+		f = func(x T) T { return x * x }
+	case 1:
+		f = func(x T) T { return x }
+	case 0.5:
+		f = kernel.Sqrt[T]
+	case -1:
+		f = func(x T) T { return 1 / x }
+	}
+	kernel.Map(k.t, 16, elements[T](k.out[0]), elements[T](k.in[0]), f)
+	return nil
+}
+
+func clampOf[T kernel.Float](k *call) error {
+	lo, hi := T(k.at.Floats[0]), T(k.at.Floats[1])
+	kernel.Map(k.t, 2, elements[T](k.out[0]), elements[T](k.in[0]), func(x T) T { return min(max(x, lo), hi) })
+	return nil
+}
+
+// clampGrad passes the gradient inside, bounds included.
+func clampGrad[T kernel.Float](k *call) error {
+	lo, hi := T(k.at.Floats[0]), T(k.at.Floats[1])
+	rows2(func(z, g, x []T) {
+		for i := range z {
+			z[i] = 0
+			if x[i] >= lo && x[i] <= hi {
+				z[i] = g[i]
+			}
+		}
+	})(k)
+	return nil
+}
+
+func geluGrad[T kernel.Float](z, g, x []T) {
+	for i := range z {
+		z[i] = T(float64(g[i]) * detmath.GeluGrad(float64(x[i])))
+	}
+}
+
+func fillOf(k *call) error {
+	out, v := k.out[0], k.at.Floats[0]
+	switch out.dtype {
+	case tensor.F32:
+		fillWith(k.t, elements[float32](out), float32(v))
+	case tensor.F64:
+		fillWith(k.t, elements[float64](out), v)
+	case tensor.I32:
+		fillWith(k.t, elements[int32](out), int32(v))
+	case tensor.I64:
+		fillWith(k.t, elements[int64](out), int64(v))
+	default:
+		fillWith(k.t, elements[uint8](out), truth(v != 0))
+	}
+	return nil
+}
+
+func fillWith[T any](t kernel.Threads, z []T, v T) {
+	t.For(len(z), 1, 64, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			z[i] = v
+		}
+	})
+}
+
+func arange(k *call) error {
+	start, step := k.at.Floats[0], k.at.Floats[1]
+	out := k.out[0]
+	for i := range out.n {
+		v := start + float64(float64(i)*step)
+		switch out.dtype {
+		case tensor.F32:
+			elements[float32](out)[i] = float32(v)
+		case tensor.F64:
+			elements[float64](out)[i] = v
+		case tensor.I32:
+			elements[int32](out)[i] = int32(v)
+		case tensor.I64:
+			elements[int64](out)[i] = int64(v)
+		default:
+			return unsupported(k)
+		}
+	}
+	return nil
+}
+
+func random(f32 func(kernel.Threads, []float32, uint64, float64, float64), f64 func(kernel.Threads, []float64, uint64, float64, float64)) loop {
+	return func(k *call) error {
+		a, b := k.at.Floats[0], k.at.Floats[1]
+		if k.out[0].dtype == tensor.F64 {
+			f64(k.t, elements[float64](k.out[0]), k.at.Seed, a, b)
+		} else {
+			f32(k.t, elements[float32](k.out[0]), k.at.Seed, a, b)
+		}
+		return nil
+	}
+}
+
+func addInPlace[T kernel.Float](k *call) error {
+	add := kernel.Add[T]()
+	x := elements[T](k.in[0])
+	add.Run(k.t, x, x, elements[T](k.in[1]), k.in[0].shape, k.in[0].shape, k.in[0].shape)
+	return nil
+}
+
+// sgd follows PyTorch: momentum * v + g, Nesterov's variant with Flag.
+func sgd[T kernel.Float](k *call) error {
+	lr, momentum, decay := T(k.at.Floats[0]), T(k.at.Floats[1]), T(k.at.Floats[2])
+	nesterov := k.at.Flag
+	p, g, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2])
+	k.t.For(len(p), 2, 64, func(lo, hi int) {
+		p, g := p[lo:hi], g[lo:hi]
+		if v == nil && decay == 0 {
+			for i := range p {
+				p[i] -= T(lr * g[i])
+			}
+			return
+		}
+		for i := range p {
+			d := g[i] + T(decay*p[i])
+			if v != nil {
+				m := T(momentum*v[lo+i]) + d
+				v[lo+i] = m
+				if nesterov {
+					d += T(momentum * m)
+				} else {
+					d = m
+				}
+			}
+			p[i] -= T(lr * d)
+		}
+	})
+	return nil
+}
+
+// adam is Adam, or AdamW with Flag. Floats: rate, beta1, beta2, eps, weight
+// decay, step (from 1).
+func adam[T kernel.Float](k *call) error {
+	a := k.at.Floats
+	fix1 := 1 - detmath.Pow(a[1], a[5])
+	fix2 := math.Sqrt(1 - detmath.Pow(a[2], a[5]))
+	rate, root, eps := T(a[0]/fix1), T(fix2), T(a[3])
+	b2, c1, c2 := T(a[2]), T(1-a[1]), T(1-a[2])
+	keep, decay := T(1), T(a[4])
+	if k.at.Flag {
+		keep, decay = T(1-a[0]*a[4]), 0
+	}
+	p, g, m, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]), elements[T](k.in[3])
+	k.t.For(len(p), 8, 64, func(lo, hi int) {
+		p, g, m, v := p[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi]
+		for i := range p {
+			w := p[i] * keep
+			d := g[i] + T(decay*p[i])
+			mi := m[i] + T((d-m[i])*c1)
+			vi := T(v[i]*b2) + T(T(d*d)*c2)
+			m[i], v[i] = mi, vi
+			p[i] = w - T(rate*mi)/(kernel.Sqrt(vi)/root+eps)
+		}
+	})
+	return nil
+}

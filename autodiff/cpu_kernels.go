@@ -1,0 +1,240 @@
+package autodiff
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// cpuKernels says how the CPU runs each operation. Inputs are checked and
+// outputs allocated, by opDef.infer.
+var cpuKernels = [opCount]func(k *call) error{
+	OpAdd:     arith(kernel.Add[float32](), kernel.Add[float64](), kernel.Add[int32](), kernel.Add[int64]()),
+	OpSub:     arith(kernel.Sub[float32](), kernel.Sub[float64](), kernel.Sub[int32](), kernel.Sub[int64]()),
+	OpMul:     arith(kernel.Mul[float32](), kernel.Mul[float64](), kernel.Mul[int32](), kernel.Mul[int64]()),
+	OpDiv:     divide,
+	OpMaximum: arith(kernel.Of(larger[float32]), kernel.Of(larger[float64]), kernel.Of(larger[int32]), kernel.Of(larger[int64])),
+	OpMinimum: arith(kernel.Of(smaller[float32]), kernel.Of(smaller[float64]), kernel.Of(smaller[int32]), kernel.Of(smaller[int64])),
+	OpPow:     arith(kernel.Of(kernel.Pow[float32]), kernel.Of(kernel.Pow[float64]), kernel.Binary[int32, int32]{}, kernel.Binary[int64, int64]{}),
+
+	OpEqual:        arith(kernel.Of(equal[float32]), kernel.Of(equal[float64]), kernel.Of(equal[int32]), kernel.Of(equal[int64])),
+	OpNotEqual:     arith(kernel.Of(notEqual[float32]), kernel.Of(notEqual[float64]), kernel.Of(notEqual[int32]), kernel.Of(notEqual[int64])),
+	OpLess:         arith(kernel.Of(less[float32]), kernel.Of(less[float64]), kernel.Of(less[int32]), kernel.Of(less[int64])),
+	OpLessEqual:    arith(kernel.Of(lessEqual[float32]), kernel.Of(lessEqual[float64]), kernel.Of(lessEqual[int32]), kernel.Of(lessEqual[int64])),
+	OpGreater:      arith(kernel.Of(swapped(less[float32])), kernel.Of(swapped(less[float64])), kernel.Of(swapped(less[int32])), kernel.Of(swapped(less[int64]))),
+	OpGreaterEqual: arith(kernel.Of(swapped(lessEqual[float32])), kernel.Of(swapped(lessEqual[float64])), kernel.Of(swapped(lessEqual[int32])), kernel.Of(swapped(lessEqual[int64]))),
+	OpAnd:          bools(func(x, y uint8) uint8 { return x & y }),
+	OpOr:           bools(func(x, y uint8) uint8 { return x | y }),
+	OpXor:          bools(func(x, y uint8) uint8 { return x ^ y }),
+	OpNot:          not,
+	OpWhere:        bySize(whereOf[uint8], whereOf[uint16], whereOf[uint32], whereOf[uint64], 1),
+
+	OpNeg:         byNumber(rows1(kernel.Neg[float32]), rows1(kernel.Neg[float64]), rows1(kernel.Neg[int32]), rows1(kernel.Neg[int64])),
+	OpAbs:         mapped(2, kernel.Abs[float32], kernel.Abs[float64]),
+	OpSign:        mapped(2, kernel.Sign[float32], kernel.Sign[float64]),
+	OpExp:         mapped(8, kernel.Exp[float32], kernel.Exp[float64]),
+	OpLog:         in64(16, detmath.Log),
+	OpLog1p:       in64(16, detmath.Log1p),
+	OpSqrt:        mapped(4, kernel.Sqrt[float32], kernel.Sqrt[float64]),
+	OpTanh:        mapped(16, kernel.Tanh[float32], kernel.Tanh[float64]),
+	OpSigmoid:     mapped(16, kernel.Sigmoid[float32], kernel.Sigmoid[float64]),
+	OpRelu:        byFloat(rows1(kernel.Relu[float32]), rows1(kernel.Relu[float64])),
+	OpErf:         in64(16, detmath.Erf),
+	OpGelu:        in64(16, detmath.Gelu),
+	OpFloor:       in64(2, math.Floor),
+	OpCeil:        in64(2, math.Ceil),
+	OpRound:       in64(2, math.RoundToEven),
+	OpPowScalar:   byFloat(powScalar[float32], powScalar[float64]),
+	OpClamp:       byFloat(clampOf[float32], clampOf[float64]),
+	OpReluGrad:    byFloat(rows2(kernel.ReluGrad[float32]), rows2(kernel.ReluGrad[float64])),
+	OpTanhGrad:    byFloat(rows2(kernel.TanhGrad[float32]), rows2(kernel.TanhGrad[float64])),
+	OpSigmoidGrad: byFloat(rows2(kernel.SigmoidGrad[float32]), rows2(kernel.SigmoidGrad[float64])),
+	OpGeluGrad:    byFloat(rows2(geluGrad[float32]), rows2(geluGrad[float64])),
+	OpClampGrad:   byFloat(clampGrad[float32], clampGrad[float64]),
+
+	OpSoftmax:        byFloat(along1(kernel.Softmax[float32]), along1(kernel.Softmax[float64])),
+	OpLogSoftmax:     byFloat(along1(kernel.LogSoftmax[float32]), along1(kernel.LogSoftmax[float64])),
+	OpSoftmaxGrad:    byFloat(along2(kernel.SoftmaxGrad[float32]), along2(kernel.SoftmaxGrad[float64])),
+	OpLogSoftmaxGrad: byFloat(along2(kernel.LogSoftmaxGrad[float32]), along2(kernel.LogSoftmaxGrad[float64])),
+	OpProd:           byNumber(along1(kernel.Prod[float32]), along1(kernel.Prod[float64]), along1(kernel.Prod[int32]), along1(kernel.Prod[int64])),
+	OpProdGrad:       byFloat(prodGradOf[float32], prodGradOf[float64]),
+	OpMax:            byNumber(bestOf[float32](false), bestOf[float64](false), bestOf[int32](false), bestOf[int64](false)),
+	OpMin:            byNumber(bestOf[float32](true), bestOf[float64](true), bestOf[int32](true), bestOf[int64](true)),
+	OpArgMax:         byNumber(bestAt[float32](false), bestAt[float64](false), bestAt[int32](false), bestAt[int64](false)),
+	OpArgMin:         byNumber(bestAt[float32](true), bestAt[float64](true), bestAt[int32](true), bestAt[int64](true)),
+	OpCumSum:         byNumber(cumSum[float32], cumSum[float64], cumSum[int32], cumSum[int64]),
+	OpSort:           byNumber(sortOf[float32], sortOf[float64], sortOf[int32], sortOf[int64]),
+	OpSum:            byNumber(sumOf[float32], sumOf[float64], sumInts[int32], sumInts[int64]),
+	OpMean:           byFloat(meanOf[float32], meanOf[float64]),
+
+	OpReshape:     nil, // an alias: see Run
+	OpPermute:     bySize(permuteOf[uint8], permuteOf[uint16], permuteOf[uint32], permuteOf[uint64], 0),
+	OpExpand:      bySize(expandOf[uint8], expandOf[uint16], expandOf[uint32], expandOf[uint64], 0),
+	OpSlice:       bySize(sliceOf[uint8], sliceOf[uint16], sliceOf[uint32], sliceOf[uint64], 0),
+	OpSliceAssign: bySize(sliceInto[uint8], sliceInto[uint16], sliceInto[uint32], sliceInto[uint64], 0),
+	OpCat:         bySize(catOf[uint8], catOf[uint16], catOf[uint32], catOf[uint64], 0),
+	OpGather:      bySize(gatherOf[uint8], gatherOf[uint16], gatherOf[uint32], gatherOf[uint64], 0),
+	OpScatterAdd:  byFloat(scatterAdd[float32], scatterAdd[float64]),
+	OpSelect:      bySize(selectOf[uint8], selectOf[uint16], selectOf[uint32], selectOf[uint64], 0),
+	OpSelectAdd:   byFloat(selectAddOf[float32], selectAddOf[float64]),
+	OpCast:        func(k *call) error { convert(k.t, k.out[0], k.in[0]); return nil },
+
+	OpFill:    fillOf,
+	OpArange:  arange,
+	OpUniform: random(kernel.Uniform[float32], kernel.Uniform[float64]),
+	OpNormal:  random(kernel.Normal[float32], kernel.Normal[float64]),
+
+	OpMatMul:       byFloat(matmulOf[float32], matmulOf[float64]),
+	OpLinear:       byFloat(linearOf[float32], linearOf[float64]),
+	OpConv2d:       byFloat(convOf[float32], convOf[float64]),
+	OpConv2dDX:     byFloat(convDX[float32], convDX[float64]),
+	OpConv2dDW:     byFloat(convDW[float32], convDW[float64]),
+	OpMaxPool2d:    byFloat(maxPool[float32], maxPool[float64]),
+	OpPoolTake:     byFloat(poolTakeOf[float32], poolTakeOf[float64]),
+	OpPoolPut:      byFloat(poolPut[float32], poolPut[float64]),
+	OpAvgPool2d:    byFloat(avgPool[float32], avgPool[float64]),
+	OpAvgPoolPut:   byFloat(avgPoolPut[float32], avgPoolPut[float64]),
+	OpCrossEntropy: byFloat(crossEntropyOf[float32], crossEntropyOf[float64]),
+
+	OpEmbedding:            planEmbedding,
+	OpEmbeddingBackward:    planEmbeddingBackward,
+	OpGridSample:           planGridSample,
+	OpGridSampleBackward:   planGridSampleBackward,
+	OpAffineGrid:           planAffineGrid,
+	OpAffineGridBackward:   planAffineGridBackward,
+	OpQuantize:             planQuantize,
+	OpQuantizeBackward:     planQuantizeBackward,
+	OpDequantize:           planDequantize,
+	OpDequantizeBackward:   planDequantizeBackward,
+	OpFakeQuantize:         planFakeQuantize,
+	OpFakeQuantizeBackward: planFakeQuantizeBackward,
+	OpChooseQParams:        planChooseQParams,
+	OpQuantizedLinear:      planQuantizedLinear,
+
+	OpAddInPlace: byFloat(addInPlace[float32], addInPlace[float64]),
+	OpSGD:        byFloat(sgd[float32], sgd[float64]),
+	OpAdam:       byFloat(adam[float32], adam[float64]),
+}
+
+func unsupported(k *call) error {
+	return fmt.Errorf("has no loop for %v", infoOf(k.first()))
+}
+
+// first is the tensor whose type chooses the loop: the first input, or what
+// an operation without inputs makes.
+func (k *call) first() *cpuTensor {
+	if len(k.in) > 0 {
+		return k.in[0]
+	}
+	return k.out[0]
+}
+
+type loop = func(k *call) error
+
+func byFloat(f32, f64 loop) loop {
+	return byNumber(f32, f64, unsupported, unsupported)
+}
+
+func byNumber(f32, f64, i32, i64 loop) loop {
+	return func(k *call) error {
+		switch k.first().dtype {
+		case tensor.F32:
+			return f32(k)
+		case tensor.F64:
+			return f64(k)
+		case tensor.I32:
+			return i32(k)
+		case tensor.I64:
+			return i64(k)
+		}
+		return unsupported(k)
+	}
+}
+
+// bySize chooses a loop that only moves elements by the size of an input's.
+func bySize(u8, u16, u32, u64 loop, input int) loop {
+	return func(k *call) error {
+		switch k.in[input].dtype.Size() {
+		case 1:
+			return u8(k)
+		case 2:
+			return u16(k)
+		case 4:
+			return u32(k)
+		}
+		return u64(k)
+	}
+}
+
+func arith[A, B, C, D any](f32 kernel.Binary[float32, A], f64 kernel.Binary[float64, B], i32 kernel.Binary[int32, C], i64 kernel.Binary[int64, D]) loop {
+	return byNumber(binaryLoop(f32), binaryLoop(f64), binaryLoop(i32), binaryLoop(i64))
+}
+
+func binaryLoop[T, R any](b kernel.Binary[T, R]) loop {
+	if b.VV == nil {
+		return unsupported
+	}
+	return func(k *call) error {
+		b.Run(k.t, elements[R](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), k.out[0].shape, k.in[0].shape, k.in[1].shape)
+		return nil
+	}
+}
+
+func bools(f func(x, y uint8) uint8) loop { return binaryLoop(kernel.Of(f)) }
+
+func not(k *call) error {
+	kernel.Map(k.t, 1, elements[uint8](k.out[0]), elements[uint8](k.in[0]), func(x uint8) uint8 { return x ^ 1 })
+	return nil
+}
+
+var divideLoops = arith(kernel.Div[float32](), kernel.Div[float64](), kernel.Div[int32](), kernel.Div[int64]())
+
+func divide(k *call) error {
+	y := k.in[1]
+	zero := -1
+	switch y.dtype {
+	case tensor.I32:
+		zero = position(elements[int32](y), 0)
+	case tensor.I64:
+		zero = position(elements[int64](y), 0)
+	}
+	if zero >= 0 {
+		return fmt.Errorf("the divisor %v is 0 at position %d", infoOf(y), zero)
+	}
+	return divideLoops(k)
+}
+
+func position[T comparable](x []T, v T) int {
+	for i, w := range x {
+		if w == v {
+			return i
+		}
+	}
+	return -1
+}
+
+func larger[T kernel.Number](x, y T) T  { return max(x, y) }
+func smaller[T kernel.Number](x, y T) T { return min(x, y) }
+
+func truth(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func equal[T kernel.Number](x, y T) uint8     { return truth(x == y) }
+func notEqual[T kernel.Number](x, y T) uint8  { return truth(x != y) }
+func less[T kernel.Number](x, y T) uint8      { return truth(x < y) }
+func lessEqual[T kernel.Number](x, y T) uint8 { return truth(x <= y) }
+
+func swapped[T, R any](f func(x, y T) R) func(x, y T) R { return func(x, y T) R { return f(y, x) } }
+
+func whereOf[T kernel.Bits](k *call) error {
+	kernel.Where(k.t, elements[T](k.out[0]), elements[uint8](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]),
+		k.out[0].shape, k.in[0].shape, k.in[1].shape, k.in[2].shape)
+	return nil
+}

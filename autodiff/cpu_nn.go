@@ -1,0 +1,122 @@
+package autodiff
+
+import (
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The CPU's loops for networks.
+
+// matmulOf multiplies every pair of matrices of the batch.
+func matmulOf[T kernel.Float](k *call) error {
+	a, b, c := k.in[0], k.in[1], k.out[0]
+	m64, n64, k64, batch, _ := matrices(k.at, a.shape, b.shape)
+	m, n, depth := int(m64), int(n64), int(k64)
+	lda, ldb := depth, n
+	if k.at.TransA {
+		lda = m
+	}
+	x, y, z := elements[T](a), elements[T](b), elements[T](c)
+	if k.at.TransB {
+		// Each matrix once, whatever broadcasts.
+		t, done := scratch[T](k.c)(b.n)
+		defer done()
+		for i := range b.n / max(1, n*depth) {
+			kernel.Transpose(k.t, t[i*n*depth:][:n*depth], y[i*n*depth:], n, depth, depth)
+		}
+		y = t
+	}
+	if len(z) == 0 {
+		return nil
+	}
+	// One product where b is a single matrix and a's lie below each other.
+	count := int(tensor.NumElements(batch))
+	if !k.at.TransA && b.n == n*depth && a.n == count*m*depth {
+		kernel.Gemm(k.t, false, count*m, n, depth, x, lda, y, ldb, z, n, false)
+		return nil
+	}
+	l := kernel.NewLoop(batch, a.shape[:len(a.shape)-2], b.shape[:len(b.shape)-2])
+	each, inner := k.t, kernel.Threads(1)
+	if count < 2*k.c.Threads() || l.Rows == 1 {
+		each, inner = 1, k.t
+	}
+	l.Do(each, m*n*depth/8, func(o, rows int, in [3]int) {
+		for i := range rows {
+			ai, bi := (in[0]+i*l.Step[0])*m*depth, (in[1]+i*l.Step[1])*depth*n
+			kernel.Gemm(inner, k.at.TransA, m, n, depth, x[ai:], lda, y[bi:], ldb, z[(o+i)*m*n:], n, false)
+		}
+	})
+	return nil
+}
+
+func linearOf[T kernel.Float](k *call) error {
+	x, w, bias, y := k.in[0], k.in[1], k.in[2], elements[T](k.out[0])
+	n, depth := int(w.shape[0]), int(w.shape[1])
+	if len(y) == 0 {
+		return nil
+	}
+	rows := len(y) / n
+	t, done := scratch[T](k.c)(w.n)
+	defer done()
+	kernel.Transpose(k.t, t, elements[T](w), n, depth, depth)
+	kernel.Gemm(k.t, false, rows, n, depth, elements[T](x), depth, t, n, y, n, false)
+	if bias != nil {
+		add := kernel.Add[T]()
+		add.Run(k.t, y, y, elements[T](bias), []int64{int64(rows), int64(n)}, []int64{int64(rows), int64(n)}, bias.shape)
+	}
+	return nil
+}
+
+func convOf[T kernel.Float](k *call) error {
+	d := k.at.Window.conv(k.in[0].shape, k.in[1].shape, k.out[0].shape)
+	kernel.Forward(k.t, d, scratch[T](k.c), elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]))
+	return nil
+}
+
+func convDX[T kernel.Float](k *call) error {
+	d := k.at.Window.conv(k.out[0].shape, k.in[1].shape, k.in[0].shape)
+	kernel.GradInput(k.t, d, scratch[T](k.c), elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]))
+	return nil
+}
+
+func convDW[T kernel.Float](k *call) error {
+	d := k.at.Window.conv(k.in[1].shape, k.out[0].shape, k.in[0].shape)
+	kernel.GradWeight(k.t, d, scratch[T](k.c), elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]))
+	return nil
+}
+
+func maxPool[T kernel.Float](k *call) error {
+	p := k.at.Window.pool(k.in[0].shape, k.out[0].shape)
+	kernel.MaxPool(k.t, p, elements[T](k.out[0]), elements[int32](k.out[1]), elements[T](k.in[0]))
+	return nil
+}
+
+// planes returns the number of planes and their sizes before and after.
+func planes(x, y []int64) (n, in, out int) {
+	r := len(x)
+	return int(tensor.NumElements(x[:r-2])), int(x[r-2] * x[r-1]), int(y[r-2] * y[r-1])
+}
+
+func poolTakeOf[T kernel.Float](k *call) error {
+	n, in, out := planes(k.in[0].shape, k.out[0].shape)
+	kernel.PoolTake(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[int32](k.in[1]), n, in, out)
+	return nil
+}
+
+func poolPut[T kernel.Float](k *call) error {
+	n, in, out := planes(k.out[0].shape, k.in[0].shape)
+	kernel.PoolPut(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[int32](k.in[1]), n, in, out)
+	return nil
+}
+
+func avgPool[T kernel.Float](k *call) error {
+	p := k.at.Window.pool(k.in[0].shape, k.out[0].shape)
+	kernel.AvgPool(k.t, p, elements[T](k.out[0]), elements[T](k.in[0]))
+	return nil
+}
+
+func avgPoolPut[T kernel.Float](k *call) error {
+	p := k.at.Window.pool(k.out[0].shape, k.in[0].shape)
+	kernel.AvgPoolGrad(k.t, p, elements[T](k.out[0]), elements[T](k.in[0]))
+	return nil
+}

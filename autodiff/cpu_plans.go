@@ -1,0 +1,255 @@
+package autodiff
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// planCache holds the plans that a backend has selected, by their problem's
+// text, and texts and arguments to build the next ones in.
+type planCache struct {
+	mu    sync.RWMutex
+	plans map[string]plans.Plan
+	jobs  sync.Pool
+}
+
+// job is one run of a plan: its problem's text as it is written, and its
+// arguments.
+type job struct {
+	k    *call
+	text []byte
+	args []tensor.View
+	err  error
+}
+
+// plan begins a problem's text.
+func (k *call) plan(name string) *job {
+	j, _ := k.c.plans.jobs.Get().(*job)
+	if j == nil {
+		j = new(job)
+	}
+	j.k, j.err = k, nil
+	j.text, j.args = append(j.text[:0], name...), j.args[:0]
+	return j
+}
+
+// scheme begins the text of a quantization's problem.
+func (k *call) scheme(name, suffix string) *job {
+	j := k.plan(name)
+	j.text = append(append(append(j.text, '_'), k.at.Scheme.Granularity...), suffix...)
+	return j
+}
+
+func (j *job) key(name string) {
+	j.text = append(append(append(j.text, ' '), name...), '=')
+}
+
+// typed adds an argument of which the text has the type.
+func (j *job) typed(name string, t *cpuTensor) *job {
+	j.key(name)
+	if t == nil {
+		j.text = append(j.text, "none"...)
+	} else {
+		j.text = append(j.text, t.dtype.String()...)
+	}
+	return j.hidden(t)
+}
+
+// shaped adds an argument of which the text has the type and shape.
+func (j *job) shaped(name string, t *cpuTensor) *job {
+	j.typed(name, t)
+	j.list(t.shape)
+	return j
+}
+
+// hidden adds an argument that the text leaves out.
+func (j *job) hidden(t *cpuTensor) *job {
+	j.args = append(j.args, t.view())
+	return j
+}
+
+func (j *job) list(x []int64) {
+	sep := byte('[')
+	if len(x) == 0 {
+		j.text = append(j.text, sep)
+	}
+	for _, n := range x {
+		j.text = strconv.AppendInt(append(j.text, sep), n, 10)
+		sep = ','
+	}
+	j.text = append(j.text, ']')
+}
+
+func (j *job) word(name, v string) *job {
+	if v != "" {
+		j.key(name)
+		j.text = append(j.text, v...)
+	}
+	return j
+}
+
+func (j *job) number(name string, v int64) *job {
+	j.key(name)
+	j.text = strconv.AppendInt(j.text, v, 10)
+	return j
+}
+
+func (j *job) truth(name string, v bool) *job { return j.word(name, strconv.FormatBool(v)) }
+
+// codes adds the attributes of a scheme.
+func (j *job) codes(rounding bool) *job {
+	s := j.k.at.Scheme
+	switch s.Granularity {
+	case "per_channel":
+		j.number("axis", int64(s.Axis))
+	case "per_group":
+		j.number("group_size", int64(s.GroupSize))
+	case "per_block":
+		j.key("block_size")
+		j.list(s.BlockSize)
+	}
+	j.number("qmin", s.QMin).number("qmax", s.QMax)
+	if rounding && s.Reciprocal {
+		j.word("rounding", "reciprocal")
+	}
+	return j
+}
+
+// run finds the plan, or selects it, and runs it.
+func (j *job) run() error {
+	c := j.k.c
+	defer c.plans.jobs.Put(j)
+	cache := &c.plans
+	cache.mu.RLock()
+	p := cache.plans[string(j.text)]
+	cache.mu.RUnlock()
+	if p == nil {
+		problem, err := plans.Parse(string(j.text))
+		if err != nil {
+			return err
+		}
+		if p, err = plans.Select(0, problem, plans.Preference{Threads: c.threads}); err != nil {
+			return err
+		}
+		cache.mu.Lock()
+		if cache.plans == nil {
+			cache.plans = map[string]plans.Plan{}
+		}
+		cache.plans[string(j.text)] = p
+		cache.mu.Unlock()
+	}
+	var workspace []byte
+	if n := p.WorkspaceSize(); n > 0 {
+		b := c.pool.get(int(n))
+		defer b.release()
+		workspace = b.mem[:n]
+	}
+	err := p.Run(0, workspace, j.args)
+	clear(j.args)
+	return err
+}
+
+func planEmbedding(k *call) error {
+	return k.plan("embedding").shaped("weight", k.in[0]).shaped("indices", k.in[1]).hidden(k.out[0]).run()
+}
+
+func planEmbeddingBackward(k *call) error {
+	return k.plan("embedding_backward").shaped("grad_output", k.in[0]).shaped("indices", k.in[1]).shaped("grad_weight", k.out[0]).run()
+}
+
+func (j *job) sampling() *job {
+	return j.word("mode", j.k.at.Mode).word("padding_mode", j.k.at.Padding).truth("align_corners", j.k.at.Flag)
+}
+
+func planGridSample(k *call) error {
+	return k.plan("grid_sample").shaped("input", k.in[0]).shaped("grid", k.in[1]).hidden(k.out[0]).sampling().run()
+}
+
+func planGridSampleBackward(k *call) error {
+	return k.plan("grid_sample_backward").shaped("grad_output", k.in[0]).shaped("input", k.in[1]).shaped("grid", k.in[2]).
+		typed("grad_input", k.out[0]).typed("grad_grid", k.out[1]).sampling().run()
+}
+
+func planAffineGrid(k *call) error {
+	return k.plan("affine_grid").shaped("theta", k.in[0]).shaped("grid", k.out[0]).truth("align_corners", k.at.Flag).run()
+}
+
+func planAffineGridBackward(k *call) error {
+	return k.plan("affine_grid_backward").shaped("grad_grid", k.in[0]).hidden(k.out[0]).truth("align_corners", k.at.Flag).run()
+}
+
+func planQuantize(k *call) error {
+	return k.scheme("quantize", "").shaped("x", k.in[0]).typed("scale", k.in[1]).typed("zero_point", k.in[2]).
+		typed("q", k.out[0]).codes(true).run()
+}
+
+func planQuantizeBackward(k *call) error {
+	return k.scheme("quantize", "_backward").shaped("grad_output", k.in[0]).typed("x", k.in[1]).typed("scale", k.in[2]).
+		typed("zero_point", k.in[3]).hidden(k.out[0]).codes(true).run()
+}
+
+func planDequantize(k *call) error {
+	return k.scheme("dequantize", "").shaped("q", k.in[0]).typed("scale", k.in[1]).typed("zero_point", k.in[2]).
+		typed("y", k.out[0]).codes(false).run()
+}
+
+func planDequantizeBackward(k *call) error {
+	return k.scheme("dequantize", "_backward").shaped("grad_output", k.in[0]).typed("q", k.in[1]).typed("scale", k.in[2]).
+		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes(false).run()
+}
+
+func planFakeQuantize(k *call) error {
+	return k.scheme("fake_quantize", "").shaped("x", k.in[0]).typed("scale", k.in[1]).typed("zero_point", k.in[2]).
+		typed("y", k.out[0]).codes(true).run()
+}
+
+func planFakeQuantizeBackward(k *call) error {
+	j := k.scheme("fake_quantize", "_backward").shaped("grad_output", k.in[0]).typed("x", k.in[1]).typed("scale", k.in[2]).
+		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes(true)
+	if f := k.at.Floats[0]; f != 0 {
+		j.key("grad_factor")
+		j.text = strconv.AppendFloat(j.text, f, 'g', -1, 64)
+	}
+	return j.run()
+}
+
+func planChooseQParams(k *call) error {
+	return k.scheme("choose_qparams", "").shaped("x", k.in[0]).hidden(k.out[0]).typed("zero_point", k.out[1]).
+		codes(false).truth("symmetric", !k.at.Scheme.Asymmetric).run()
+}
+
+// planQuantizedLinear quantizes the rows of x and of the weight, then
+// multiplies the codes.
+func planQuantizedLinear(k *call) error {
+	x, w, bias, y := k.in[0], k.in[1], k.in[2], k.out[0]
+	if x.dtype != tensor.F32 {
+		return unsupported(k)
+	}
+	rows := func(t *cpuTensor) (codes, scale *cpuTensor, err error) {
+		n := t.shape[len(t.shape)-1]
+		m := int64(t.n) / max(n, 1)
+		flat := t.alias([]int64{m, n})
+		defer flat.Release()
+		codes, scale = k.c.new(Info{tensor.S8, flat.shape}), k.c.new(Info{tensor.F32, []int64{m}})
+		j := k.plan("dynamic_quantize_per_token").shaped("x", flat).typed("q", codes).hidden(scale).hidden(nil)
+		return codes, scale, j.number("qmin", -127).number("qmax", 127).run()
+	}
+	xq, xs, err := rows(x)
+	defer xq.Release()
+	defer xs.Release()
+	if err != nil {
+		return err
+	}
+	wq, ws, err := rows(w)
+	defer wq.Release()
+	defer ws.Release()
+	if err != nil {
+		return err
+	}
+	flat := y.alias([]int64{xq.shape[0], w.shape[0]})
+	defer flat.Release()
+	return k.plan("quantized_linear").shaped("x", xq).hidden(xs).shaped("weight", wq).hidden(ws).typed("bias", bias).hidden(flat).run()
+}

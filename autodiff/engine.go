@@ -1,0 +1,193 @@
+package autodiff
+
+import (
+	"fmt"
+	"sync"
+	"weak"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// engine is Autodiff without its type parameters: a Backend of Vars over any
+// other. It holds no graph; graphs hang together by their nodes.
+type engine struct {
+	inner  Backend
+	mu     sync.Mutex
+	keep   keeper
+	passes sync.Pool // of backward
+}
+
+func newEngine(inner Backend, s Strategy) *engine {
+	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit()}}
+}
+
+func (e *engine) Name() string          { return "autodiff(" + e.inner.Name() + ")" }
+func (e *engine) Device() tensor.Device { return e.inner.Device() }
+
+// Owns reports whether v is a float tensor of this backend, or any other
+// tensor of the inner one.
+func (e *engine) Owns(v Value) bool {
+	if x, ok := v.(*Var); ok {
+		return x.e == e
+	}
+	return e.inner.Owns(v)
+}
+
+func (e *engine) FromView(v tensor.View) (Value, error) {
+	inner, err := e.inner.FromView(v)
+	if err != nil {
+		return nil, err
+	}
+	return e.wrap(inner, nil), nil
+}
+
+// wrap makes a Var of a float tensor. Others stay the inner backend's own.
+func (e *engine) wrap(inner Value, n *node) Value {
+	if inner == nil || n == nil && !inner.DType().IsFloat() {
+		return inner
+	}
+	return &Var{e: e, value: inner, node: n}
+}
+
+// unwrap returns the inner backend's tensor.
+func (e *engine) unwrap(v Value) (Value, error) {
+	x, ok := v.(*Var)
+	if !ok {
+		return v, nil
+	}
+	if x.e != e {
+		return nil, fmt.Errorf("%v belongs to another backend than this %s", x, e.Name())
+	}
+	return x.value, x.check()
+}
+
+func (e *engine) View(v Value) (tensor.View, error) {
+	inner, err := e.unwrap(v)
+	if err != nil {
+		return tensor.View{}, fmt.Errorf("autodiff: view: %w", err)
+	}
+	return e.inner.View(inner)
+}
+
+// Run applies an operation on the inner backend, and records it if an input
+// is tracked.
+func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
+	var few [4]Value
+	inner := append(few[:0], in...)
+	tracked := false
+	for i, v := range in {
+		if v == nil {
+			continue
+		}
+		var err error
+		if inner[i], err = e.unwrap(v); err != nil {
+			return Outputs{}, fmt.Errorf("autodiff: %v: input %d: %w", op, i, err)
+		}
+		if x, ok := v.(*Var); ok && x.node != nil {
+			tracked = true
+		}
+	}
+	if op < opCount && ops[op].inPlace {
+		return e.update(op, at, in, inner)
+	}
+	out, err := e.inner.Run(op, at, inner...)
+	if err != nil {
+		return Outputs{}, err
+	}
+	if !tracked || rules[op].constant {
+		for i, v := range out {
+			out[i] = e.wrap(v, nil)
+		}
+		return out, nil
+	}
+	n, err := e.record(op, at, in, inner, out)
+	if err != nil {
+		return Outputs{}, fmt.Errorf("autodiff: %v: %w", op, err)
+	}
+	for i, v := range out {
+		if v == nil || i > 0 && !v.DType().IsFloat() {
+			continue
+		}
+		x := &Var{e: e, value: v, node: n}
+		if i == 0 {
+			n.handle = weak.Make(x)
+		}
+		out[i] = x
+	}
+	return out, nil
+}
+
+// update runs an operation that changes its first input, which must not be
+// part of a graph other than as a leaf.
+func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
+	if x, ok := in[0].(*Var); ok && x.node != nil {
+		if !x.node.leaf {
+			return Outputs{}, fmt.Errorf("autodiff: %v: %v was computed; only a leaf can be changed in place", op, x)
+		}
+		x.node.version.Add(1)
+	}
+	return e.inner.Run(op, at, inner...)
+}
+
+// record adds an operation to the graph of its inputs.
+func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node, error) {
+	n := &node{id: lastID.Add(1), op: op, at: at, in: make([]edge, len(in)), out: infoOf(out[0]), below: nodeOf(out[0])}
+	for i, v := range in {
+		ed := &n.in[i]
+		ed.info = infoOf(v)
+		if x, ok := v.(*Var); ok {
+			ed.n = x.node
+		}
+	}
+	needs := n.needs()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.keep.inputs(op)
+	for i := range n.in {
+		ed := &n.in[i]
+		needed := needs.has(input(i))
+		switch {
+		case inner[i] == nil:
+		case ed.n == nil || ed.n.leaf:
+			if ed.n != nil {
+				ed.version = ed.n.version.Load()
+			}
+			if needed || all {
+				var err error
+				if ed.v, err = inner[i].Share(); err != nil {
+					return nil, err
+				}
+			}
+		case needed:
+			if err := e.keep.need(ed.n, inner[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	n.again = n.computeAgain()
+	if needs.has(output) {
+		if err := e.keep.need(n, out[0]); err != nil {
+			return nil, err
+		}
+	}
+	if needs.has(further) {
+		var err error
+		if n.aux, err = out[1].Share(); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// leafVar makes a tracked leaf that shares a tensor's elements.
+func (e *engine) leafVar(v Value) (Value, error) {
+	inner, err := e.unwrap(v)
+	if err != nil {
+		return nil, fmt.Errorf("autodiff: track: %w", err)
+	}
+	if inner, err = inner.Share(); err != nil {
+		return nil, err
+	}
+	n := &node{id: lastID.Add(1), leaf: true, out: infoOf(inner)}
+	return &Var{e: e, value: inner, node: n}, nil
+}

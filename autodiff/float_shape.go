@@ -1,0 +1,135 @@
+package autodiff
+
+// Reshape gives the elements another shape; one extent may be -1.
+func (x Float[B]) Reshape(shape ...int) Float[B] { return Float[B]{x.reshape(shape)} }
+
+// Flatten joins all dimensions from axis on.
+func (x Float[B]) Flatten(axis int) Float[B] {
+	if axisOf(&axis, x.Rank()) != nil && x.err == nil {
+		return Float[B]{failed(x.be, "flatten: axis %d is out of range for %v", axis, x)}
+	}
+	shape := x.Shape()
+	if x.err == nil {
+		n := 1
+		for _, d := range shape[axis:] {
+			n *= d
+		}
+		shape = append(shape[:axis:axis], n)
+	}
+	return x.Reshape(shape...)
+}
+
+// Permute reorders the dimensions: dimension i of the result is axes[i] of x.
+func (x Float[B]) Permute(axes ...int) Float[B] { return Float[B]{x.permute(axes)} }
+
+// Transpose swaps two dimensions.
+func (x Float[B]) Transpose(a, b int) Float[B] { return Float[B]{x.transpose(a, b)} }
+
+// Expand repeats extents of 1.
+func (x Float[B]) Expand(shape ...int) Float[B] { return Float[B]{x.expand(shape)} }
+
+// Squeeze removes a dimension of extent 1.
+func (x Float[B]) Squeeze(axis int) Float[B] { return Float[B]{x.squeeze(axis)} }
+
+// Unsqueeze inserts a dimension of extent 1.
+func (x Float[B]) Unsqueeze(axis int) Float[B] { return Float[B]{x.unsqueeze(axis)} }
+
+// Slice takes elements lo to hi, exclusive, along an axis; negative numbers
+// count from the end.
+func (x Float[B]) Slice(axis, lo, hi int) Float[B] { return Float[B]{x.slice(axis, lo, hi, 1)} }
+
+// SliceStep is Slice that takes every step-th element.
+func (x Float[B]) SliceStep(axis, lo, hi, step int) Float[B] {
+	return Float[B]{x.slice(axis, lo, hi, step)}
+}
+
+// SliceAssign returns x with the part's elements at lo and on, along an axis.
+func (x Float[B]) SliceAssign(axis, lo int, part Float[B]) Float[B] {
+	at, err := x.part(axis, lo, lo+part.extent(axis), 1)
+	if err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
+	return Float[B]{x.run(OpSliceAssign, at, part.Tensor)}
+}
+
+// Flip reverses an axis.
+func (x Float[B]) Flip(axis int) Float[B] { return Float[B]{x.flip(axis)} }
+
+// Cat joins tensors along an axis.
+func Cat[B Backend](axis int, first Float[B], rest ...Float[B]) Float[B] {
+	all := make([]Tensor[B], len(rest))
+	for i, r := range rest {
+		all[i] = r.Tensor
+	}
+	return Float[B]{catAll(axis, first.Tensor, all)}
+}
+
+// Stack joins tensors of one shape along a new axis.
+func Stack[B Backend](axis int, first Float[B], rest ...Float[B]) Float[B] {
+	all := make([]Float[B], len(rest))
+	for i, r := range rest {
+		all[i] = r.Unsqueeze(axis)
+	}
+	return Cat(axis, first.Unsqueeze(axis), all...)
+}
+
+// Gather picks, at every position of the indices, the element of x that the
+// index there names along the axis. All other extents are equal.
+func (x Float[B]) Gather(axis int, indices Int[B]) Float[B] {
+	return Float[B]{x.run(OpGather, &Attr{Axis: axis}, indices.Tensor)}
+}
+
+// ScatterAdd returns x with y's elements added where Gather would pick them.
+// Sums are in the order of y, whatever the number of threads.
+func (x Float[B]) ScatterAdd(axis int, indices Int[B], y Float[B]) Float[B] {
+	return Float[B]{x.run(OpScatterAdd, &Attr{Axis: axis}, indices.Tensor, y.Tensor)}
+}
+
+// Select picks whole rows along an axis; the indices have one dimension.
+func (x Float[B]) Select(axis int, indices Int[B]) Float[B] {
+	return Float[B]{x.run(OpSelect, &Attr{Axis: axis}, indices.Tensor)}
+}
+
+// SelectAdd returns x with y's rows added where Select would pick them.
+func (x Float[B]) SelectAdd(axis int, indices Int[B], y Float[B]) Float[B] {
+	return Float[B]{x.run(OpSelectAdd, &Attr{Axis: axis}, indices.Tensor, y.Tensor)}
+}
+
+// Where takes x where the condition holds, else y, with broadcasting.
+func Where[B Backend](condition Bool[B], x, y Float[B]) Float[B] {
+	return Float[B]{condition.run(OpWhere, nil, x.Tensor, y.Tensor)}
+}
+
+// MaskFill puts v where the mask holds.
+func (x Float[B]) MaskFill(mask Bool[B], v float64) Float[B] {
+	return Where(mask, Float[B]{x.scalar(v)}, x)
+}
+
+func (x Float[B]) compare(op Op, y Float[B]) Bool[B] { return Bool[B]{x.run(op, nil, y.Tensor)} }
+
+// Equal compares element by element; NaN equals nothing.
+func (x Float[B]) Equal(y Float[B]) Bool[B] { return x.compare(OpEqual, y) }
+
+// NotEqual compares element by element.
+func (x Float[B]) NotEqual(y Float[B]) Bool[B] { return x.compare(OpNotEqual, y) }
+
+// Less compares element by element.
+func (x Float[B]) Less(y Float[B]) Bool[B] { return x.compare(OpLess, y) }
+
+// LessEqual compares element by element.
+func (x Float[B]) LessEqual(y Float[B]) Bool[B] { return x.compare(OpLessEqual, y) }
+
+// Greater compares element by element.
+func (x Float[B]) Greater(y Float[B]) Bool[B] { return x.compare(OpGreater, y) }
+
+// GreaterEqual compares element by element.
+func (x Float[B]) GreaterEqual(y Float[B]) Bool[B] { return x.compare(OpGreaterEqual, y) }
+
+// LessScalar compares with a number.
+func (x Float[B]) LessScalar(v float64) Bool[B] { return x.Less(Float[B]{x.scalar(v)}) }
+
+// GreaterScalar compares with a number.
+func (x Float[B]) GreaterScalar(v float64) Bool[B] { return x.Greater(Float[B]{x.scalar(v)}) }
+
+// IsNaN tells where x is not a number.
+func (x Float[B]) IsNaN() Bool[B] { return x.NotEqual(x) }

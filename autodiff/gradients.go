@@ -1,0 +1,151 @@
+package autodiff
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Gradients holds the result of Backward: tensors of the inner backend B, by
+// the leaf that they belong to. It does not depend on the graph, which is
+// gone; it may be kept, given to another goroutine, and merged with others.
+// One goroutine at a time may change it.
+type Gradients[B Backend] struct {
+	be B
+	g  *gradients
+}
+
+// gradients is Gradients without its type. Its order is that of the leafs.
+type gradients struct {
+	byID map[uint64]int
+	list []gradient
+}
+
+type gradient struct {
+	id   uint64
+	name string
+	v    Value // nil: removed
+}
+
+func (g *gradients) add(n *node, v Value) {
+	g.byID[n.id] = len(g.list)
+	g.list = append(g.list, gradient{n.id, n.String(), v})
+}
+
+func (g *gradients) find(id uint64) *gradient {
+	if i, ok := g.byID[id]; ok && g.list[i].v != nil {
+		return &g.list[i]
+	}
+	return nil
+}
+
+func (g *gradients) release() {
+	for i := range g.list {
+		if g.list[i].v != nil {
+			g.list[i].v.Release()
+		}
+	}
+	clear(g.byID)
+	g.list = g.list[:0]
+}
+
+// Len returns the number of gradients.
+func (g *Gradients[B]) Len() int {
+	n := 0
+	for _, e := range g.g.list {
+		if e.v != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Release gives the memory of all gradients back at once.
+func (g *Gradients[B]) Release() { g.g.release() }
+
+// Merge adds another pass's gradients to these: what accumulates over several
+// batches, or over the goroutines that shared them. The other keeps its own.
+func (g *Gradients[B]) Merge(other *Gradients[B]) error {
+	for _, e := range other.g.list {
+		if e.v == nil {
+			continue
+		}
+		mine := g.g.find(e.id)
+		if mine == nil {
+			v, err := e.v.Share()
+			if err != nil {
+				return fmt.Errorf("autodiff: merge: the gradient of %s: %w", e.name, err)
+			}
+			g.g.byID[e.id] = len(g.g.list)
+			g.g.list = append(g.g.list, gradient{e.id, e.name, v})
+			continue
+		}
+		out, err := g.be.Run(OpAdd, &Attr{}, mine.v, e.v)
+		if err != nil {
+			return fmt.Errorf("autodiff: merge: the gradient of %s: %w", e.name, err)
+		}
+		mine.v.Release()
+		mine.v = out[0]
+	}
+	return nil
+}
+
+// Scale multiplies every gradient, for example by 1 over the number of
+// batches that were merged.
+func (g *Gradients[B]) Scale(factor float64) error {
+	for i := range g.g.list {
+		e := &g.g.list[i]
+		if e.v == nil {
+			continue
+		}
+		x := Float[B]{Tensor[B]{be: g.be, v: e.v}}.MulScalar(factor)
+		if err := x.Err(); err != nil {
+			return err
+		}
+		e.v.Release()
+		e.v = x.v
+	}
+	return nil
+}
+
+// Norm returns the square root of the sum of the squares of all gradients.
+func (g *Gradients[B]) Norm() (float64, error) {
+	var squares []Float[B]
+	for _, e := range g.g.list {
+		if e.v != nil {
+			x := Float[B]{Tensor[B]{be: g.be, v: e.v}}
+			squares = append(squares, x.PowScalar(2).Sum().Reshape(1))
+		}
+	}
+	if len(squares) == 0 {
+		return 0, nil
+	}
+	return Cat(0, squares[0], squares[1:]...).Sum().Sqrt().Item()
+}
+
+// ClipNorm scales the gradients so that their Norm is at most a limit, and
+// returns the norm before.
+func (g *Gradients[B]) ClipNorm(limit float64) (float64, error) {
+	norm, err := g.Norm()
+	if err == nil && norm > limit {
+		err = g.Scale(limit / norm)
+	}
+	return norm, err
+}
+
+func (g *gradients) replace(n *node, v Value) error {
+	info := infoOf(v)
+	if info.DType != n.out.DType || !slices.Equal(info.Shape, n.out.Shape) {
+		return fmt.Errorf("autodiff: grad_replace: the gradient is %v; want the type and shape of %v", info, n)
+	}
+	v, err := v.Share()
+	if err != nil {
+		return fmt.Errorf("autodiff: grad_replace: %w", err)
+	}
+	if e := g.find(n.id); e != nil {
+		e.v.Release()
+		e.v = v
+		return nil
+	}
+	g.add(n, v)
+	return nil
+}

@@ -1,0 +1,303 @@
+package autodiff
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// strategies lists what every test of gradients runs under. Budgets are from
+// nothing to everything.
+var strategies = []Strategy{None{}, Balanced{}, Budget{0}, Budget{300}, Budget{1 << 30}}
+
+func forStrategies(t *testing.T, f func(t *testing.T, s Strategy)) {
+	for _, s := range strategies {
+		t.Run(s.String(), func(t *testing.T) { f(t, s) })
+	}
+}
+
+// elementsOf returns an input's elements; random ones are the same each time.
+func (d data) elementsOf(seed int) []float64 {
+	if d.x != nil {
+		return d.x
+	}
+	cpu := NewCPUThreads(1)
+	x, _ := Uniform(cpu, uint64(seed+1), -1.5, 1.5, d.shape...).Float64s()
+	return x
+}
+
+func (c *testCase) dtype() tensor.DType {
+	if c.f32 {
+		return tensor.F32
+	}
+	return tensor.F64
+}
+
+// points returns every input's elements.
+func (c *testCase) points() (all [][]float64) {
+	for i, d := range c.inputs {
+		all = append(all, d.elementsOf(i))
+	}
+	return all
+}
+
+// result computes the case's loss: the sum of its result times fixed weights,
+// so that no two elements of the result are alike.
+func (c *testCase) result(x []dyn, be Backend) dyn {
+	y := c.f(x)
+	if y.Err() != nil {
+		return y
+	}
+	w := dyn{create1[Backend](be, OpUniform, &Attr{DType: y.DType(), Shape: y.v.Shape(), Seed: 99, Floats: [6]float64{0.5, 1.5}})}
+	return y.Mul(w).Sum()
+}
+
+// tracked makes leafs of the elements on an engine.
+func (c *testCase) tracked(t *testing.T, e *engine, points [][]float64) (x []dyn) {
+	for i, d := range c.inputs {
+		p := dyn{fromSlice[Backend](e, points[i], d.shape)}.Cast(c.dtype())
+		v, err := e.leafVar(p.v)
+		require.NoError(t, err)
+		x = append(x, dyn{Tensor[Backend]{be: e, v: v}})
+	}
+	return x
+}
+
+// gradient returns the loss and its gradients by every input, flattened.
+func (c *testCase) gradient(t *testing.T, inner Backend, s Strategy, points [][]float64) (loss float64, grads [][]float64) {
+	e := newEngine(inner, s)
+	x := c.tracked(t, e, points)
+	y := c.result(x, e)
+	require.NoError(t, y.Err())
+	g, err := e.backward(y.v, backwardOptions{})
+	require.NoError(t, err)
+	for _, xi := range x {
+		gi := g.find(nodeOf(xi.v).id)
+		require.NotNil(t, gi, "no gradient")
+		v, err := dyn{Tensor[Backend]{be: inner, v: gi.v}}.Float64s()
+		require.NoError(t, err)
+		grads = append(grads, v)
+	}
+	loss, err = y.Item()
+	require.NoError(t, err)
+	return loss, grads
+}
+
+// loss computes the case without gradients.
+func (c *testCase) loss(t *testing.T, cpu *CPU, points [][]float64) float64 {
+	var x []dyn
+	for i, d := range c.inputs {
+		x = append(x, dyn{fromSlice[Backend](cpu, points[i], d.shape)}.Cast(c.dtype()))
+	}
+	v, err := c.result(x, cpu).Item()
+	require.NoError(t, err)
+	return v
+}
+
+// difference approximates a derivative by the fourth-order central difference.
+func difference(at *float64, h float64, f func() float64) float64 {
+	x := *at
+	d := 0.0
+	for _, s := range []struct{ k, w float64 }{{-2, 1}, {-1, -8}, {1, 8}, {2, -1}} {
+		*at = x + s.k*h
+		d += s.w * f()
+	}
+	*at = x
+	return d / (12 * h)
+}
+
+func near(a, b, tol float64) bool {
+	return a == b || math.Abs(a-b) <= tol*(1+max(math.Abs(a), math.Abs(b)))
+}
+
+// TestGradients compares every rule with finite differences in f64, or with
+// the documented value at a kink.
+func TestGradients(t *testing.T) {
+	cpu := NewCPUThreads(1)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			points := c.points()
+			loss, grads := c.gradient(t, cpu, None{}, points)
+			require.Equal(t, c.loss(t, cpu, points), loss, "tracking changes the result")
+			if c.f32 {
+				return
+			}
+			if c.want != nil {
+				// Undo the weights of the loss.
+				w, _ := dyn{create1[Backend](cpu, OpUniform, &Attr{DType: tensor.F64, Shape: []int64{int64(len(grads[0]))}, Seed: 99, Floats: [6]float64{0.5, 1.5}})}.Float64s()
+				if c.name == "fake_quantize per channel, scale" || c.name == "max of equals" || c.name == "prod with zeros" {
+					return // see TestWeightedKinks
+				}
+				for i := range grads {
+					for j := range grads[i] {
+						require.InDelta(t, c.want[i][j]*w[j], grads[i][j], 1e-7, "input %d, element %d", i, j)
+					}
+				}
+				return
+			}
+			for i := range points {
+				p := append([]float64(nil), points[i]...)
+				points[i] = p
+				for j := range p {
+					d := difference(&p[j], 1e-3, func() float64 { return c.loss(t, cpu, points) })
+					if !near(d, grads[i][j], 1e-9) {
+						t.Errorf("input %d, element %d: gradient %v, finite difference %v", i, j, grads[i][j], d)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestWeightedKinks checks the kinks whose result has another shape than the
+// input, with a loss of equal weights.
+func TestWeightedKinks(t *testing.T) {
+	cpu := NewCPUThreads(1)
+	for _, c := range cases {
+		if c.want == nil {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			e := newEngine(cpu, None{})
+			x := c.tracked(t, e, c.points())
+			g, err := e.backward(c.f(x).v, backwardOptions{sum: true})
+			require.NoError(t, err)
+			for i := range x {
+				v, err := dyn{Tensor[Backend]{be: cpu, v: g.find(nodeOf(x[i].v).id).v}}.Float64s()
+				require.NoError(t, err)
+				require.InDeltaSlice(t, c.want[i], v, 1e-9, "input %d", i)
+			}
+		})
+	}
+}
+
+// TestSecondDerivatives differentiates the gradients themselves: Autodiff
+// over Autodiff, against finite differences of the first gradients.
+func TestSecondDerivatives(t *testing.T) {
+	cpu := NewCPUThreads(1)
+	for _, c := range cases {
+		if c.once || c.f32 || c.want != nil {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			points := c.points()
+			// The sum of the first gradients' squares is a loss of its own.
+			squares := func() float64 {
+				_, grads := c.gradient(t, cpu, None{}, points)
+				s := 0.0
+				for _, g := range grads {
+					for _, v := range g {
+						s += v * v
+					}
+				}
+				return s
+			}
+			second := c.second(t, cpu, None{}, points)
+			for i := range points {
+				p := append([]float64(nil), points[i]...)
+				points[i] = p
+				for j := range p {
+					d := difference(&p[j], 1e-3, squares)
+					if !near(d, second[i][j], 1e-7) {
+						t.Errorf("input %d, element %d: second derivative %v, finite difference %v", i, j, second[i][j], d)
+					}
+				}
+			}
+		})
+	}
+}
+
+// second returns the gradients of the sum of the gradients' squares.
+func (c *testCase) second(t *testing.T, cpu *CPU, s Strategy, points [][]float64) (grads [][]float64) {
+	below := newEngine(cpu, s)
+	above := newEngine(below, s)
+	x := c.tracked(t, below, points)
+	var top []dyn
+	for _, xi := range x {
+		v, err := above.leafVar(above.wrap(xi.v, nil))
+		require.NoError(t, err)
+		top = append(top, dyn{Tensor[Backend]{be: above, v: v}})
+	}
+	y := c.result(top, above)
+	require.NoError(t, y.Err())
+	g, err := above.backward(y.v, backwardOptions{})
+	require.NoError(t, err)
+	var loss dyn
+	for i, xi := range top {
+		gi := dyn{Tensor[Backend]{be: below, v: g.find(nodeOf(xi.v).id).v}}.PowScalar(2).Sum()
+		if i == 0 {
+			loss = gi
+		} else {
+			loss = loss.Add(gi)
+		}
+	}
+	require.NoError(t, loss.Err())
+	if nodeOf(loss.v) == nil { // linear in everything
+		for _, p := range points {
+			grads = append(grads, make([]float64, len(p)))
+		}
+		return grads
+	}
+	g2, err := below.backward(loss.v, backwardOptions{})
+	require.NoError(t, err)
+	for i, xi := range x {
+		e := g2.find(nodeOf(xi.v).id)
+		if e == nil {
+			grads = append(grads, make([]float64, len(points[i])))
+			continue
+		}
+		v, err := dyn{Tensor[Backend]{be: cpu, v: e.v}}.Float64s()
+		require.NoError(t, err)
+		grads = append(grads, v)
+	}
+	return grads
+}
+
+// TestStrategiesAgree runs every case under every strategy and with 1, 2 and 8
+// threads: the same bits, in first and second derivatives.
+func TestStrategiesAgree(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			digest := ""
+			for _, s := range strategies {
+				for _, threads := range []int{1, 2, 8} {
+					cpu := NewCPUThreads(threads)
+					loss, grads := c.gradient(t, cpu, s, c.points())
+					if !c.once && !c.f32 && c.want == nil {
+						grads = append(grads, c.second(t, cpu, s, c.points())...)
+					}
+					d := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%x %x", loss, grads)))
+					if digest == "" {
+						digest = d
+					}
+					require.Equal(t, digest, d, "%v with %d threads", s, threads)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryRuleIsTested holds the table of cases to the table of rules.
+func TestEveryRuleIsTested(t *testing.T) {
+	tested := map[Op]bool{}
+	for _, c := range cases {
+		tested[c.op] = true
+	}
+	// The gradients of gradients are tested by second derivatives.
+	second := map[Op]bool{OpReluGrad: true, OpTanhGrad: true, OpSigmoidGrad: true, OpGeluGrad: true, OpClampGrad: true,
+		OpSoftmaxGrad: true, OpLogSoftmaxGrad: true, OpConv2dDX: true, OpConv2dDW: true, OpPoolPut: true, OpPoolTake: true,
+		OpAvgPoolPut: true, OpEmbeddingBackward: true, OpAffineGridBackward: true, OpQuantizeBackward: true}
+	for op := range opCount {
+		require.NotEmpty(t, ops[op].name, "operation %d has no row", op)
+		require.NotNil(t, ops[op].infer, op.String())
+		require.True(t, op == OpReshape || cpuKernels[op] != nil, "%v has no loop", op)
+		if rules[op].defined() && !second[op] {
+			require.True(t, tested[op], "the rule of %v has no case", op)
+		}
+	}
+}

@@ -1,0 +1,340 @@
+package autodiff
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The rules for types and shapes: see opDef.infer. They run before any work,
+// so a backend's loops need no checks.
+
+type infer = func(at *Attr, in []Info) ([3]Info, error)
+
+func one(d tensor.DType, shape []int64) ([3]Info, error) {
+	return [3]Info{{d, shape}}, nil
+}
+
+func fail(format string, args ...any) ([3]Info, error) {
+	return [3]Info{}, fmt.Errorf(format, args...)
+}
+
+// Infer checks an operation's inputs and returns the types and shapes of its
+// outputs. It completes attributes: a negative axis, for example.
+func (o Op) Infer(at *Attr, in []Info) ([3]Info, error) {
+	if o >= opCount {
+		return fail("autodiff: there is no operation %d", uint8(o))
+	}
+	for i, x := range in {
+		if len(x.Shape) > kernel.MaxRank {
+			return fail("autodiff: %v: input %d has %d dimensions; want at most %d", o, i, len(x.Shape), kernel.MaxRank)
+		}
+	}
+	out, err := ops[o].infer(at, in)
+	if err != nil {
+		return out, fmt.Errorf("autodiff: %v: %w", o, err)
+	}
+	if n := len(out[0].Shape); n > kernel.MaxRank {
+		return fail("autodiff: %v: the result would have %d dimensions; want at most %d", o, n, kernel.MaxRank)
+	}
+	return out, nil
+}
+
+// want checks the number of inputs, of which the last optional may be absent.
+func want(in []Info, n, optional int) error {
+	if len(in) != n {
+		return fmt.Errorf("has %d inputs; want %d", len(in), n)
+	}
+	for i, x := range in[:n-optional] {
+		if x.DType == tensor.None {
+			return fmt.Errorf("input %d is absent", i)
+		}
+	}
+	return nil
+}
+
+func computes(d tensor.DType) bool { return d.IsFloat() || d == tensor.I32 || d == tensor.I64 }
+
+func isIndex(x Info) error {
+	if x.DType != tensor.I32 && x.DType != tensor.I64 {
+		return fmt.Errorf("indices are %v; want i32 or i64", x)
+	}
+	return nil
+}
+
+// floats restricts a rule to float inputs of one type.
+func floats(rule infer) infer {
+	return func(at *Attr, in []Info) ([3]Info, error) {
+		for i, x := range in {
+			if x.DType == tensor.None {
+				continue
+			}
+			if !x.DType.IsFloat() {
+				return fail("input %d is %v; want a float tensor", i, x)
+			}
+			if x.DType != in[0].DType {
+				return fail("input %d is %v; want %v, the type of input 0", i, x, in[0].DType)
+			}
+		}
+		return rule(at, in)
+	}
+}
+
+// broadcast returns the shape that both shapes are broadcast to.
+func broadcast(x, y []int64) ([]int64, error) {
+	if slices.Equal(x, y) {
+		return x, nil
+	}
+	long, short := x, y
+	if len(y) > len(x) {
+		long, short = y, x
+	}
+	out := slices.Clone(long)
+	for i, n := range short {
+		switch at := len(long) - len(short) + i; {
+		case out[at] == n || n == 1:
+		case out[at] == 1:
+			out[at] = n
+		default:
+			return nil, fmt.Errorf("shapes %s and %s do not broadcast", tensor.ShapeString(x), tensor.ShapeString(y))
+		}
+	}
+	return out, nil
+}
+
+func binary(in []Info) ([]int64, error) {
+	if err := want(in, 2, 0); err != nil {
+		return nil, err
+	}
+	if in[0].DType != in[1].DType {
+		return nil, fmt.Errorf("inputs are %v and %v; want one type", in[0], in[1])
+	}
+	return broadcast(in[0].Shape, in[1].Shape)
+}
+
+func arithmetic(_ *Attr, in []Info) ([3]Info, error) {
+	shape, err := binary(in)
+	if err == nil && !computes(in[0].DType) {
+		err = fmt.Errorf("inputs are %v; want floats, i32 or i64", in[0])
+	}
+	return [3]Info{{in[0].DType, shape}}, err
+}
+
+func comparison(at *Attr, in []Info) ([3]Info, error) {
+	out, err := arithmetic(at, in)
+	out[0].DType = tensor.Bool
+	return out, err
+}
+
+func logic(n int) infer {
+	return func(_ *Attr, in []Info) ([3]Info, error) {
+		if err := want(in, n, 0); err != nil {
+			return fail("%w", err)
+		}
+		shape := in[0].Shape
+		for _, x := range in {
+			if x.DType != tensor.Bool {
+				return fail("inputs are %v; want bool tensors", in)
+			}
+			var err error
+			if shape, err = broadcast(shape, x.Shape); err != nil {
+				return fail("%w", err)
+			}
+		}
+		return one(tensor.Bool, shape)
+	}
+}
+
+func where(_ *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 3, 0); err != nil {
+		return fail("%w", err)
+	}
+	if in[0].DType != tensor.Bool {
+		return fail("the condition is %v; want a bool tensor", in[0])
+	}
+	shape, err := binary(in[1:])
+	if err == nil {
+		shape, err = broadcast(in[0].Shape, shape)
+	}
+	return [3]Info{{in[1].DType, shape}}, err
+}
+
+func each(_ *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 1, 0); err != nil {
+		return fail("%w", err)
+	}
+	if !computes(in[0].DType) {
+		return fail("the input is %v; want floats, i32 or i64", in[0])
+	}
+	return [3]Info{in[0]}, nil
+}
+
+func clamp(at *Attr, in []Info) ([3]Info, error) {
+	if !(at.Floats[0] <= at.Floats[1]) {
+		return fail("the bounds are %v and %v; want the lower one first", at.Floats[0], at.Floats[1])
+	}
+	return floats(each)(at, in)
+}
+
+// pair is the rule of a gradient that is computed from two equal shapes.
+func pair(at *Attr, in []Info) ([3]Info, error) {
+	out, err := floats(arithmetic)(at, in)
+	if err == nil && !slices.Equal(in[0].Shape, in[1].Shape) {
+		return fail("inputs are %v and %v; want one shape", in[0], in[1])
+	}
+	return out, err
+}
+
+// axisOf completes an axis that counts from the end.
+func axisOf(axis *int, rank int) error {
+	if *axis < -rank || *axis >= rank {
+		return fmt.Errorf("axis %d is out of range for %d dimensions", *axis, rank)
+	}
+	if *axis < 0 {
+		*axis += rank
+	}
+	return nil
+}
+
+// removed returns the shape without an axis, or with extent 1 there.
+func removed(shape []int64, axis int, keep bool) []int64 {
+	if keep {
+		shape = slices.Clone(shape)
+		shape[axis] = 1
+		return shape
+	}
+	return slices.Delete(slices.Clone(shape), axis, axis+1)
+}
+
+func along(reduces bool) infer {
+	return func(at *Attr, in []Info) ([3]Info, error) {
+		out, err := each(at, in)
+		if err != nil {
+			return out, err
+		}
+		if err := axisOf(&at.Axis, len(in[0].Shape)); err != nil {
+			return fail("%w", err)
+		}
+		if reduces {
+			out[0].Shape = removed(in[0].Shape, at.Axis, at.Flag)
+		}
+		return out, nil
+	}
+}
+
+func pairAlong(at *Attr, in []Info) ([3]Info, error) {
+	out, err := pair(at, in)
+	if err == nil {
+		err = axisOf(&at.Axis, len(in[0].Shape))
+	}
+	return out, err
+}
+
+func prodGrad(at *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 2, 0); err != nil {
+		return fail("%w", err)
+	}
+	if err := axisOf(&at.Axis, len(in[1].Shape)); err != nil {
+		return fail("%w", err)
+	}
+	if wanted := removed(in[1].Shape, at.Axis, at.Flag); in[0].DType != in[1].DType || !slices.Equal(in[0].Shape, wanted) {
+		return fail("the gradient is %v; want %v", in[0], Info{in[1].DType, wanted})
+	}
+	return [3]Info{in[1]}, nil
+}
+
+// best is the rule of operations that pick elements: values and positions.
+func best(values, reduces bool) infer {
+	return func(at *Attr, in []Info) ([3]Info, error) {
+		out, err := along(reduces)(at, in)
+		if err != nil {
+			return out, err
+		}
+		if in[0].Shape[at.Axis] == 0 && reduces {
+			return fail("the input is %v: axis %d is empty", in[0], at.Axis)
+		}
+		positions := Info{tensor.I64, out[0].Shape}
+		if !values {
+			return [3]Info{positions}, nil
+		}
+		return [3]Info{out[0], positions}, nil
+	}
+}
+
+func reduce(at *Attr, in []Info) ([3]Info, error) {
+	out, err := each(at, in)
+	if err != nil {
+		return out, err
+	}
+	rank := len(in[0].Shape)
+	if at.Axes == nil {
+		at.Axes = make([]int, rank)
+		for i := range at.Axes {
+			at.Axes[i] = i
+		}
+	} else if at.Axes, err = axesOf(at.Axes, rank); err != nil {
+		return fail("%w", err)
+	}
+	shape := []int64{}
+	for i, n := range in[0].Shape {
+		switch {
+		case !slices.Contains(at.Axes, i):
+			shape = append(shape, n)
+		case at.Flag:
+			shape = append(shape, 1)
+		}
+	}
+	return one(in[0].DType, shape)
+}
+
+// axesOf completes axes that count from the end, and sorts them.
+func axesOf(axes []int, rank int) ([]int, error) {
+	axes = slices.Clone(axes)
+	for i := range axes {
+		if err := axisOf(&axes[i], rank); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(axes)
+	for i := 1; i < len(axes); i++ {
+		if axes[i] == axes[i-1] {
+			return nil, fmt.Errorf("axis %d is named twice", axes[i])
+		}
+	}
+	return axes, nil
+}
+
+func create(at *Attr, in []Info) ([3]Info, error) {
+	if len(in) != 0 {
+		return fail("has %d inputs; want none", len(in))
+	}
+	if !computes(at.DType) && at.DType != tensor.Bool {
+		return fail("makes %v; want floats, i32, i64 or bool", at.DType)
+	}
+	for _, n := range at.Shape {
+		if n < 0 {
+			return fail("the shape %s has a negative extent", tensor.ShapeString(at.Shape))
+		}
+	}
+	return one(at.DType, at.Shape)
+}
+
+// update is the rule of operations in place on equal shapes.
+func update(n, optional int) infer {
+	return func(_ *Attr, in []Info) ([3]Info, error) {
+		if err := want(in, n, optional); err != nil {
+			return fail("%w", err)
+		}
+		for i, x := range in {
+			if x.DType != tensor.None && (x.DType != in[0].DType || !slices.Equal(x.Shape, in[0].Shape)) {
+				return fail("input %d is %v; want %v", i, x, in[0])
+			}
+		}
+		if d := in[0].DType; d != tensor.F32 && d != tensor.F64 {
+			return fail("input 0 is %v; want f32 or f64", in[0])
+		}
+		return [3]Info{}, nil
+	}
+}

@@ -1,0 +1,145 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The rules of operations that plans run. Plans check the rest themselves.
+
+func embedding(_ *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 2, 0); err != nil {
+		return fail("%w", err)
+	}
+	if len(in[0].Shape) != 2 {
+		return fail("the weight is %v; want [v, d]", in[0])
+	}
+	return one(in[0].DType, append(slices.Clip(in[1].Shape), in[0].Shape[1]))
+}
+
+func gridSample(_ *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 2, 0); err != nil {
+		return fail("%w", err)
+	}
+	x, g := in[0].Shape, in[1].Shape
+	if len(x) < 4 || len(g) != len(x) || g[len(g)-1] != int64(len(x)-2) {
+		return fail("the image is %v and the grid %v; want [n, c, h, w] and [n, oh, ow, 2]", in[0], in[1])
+	}
+	return one(in[0].DType, append(slices.Clone(x[:2]), g[1:len(g)-1]...))
+}
+
+// likeInputs is the rule of gradients: an output like each named input, none
+// where that is absent or not of a float type. Codes get a gradient of the
+// upstream gradient's type.
+func likeInputs(like ...int) infer {
+	return func(at *Attr, in []Info) (out [3]Info, err error) {
+		for k, i := range like {
+			if i >= len(in) {
+				return fail("has %d inputs; want more", len(in))
+			}
+			if in[i].DType.IsFloat() && !at.Skip[k] {
+				out[k] = in[i]
+			}
+		}
+		if !in[0].DType.IsFloat() {
+			return fail("input 0 is %v; want a float tensor", in[0])
+		}
+		return out, nil
+	}
+}
+
+func affineGrid(at *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 1, 0); err != nil {
+		return fail("%w", err)
+	}
+	r := len(at.Shape)
+	if r < 4 || !slices.Equal(in[0].Shape, []int64{at.Shape[0], int64(r - 2), int64(r - 1)}) {
+		return fail("theta is %v, for an image of shape %s; want [n, 2, 3] and [n, c, h, w]", in[0], tensor.ShapeString(at.Shape))
+	}
+	shape := append([]int64{at.Shape[0]}, at.Shape[2:]...)
+	return one(in[0].DType, append(shape, int64(r-2)))
+}
+
+func affineGridBackward(_ *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 1, 0); err != nil {
+		return fail("%w", err)
+	}
+	g := in[0].Shape
+	if len(g) < 4 {
+		return fail("the gradient is %v; want [n, h, w, 2]", in[0])
+	}
+	d := int64(len(g) - 2)
+	return one(in[0].DType, []int64{g[0], d, d + 1})
+}
+
+func quantize(at *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 3, 1); err != nil {
+		return fail("%w", err)
+	}
+	return one(at.Scheme.storage(), in[0].Shape)
+}
+
+func dequantize(at *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 3, 1); err != nil {
+		return fail("%w", err)
+	}
+	if !at.DType.IsFloat() {
+		return fail("gives %v; want a float type", at.DType)
+	}
+	return one(at.DType, in[0].Shape)
+}
+
+// parameters returns the shape of a scheme's scales for a tensor.
+func (s *Scheme) parameters(x []int64) ([]int64, bool) {
+	r := len(x)
+	switch s.Granularity {
+	case "per_tensor":
+		return []int64{}, true
+	case "per_channel":
+		axis := s.Axis
+		if axisOf(&axis, r) != nil {
+			return nil, false
+		}
+		return []int64{x[axis]}, true
+	case "per_token":
+		return slices.Clone(x[:max(r-1, 0)]), r > 0
+	case "per_group":
+		if r == 0 || s.GroupSize < 1 {
+			return nil, false
+		}
+		n := int64(s.GroupSize)
+		return append(slices.Clone(x[:r-1]), (x[r-1]+n-1)/n), true
+	case "per_block":
+		if len(s.BlockSize) != r {
+			return nil, false
+		}
+		shape := slices.Clone(x)
+		for i, b := range s.BlockSize {
+			if b < 1 {
+				return nil, false
+			}
+			shape[i] = (x[i] + b - 1) / b
+		}
+		return shape, true
+	}
+	return nil, false
+}
+
+func chooseQParams(at *Attr, in []Info) ([3]Info, error) {
+	if err := want(in, 1, 0); err != nil {
+		return fail("%w", err)
+	}
+	shape, ok := at.Scheme.parameters(in[0].Shape)
+	if !ok {
+		return fail("the scheme %+v does not fit %v", *at.Scheme, in[0])
+	}
+	scale := tensor.F32
+	if in[0].DType == tensor.F64 {
+		scale = tensor.F64
+	}
+	if at.Scheme.Asymmetric {
+		return [3]Info{{scale, shape}, {tensor.I32, shape}}, nil
+	}
+	return one(scale, shape)
+}

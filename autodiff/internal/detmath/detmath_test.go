@@ -1,0 +1,108 @@
+package detmath
+
+import (
+	"math"
+	"testing"
+)
+
+// ulps returns |got - want| in units of the last place of want.
+func ulps(got, want float64) float64 {
+	if got == want || got != got && want != want {
+		return 0
+	}
+	return math.Abs(got-want) / (math.Nextafter(math.Abs(want), math.Inf(1)) - math.Abs(want))
+}
+
+func TestAgainstMath(t *testing.T) {
+	cases := []struct {
+		name      string
+		got, want func(float64) float64
+		lo, hi    float64
+		limit     float64 // ulps
+	}{
+		{"exp", Exp, math.Exp, -740, 709, 2},
+		{"expm1", Expm1, math.Expm1, -3, 3, 4},
+		{"log", Log, math.Log, 1e-300, 1e3, 2},
+		{"log near 1", Log, math.Log, 0.5, 2, 2},
+		{"log1p", Log1p, math.Log1p, -0.9, 5, 4},
+		{"tanh", Tanh, math.Tanh, -25, 25, 4},
+		{"tanh near 0", Tanh, math.Tanh, -1e-3, 1e-3, 4},
+		{"erf", Erf, math.Erf, -7, 7, 4},
+		{"erf near 0", Erf, math.Erf, -0.2, 0.2, 4},
+	}
+	for _, c := range cases {
+		worst, at := 0.0, 0.0
+		for i := range 200001 {
+			x := c.lo + (c.hi-c.lo)*float64(i)/200000
+			if d := ulps(c.got(x), c.want(x)); d > worst || d != d {
+				worst, at = d, x
+			}
+		}
+		if !(worst <= c.limit) {
+			t.Errorf("%s: off by %.1f ulps at %v: %v, want %v", c.name, worst, at, c.got(at), c.want(at))
+		}
+	}
+}
+
+func TestFloat32(t *testing.T) {
+	cases := []struct {
+		name string
+		got  func(float32) float32
+		want func(float64) float64
+	}{
+		{"exp", Exp32, math.Exp},
+		{"tanh", Tanh32, math.Tanh},
+		{"sigmoid", Sigmoid32, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }},
+	}
+	for _, c := range cases {
+		for i := range 400001 {
+			x := float32(-110 + 220*float64(i)/400000)
+			for _, x := range []float32{x, x * 1e-3} {
+				got, want := c.got(x), float32(c.want(float64(x)))
+				if got != want && got != math.Nextafter32(want, got) {
+					t.Fatalf("%s(%v) = %v, want %v", c.name, x, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestSpecialValues(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
+	for _, c := range []struct{ got, want float64 }{
+		{Exp(inf), inf}, {Exp(-inf), 0}, {Exp(nan), nan}, {Exp(0), 1}, {Exp(-740), math.Exp(-740)},
+		{Log(0), -inf}, {Log(-1), nan}, {Log(inf), inf}, {Log(1), 0}, {Log(5e-324), -744.4400719213812},
+		{Log1p(0), 0}, {Log1p(-1), -inf}, {Log1p(inf), inf},
+		{Tanh(inf), 1}, {Tanh(-inf), -1}, {Tanh(nan), nan},
+		{Sigmoid(inf), 1}, {Sigmoid(-inf), 0}, {Sigmoid(nan), nan}, {Sigmoid(0), 0.5},
+		{Erf(inf), 1}, {Erf(-inf), -1}, {Erf(nan), nan}, {Erf(0), 0},
+		{Pow(2, 10), 1024}, {Pow(-2, 3), -8}, {Pow(-2, 0.5), nan}, {Pow(0, -1), inf}, {Pow(4, -2), 1. / 16},
+		{Pow(0, 0.5), 0}, {Pow(inf, 0.5), inf}, {Pow(nan, 0), 1}, {Pow(-2, 65), -math.Pow(2, 65)},
+		{float64(Exp32(float32(inf))), inf}, {float64(Exp32(-float32(inf))), 0},
+		{float64(Sigmoid32(float32(inf))), 1}, {float64(Sigmoid32(-float32(inf))), 0},
+		{float64(Tanh32(float32(inf))), 1},
+		{Gelu(inf), inf}, {GeluGrad(inf), 1}, {GeluGrad(-inf), 0}, {GeluGrad(0), 0.5},
+	} {
+		if ulps(c.got, c.want) > 4 {
+			t.Errorf("got %v, want %v", c.got, c.want)
+		}
+	}
+}
+
+func BenchmarkExp32(b *testing.B) {
+	s := float32(0)
+	for i := range b.N {
+		s += Exp32(float32(i&15) * 0.1)
+	}
+	sink = s
+}
+
+func BenchmarkErf(b *testing.B) {
+	s := 0.0
+	for i := range b.N {
+		s += Erf(float64(i&15) * 0.1)
+	}
+	sink = float32(s)
+}
+
+var sink float32

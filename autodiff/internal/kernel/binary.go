@@ -1,0 +1,188 @@
+package kernel
+
+// Binary is an operation on two numbers as three loops: over two rows, a row
+// and a number, a number and a row.
+type Binary[T, R any] struct {
+	VV func(z []R, x, y []T)
+	VS func(z []R, x []T, y T)
+	SV func(z []R, x T, y []T)
+}
+
+// Run applies the operation with broadcasting.
+func (b *Binary[T, R]) Run(t Threads, z []R, x, y []T, shape, xs, ys []int64) {
+	if len(z) == 0 {
+		return
+	}
+	l := NewLoop(shape, xs, ys)
+	l.Do(t, 1, func(o, n int, in [3]int) {
+		z, x, y := z[o:o+n], x[in[0]:], y[in[1]:]
+		switch {
+		case l.Step[0] == 1 && l.Step[1] == 1:
+			b.VV(z, x[:n], y[:n])
+		case l.Step[1] == 0 && l.Step[0] == 1:
+			b.VS(z, x[:n], y[0])
+		case l.Step[0] == 0 && l.Step[1] == 1:
+			b.SV(z, x[0], y[:n])
+		default:
+			b.VV(z[:1], x[:1], y[:1])
+			for i := range z {
+				z[i] = z[0]
+			}
+		}
+	})
+}
+
+// Add returns x + y.
+func Add[T Number]() Binary[T, T] {
+	return Binary[T, T]{
+		VV: addVV[T],
+		VS: func(z, x []T, y T) {
+			x = x[:len(z)]
+			for i := range z {
+				z[i] = x[i] + y
+			}
+		},
+		SV: func(z []T, x T, y []T) {
+			y = y[:len(z)]
+			for i := range z {
+				z[i] = x + y[i]
+			}
+		},
+	}
+}
+
+// Sub returns x - y.
+func Sub[T Number]() Binary[T, T] {
+	return Binary[T, T]{
+		VV: func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = x[i] - y[i]
+			}
+		},
+		VS: func(z, x []T, y T) {
+			x = x[:len(z)]
+			for i := range z {
+				z[i] = x[i] - y
+			}
+		},
+		SV: func(z []T, x T, y []T) {
+			y = y[:len(z)]
+			for i := range z {
+				z[i] = x - y[i]
+			}
+		},
+	}
+}
+
+// Mul returns x * y.
+func Mul[T Number]() Binary[T, T] {
+	return Binary[T, T]{
+		VV: func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = x[i] * y[i]
+			}
+		},
+		VS: mulVS[T],
+		SV: func(z []T, x T, y []T) { mulVS(z, y, x) },
+	}
+}
+
+// Div returns x / y; whole numbers are cut towards zero, and y has no zeros.
+func Div[T Number]() Binary[T, T] {
+	return Binary[T, T]{
+		VV: func(z, x, y []T) {
+			x, y = x[:len(z)], y[:len(z)]
+			for i := range z {
+				z[i] = x[i] / y[i]
+			}
+		},
+		VS: func(z, x []T, y T) {
+			x = x[:len(z)]
+			for i := range z {
+				z[i] = x[i] / y
+			}
+		},
+		SV: func(z []T, x T, y []T) {
+			y = y[:len(z)]
+			for i := range z {
+				z[i] = x / y[i]
+			}
+		},
+	}
+}
+
+func addVV[T Number](z, x, y []T) {
+	x, y = x[:len(z)], y[:len(z)]
+	for i := range z {
+		z[i] = x[i] + y[i]
+	}
+}
+
+func mulVS[T Number](z, x []T, y T) {
+	x = x[:len(z)]
+	for i := range z {
+		z[i] = x[i] * y
+	}
+}
+
+// Of makes the three loops of any function. The call costs more than the
+// loops above, which matters only for plain arithmetic.
+func Of[T, R any](f func(x, y T) R) Binary[T, R] {
+	return Binary[T, R]{
+		VV: func(z []R, x, y []T) {
+			for i := range z {
+				z[i] = f(x[i], y[i])
+			}
+		},
+		VS: func(z []R, x []T, y T) {
+			for i := range z {
+				z[i] = f(x[i], y)
+			}
+		},
+		SV: func(z []R, x T, y []T) {
+			for i := range z {
+				z[i] = f(x, y[i])
+			}
+		},
+	}
+}
+
+// Where writes x where c is not 0, else y, with broadcasting.
+func Where[T Bits](t Threads, z []T, c []uint8, x, y []T, shape, cs, xs, ys []int64) {
+	if len(z) == 0 {
+		return
+	}
+	l := NewLoop(shape, cs, xs, ys)
+	sc, sx, sy := l.Step[0], l.Step[1], l.Step[2]
+	l.Do(t, 1, func(o, n int, in [3]int) {
+		z, c, x, y := z[o:o+n], c[in[0]:], x[in[1]:], y[in[2]:]
+		for i := range z {
+			v := y[i*sy]
+			if w := x[i*sx]; c[i*sc] != 0 {
+				v = w
+			}
+			z[i] = v
+		}
+	})
+}
+
+// Expand copies x to a larger shape.
+func Expand[T Bits](t Threads, z, x []T, shape, xs []int64) {
+	if len(z) == 0 {
+		return
+	}
+	l := NewLoop(shape, xs)
+	l.Do(t, 1, func(o, n int, in [3]int) {
+		z := z[o : o+n]
+		if l.Step[0] == 1 {
+			copy(z, x[in[0]:in[0]+n])
+			return
+		}
+		v := x[in[0]]
+		for i := range z {
+			z[i] = v
+		}
+	})
+}

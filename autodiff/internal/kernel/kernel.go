@@ -1,0 +1,33 @@
+// Package kernel holds the loops of autodiff's CPU backend: plain functions of
+// slices, without tensors, errors or allocation. Results never depend on the
+// number of threads: work is split over outputs, and sums follow the orders
+// of the project's numeric contract.
+package kernel
+
+import "unsafe"
+
+// Float lists the element types that are computed in.
+type Float interface{ float32 | float64 }
+
+// Integer lists the element types of index tensors.
+type Integer interface{ int32 | int64 }
+
+// Number lists the element types with arithmetic.
+type Number interface{ Float | Integer }
+
+// Bits lists the element types by size, for loops that only move elements.
+type Bits interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+func as[U, T any](p *T) *U { return (*U)(unsafe.Pointer(p)) }
+
+// slice reads x as elements of another type of the same size.
+func slice[U, T any](x []T) []U {
+	return unsafe.Slice((*U)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+func is32[T any]() bool {
+	var t T
+	return unsafe.Sizeof(t) == 4
+}

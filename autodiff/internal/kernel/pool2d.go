@@ -1,0 +1,155 @@
+package kernel
+
+import "math"
+
+// Pool describes 2-D pooling of planes.
+type Pool struct {
+	Planes, H, W, KH, KW, OH, OW int
+	Stride, Pad                  [2]int
+	CountPad                     bool // an average counts the padding
+}
+
+// key orders floats as whole numbers do, with equal zeros and NaN on top.
+func key[T Float](v T) int64 {
+	if is32[T]() {
+		if v != v {
+			return 1 << 32
+		}
+		b := int64(int32(math.Float32bits(float32(v + 0))))
+		return b ^ b>>63&0x7fffffff
+	}
+	if v != v {
+		return math.MaxInt64
+	}
+	b := int64(math.Float64bits(float64(v + 0)))
+	return b ^ b>>63&math.MaxInt64
+}
+
+// MaxPool writes the largest element of every window and its position in the
+// plane: the first of equals, and the first NaN before all.
+func MaxPool[T Float](t Threads, p *Pool, y []T, at []int32, x []T) {
+	t.For(p.Planes*p.OH, p.OW*p.KH*p.KW*2, 1, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			plane := x[r/p.OH*p.H*p.W:][:p.H*p.W]
+			ys, ats := y[r*p.OW:][:p.OW], at[r*p.OW:][:p.OW]
+			top := r%p.OH*p.Stride[0] - p.Pad[0]
+			if is32[T]() && p.KH == 2 && p.KW == 2 && p.Stride[1] == 2 && p.Pad == [2]int{} {
+				maxPool2(slice[float32](ys), ats, slice[float32](plane), top*p.W, p.W)
+				continue
+			}
+			for o := range ys {
+				left := o*p.Stride[1] - p.Pad[1]
+				best, pos := int64(math.MinInt64), int32(-1)
+				for i := max(top, 0); i < min(top+p.KH, p.H); i++ {
+					for j := max(left, 0); j < min(left+p.KW, p.W); j++ {
+						if k := key(plane[i*p.W+j]); k > best || pos < 0 {
+							best, pos = k, int32(i*p.W+j)
+						}
+					}
+				}
+				ys[o], ats[o] = plane[pos], pos
+			}
+		}
+	})
+}
+
+// maxPool2 is MaxPool for windows of 2 x 2: the comparison of whole numbers
+// that carry their position needs no branch.
+func maxPool2(y []float32, at []int32, x []float32, top, w int) {
+	a, b := x[top:][:w], x[top+w:][:w]
+	for o := range y {
+		i := 2 * o
+		k := max(max(key(a[i])<<2|3, key(a[i+1])<<2|2), max(key(b[i])<<2|1, key(b[i+1])<<2))
+		pos := 3 - int(k&3)
+		p := top + pos>>1*w + i + pos&1
+		y[o], at[o] = x[p], int32(p)
+	}
+}
+
+// PoolTake writes the elements of x at the given positions of their planes.
+func PoolTake[T Float](t Threads, y, x []T, at []int32, planes, in, out int) {
+	t.For(planes, out, 1, func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			plane := x[p*in:][:in]
+			dst := y[p*out:][:out]
+			for i, a := range at[p*out:][:out] {
+				dst[i] = plane[a]
+			}
+		}
+	})
+}
+
+// PoolPut adds g to the given positions, in ascending order of the windows.
+func PoolPut[T Float](t Threads, dx, g []T, at []int32, planes, in, out int) {
+	t.For(planes, in+out, 1, func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			plane := dx[p*in:][:in]
+			clear(plane)
+			src := g[p*out:][:out]
+			for i, a := range at[p*out:][:out] {
+				plane[a] += src[i]
+			}
+		}
+	})
+}
+
+// span returns the part of window o that lies inside, and its divisor.
+func span(o, k, stride, pad, size int, countPad bool) (lo, hi, count int) {
+	lo = o*stride - pad
+	hi = min(lo+k, size+pad)
+	count = hi - lo
+	lo, hi = max(lo, 0), min(hi, size)
+	if !countPad {
+		count = hi - lo
+	}
+	return lo, hi, count
+}
+
+// AvgPool writes the mean of every window; the sum is in Stripe order.
+func AvgPool[T Float](t Threads, p *Pool, y, x []T) {
+	t.For(p.Planes*p.OH, p.OW*p.KH*p.KW*2, 1, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			plane := x[r/p.OH*p.H*p.W:][:p.H*p.W]
+			i0, i1, ni := span(r%p.OH, p.KH, p.Stride[0], p.Pad[0], p.H, p.CountPad)
+			for o := range p.OW {
+				j0, j1, nj := span(o, p.KW, p.Stride[1], p.Pad[1], p.W, p.CountPad)
+				y[r*p.OW+o] = windowSum(plane, p.W, i0, i1, j0, j1) / T(ni*nj)
+			}
+		}
+	})
+}
+
+func windowSum[T Float](plane []T, w, i0, i1, j0, j1 int) T {
+	if i1-i0 == 2 && j1-j0 == 2 {
+		a, b := plane[i0*w+j0:], plane[(i0+1)*w+j0:]
+		return ((a[0] + 0) + b[0]) + ((a[1] + 0) + b[1])
+	}
+	var s Stripe[T]
+	for i := i0; i < i1; i++ {
+		s.Add(plane[i*w+j0 : i*w+j1])
+	}
+	return s.Sum()
+}
+
+// AvgPoolGrad spreads g over the windows, in their order.
+func AvgPoolGrad[T Float](t Threads, p *Pool, dx, g []T) {
+	t.For(p.Planes, p.H*p.W+p.OH*p.OW*p.KH*p.KW, 1, func(lo, hi int) {
+		for pl := lo; pl < hi; pl++ {
+			plane := dx[pl*p.H*p.W:][:p.H*p.W]
+			clear(plane)
+			for y := range p.OH {
+				i0, i1, ni := span(y, p.KH, p.Stride[0], p.Pad[0], p.H, p.CountPad)
+				for o := range p.OW {
+					j0, j1, nj := span(o, p.KW, p.Stride[1], p.Pad[1], p.W, p.CountPad)
+					v := g[(pl*p.OH+y)*p.OW+o] / T(ni*nj)
+					for i := i0; i < i1; i++ {
+						row := plane[i*p.W+j0 : i*p.W+j1]
+						for j := range row {
+							row[j] += v
+						}
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package kernel
+
+// lanes and block are the numeric contract's Stripe order: element l of 64
+// lanes sums positions l, l+64, ...; the lanes fold by halves; every 65,536
+// positions are a block of their own, and blocks fold pairwise.
+const (
+	lanes = 64
+	block = 65536
+)
+
+// Stripe sums a sequence that comes in pieces.
+type Stripe[T Float] struct {
+	acc    [lanes]T
+	n      int
+	blocks []T
+}
+
+// Add appends x to the sequence.
+func (s *Stripe[T]) Add(x []T) {
+	for len(x) > 0 {
+		l := s.n % lanes
+		n := min(len(x), lanes-l)
+		if l == 0 && len(x) >= lanes {
+			n = min(len(x), block-s.n) / lanes * lanes
+			addLanes(&s.acc, x[:n])
+		} else {
+			acc := s.acc[l : l+n]
+			for i, v := range x[:n] {
+				acc[i] += v
+			}
+		}
+		x = x[n:]
+		if s.n += n; s.n == block {
+			s.blocks = append(s.blocks, s.fold())
+			s.acc, s.n = [lanes]T{}, 0
+		}
+	}
+}
+
+func addLanes[T Float](acc *[lanes]T, x []T) {
+	for ; len(x) >= lanes; x = x[lanes:] {
+		row := (*[lanes]T)(x)
+		for l := range acc {
+			acc[l] += row[l]
+		}
+	}
+}
+
+func (s *Stripe[T]) fold() T {
+	for h := lanes / 2; h > 0; h /= 2 {
+		for l := range h {
+			s.acc[l] += s.acc[l+h]
+		}
+	}
+	return s.acc[0]
+}
+
+// Sum ends the sequence.
+func (s *Stripe[T]) Sum() T {
+	if len(s.blocks) == 0 {
+		return s.fold()
+	}
+	if s.n > 0 {
+		s.blocks = append(s.blocks, s.fold())
+	}
+	return pairwise(s.blocks)
+}
+
+// pairwise adds neighbours, then neighbours among the results, and so on; an
+// odd one out moves up. It overwrites x.
+func pairwise[T Float](x []T) T {
+	for n := len(x); n > 1; n = (n + 1) / 2 {
+		for i := range n / 2 {
+			x[i] = x[2*i] + x[2*i+1]
+		}
+		if n%2 == 1 {
+			x[n/2] = x[n-1]
+		}
+	}
+	return x[0]
+}
+
+// SumRows sums each of rows rows of n elements.
+func SumRows[T Float](t Threads, z, x []T, rows, n int) {
+	if rows == 1 && n >= 2*block {
+		blocks := make([]T, (n+block-1)/block)
+		t.For(len(blocks), block, 1, func(lo, hi int) {
+			for b := lo; b < hi; b++ {
+				var s Stripe[T]
+				s.Add(x[b*block : min((b+1)*block, n)])
+				if s.n > 0 {
+					blocks[b] = s.fold()
+				} else {
+					blocks[b] = s.blocks[0]
+				}
+			}
+		})
+		z[0] = pairwise(blocks)
+		return
+	}
+	t.For(rows, n, 1, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			var s Stripe[T]
+			s.Add(x[r*n : (r+1)*n])
+			z[r] = s.Sum()
+		}
+	})
+}
+
+// SumSegments sums, for each k of kept, the outer segments x[o, k, :n] in
+// order: the gradient of a per-channel parameter.
+func SumSegments[T Float](t Threads, z, x []T, outer, kept, n int) {
+	t.For(kept, outer*n, 1, func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			var s Stripe[T]
+			for o := range outer {
+				at := (o*kept + k) * n
+				s.Add(x[at : at+n])
+			}
+			z[k] = s.Sum()
+		}
+	})
+}
+
+// SumColumns sums x[o, :n, j] for every o and j.
+func SumColumns[T Float](t Threads, z, x []T, outer, n, inner int) {
+	const tile = 128
+	tiles := (inner + tile - 1) / tile
+	t.For(outer*tiles, n*min(inner, tile), 1, func(lo, hi int) {
+		var acc [lanes * tile]T
+		var blocks []T
+		for i := lo; i < hi; i++ {
+			o, j := i/tiles, i%tiles*tile
+			w := min(tile, inner-j)
+			blocks = blocks[:0]
+			for b := 0; b < max(n, 1); b += block {
+				rows := min(block, n-b)
+				sumTile(acc[:], x[(o*n+b)*inner+j:], rows, w, inner)
+				if n > block {
+					blocks = append(blocks, acc[:w]...)
+				}
+			}
+			dst := z[o*inner+j : o*inner+j+w]
+			copy(dst, acc[:w])
+			if n > block {
+				foldRows(dst, blocks)
+			}
+		}
+	})
+}
+
+// sumTile leaves the sums of up to 65,536 rows of w elements in acc[:w].
+func sumTile[T Float](acc, x []T, rows, w, stride int) {
+	used := min(rows, lanes)
+	clear(acc[:max(used, 1)*w])
+	for r := range rows {
+		row := x[r*stride : r*stride+w]
+		a := acc[r%lanes*w:][:w]
+		addVV(a, a, row)
+	}
+	for h := lanes / 2; h > 0; h /= 2 {
+		for l := range min(h, max(0, used-h)) {
+			a := acc[l*w:][:w]
+			addVV(a, a, acc[(l+h)*w:][:w])
+		}
+	}
+}
+
+// foldRows folds rows of len(z) elements pairwise.
+func foldRows[T Float](z, rows []T) {
+	w := len(z)
+	for n := len(rows) / w; n > 1; n = (n + 1) / 2 {
+		for i := range n / 2 {
+			addVV(rows[i*w:][:w], rows[2*i*w:][:w], rows[(2*i+1)*w:][:w])
+		}
+		if n%2 == 1 {
+			copy(rows[n/2*w:][:w], rows[(n-1)*w:][:w])
+		}
+	}
+	copy(z, rows)
+}

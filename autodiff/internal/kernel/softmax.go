@@ -1,0 +1,104 @@
+package kernel
+
+import "github.com/isobit-ml/isobit/autodiff/internal/detmath"
+
+// overRows calls row for every sequence x[o, :, i] of n elements, in place
+// where inner is 1, else through a copy of the sequences.
+func overRows[T Float](t Threads, cost int, z []T, xs [2][]T, outer, n, inner int, row func(z, x, y []T)) {
+	t.For(outer*inner, n*cost, 1, func(lo, hi int) {
+		var tmp [3][]T
+		if inner > 1 {
+			all := make([]T, 3*n)
+			tmp = [3][]T{all[:n], all[n : 2*n], all[2*n:]}
+		}
+		for r := lo; r < hi; r++ {
+			if inner == 1 {
+				var y []T
+				if xs[1] != nil {
+					y = xs[1][r*n : (r+1)*n]
+				}
+				row(z[r*n:(r+1)*n], xs[0][r*n:(r+1)*n], y)
+				continue
+			}
+			at := r/inner*n*inner + r%inner
+			for k, x := range xs {
+				if x != nil {
+					for i := range n {
+						tmp[k][i] = x[at+i*inner]
+					}
+				}
+			}
+			row(tmp[2], tmp[0], tmp[1])
+			for i := range n {
+				z[at+i*inner] = tmp[2][i]
+			}
+		}
+	})
+}
+
+func maxOf[T Float](x []T) T {
+	m := x[0]
+	for _, v := range x {
+		m = max(m, v)
+	}
+	return m
+}
+
+// Softmax writes exp(x - max) / sum(exp(x - max)) along the middle dimension.
+func Softmax[T Float](t Threads, z, x []T, outer, n, inner int) {
+	overRows(t, 16, z, [2][]T{x}, outer, n, inner, func(z, x, _ []T) {
+		m := maxOf(x)
+		for i, v := range x {
+			z[i] = Exp(v - m)
+		}
+		var s Stripe[T]
+		s.Add(z)
+		sum := s.Sum()
+		for i := range z {
+			z[i] /= sum
+		}
+	})
+}
+
+// LogSoftmax writes (x - max) - log(sum(exp(x - max))) along the middle dimension.
+func LogSoftmax[T Float](t Threads, z, x []T, outer, n, inner int) {
+	overRows(t, 16, z, [2][]T{x}, outer, n, inner, func(z, x, _ []T) {
+		m := maxOf(x)
+		for i, v := range x {
+			z[i] = Exp(v - m)
+		}
+		var s Stripe[T]
+		s.Add(z)
+		log := T(detmath.Log(float64(s.Sum())))
+		for i, v := range x {
+			z[i] = (v - m) - log
+		}
+	})
+}
+
+// SoftmaxGrad writes y * (g - sum(g * y)) along the middle dimension.
+func SoftmaxGrad[T Float](t Threads, z, g, y []T, outer, n, inner int) {
+	overRows(t, 4, z, [2][]T{g, y}, outer, n, inner, func(z, g, y []T) {
+		for i := range z {
+			z[i] = g[i] * y[i]
+		}
+		var s Stripe[T]
+		s.Add(z)
+		sum := s.Sum()
+		for i := range z {
+			z[i] = y[i] * (g[i] - sum)
+		}
+	})
+}
+
+// LogSoftmaxGrad writes g - exp(y) * sum(g) along the middle dimension.
+func LogSoftmaxGrad[T Float](t Threads, z, g, y []T, outer, n, inner int) {
+	overRows(t, 16, z, [2][]T{g, y}, outer, n, inner, func(z, g, y []T) {
+		var s Stripe[T]
+		s.Add(g)
+		sum := s.Sum()
+		for i := range z {
+			z[i] = g[i] - T(Exp(y[i])*sum)
+		}
+	})
+}

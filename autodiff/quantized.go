@@ -1,0 +1,54 @@
+package autodiff
+
+import "github.com/isobit-ml/isobit/tensor"
+
+// Quantized is a tensor of codes with the parameters that give them meaning:
+// the value of a code q is (q - zero point) * scale.
+//
+// It carries a gradient: quantizing is differentiated by the straight-through
+// estimate, which passes the gradient where the code was not clamped and
+// stops it elsewhere.
+type Quantized[B Backend] struct {
+	Codes     Tensor[B] // s8 or u8, or a float type that holds whole numbers
+	Scale     Float[B]
+	ZeroPoint Tensor[B] // an Int's, a Float's or absent (0)
+	Scheme    Scheme
+}
+
+// Quantize rounds x / scale to codes; the zero point may be absent.
+func (x Float[B]) Quantize(scale Float[B], zeroPoint Tensor[B], s Scheme) Quantized[B] {
+	codes := x.run(OpQuantize, &Attr{Scheme: &s}, scale.Tensor, zeroPoint)
+	return Quantized[B]{codes, scale, zeroPoint, s}
+}
+
+// QuantizeDynamic is Quantize with parameters that span x (see ChooseQParams).
+func (x Float[B]) QuantizeDynamic(s Scheme) Quantized[B] {
+	scale, zeroPoint := x.ChooseQParams(s)
+	return x.Quantize(scale, zeroPoint.Tensor, s)
+}
+
+// ChooseQParams returns a scale that spans the elements it is for, and a zero
+// point if the scheme is asymmetric. They carry no gradient.
+func (x Float[B]) ChooseQParams(s Scheme) (Float[B], Int[B]) {
+	out := x.runAll(OpChooseQParams, &Attr{Scheme: &s})
+	if !s.Asymmetric && out[0].err == nil {
+		return Float[B]{out[0]}, Int[B]{}
+	}
+	return Float[B]{out[0]}, Int[B]{out[1]}
+}
+
+// FakeQuantize is Quantize and Dequantize in one pass, the same bits. Its
+// gradient passes where the code was not clamped; a scale and a float zero
+// point get the gradients of learned step sizes, times the factor (0 is 1).
+func (x Float[B]) FakeQuantize(scale Float[B], zeroPoint Tensor[B], s Scheme, factor float64) Float[B] {
+	return Float[B]{x.run(OpFakeQuantize, &Attr{Scheme: &s, Floats: [6]float64{factor}}, scale.Tensor, zeroPoint)}
+}
+
+// Dequantize returns the codes' values as a float tensor.
+func (q Quantized[B]) Dequantize(d tensor.DType) Float[B] {
+	s := q.Scheme
+	return Float[B]{q.Codes.run(OpDequantize, &Attr{Scheme: &s, DType: d}, q.Scale.Tensor, q.ZeroPoint)}
+}
+
+// Err returns what went wrong on the way to q.
+func (q Quantized[B]) Err() error { return q.Codes.Err() }

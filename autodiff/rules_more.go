@@ -1,0 +1,165 @@
+package autodiff
+
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The gradient rules that take more than a line.
+
+// kept returns g with the dimensions that a reduction removed as extents of 1.
+func (c *ctx) kept(g T, axes ...int) T {
+	shape := slices.Clone(c.shape(0))
+	for _, a := range axes {
+		shape[a] = 1
+	}
+	return T{g.run(OpReshape, &Attr{Shape: shape})}
+}
+
+// repeat gives g the shape that a reduction started from.
+func (c *ctx) repeat(g T) T {
+	return c.shaped(OpExpand, 0, c.kept(g, c.at.Axes...))
+}
+
+// putBack gives the gradient to the elements that were picked.
+func putBack(c *ctx) T {
+	g, at := c.g, c.positions()
+	if c.n.op != OpSort {
+		shape := slices.Clone(c.shape(0))
+		shape[c.at.Axis] = 1
+		g = c.kept(g, c.at.Axis)
+		at = Int[Backend]{at.run(OpReshape, &Attr{Shape: shape})}
+	}
+	return c.zeros(0).ScatterAdd(c.at.Axis, at, g)
+}
+
+// reversed sums from the other end.
+func reversed(c *ctx) T {
+	at := *c.at
+	at.Flag = !at.Flag
+	return T{c.g.run(OpCumSum, &at)}
+}
+
+func permuteBack(c *ctx) T {
+	axes := make([]int, len(c.at.Axes))
+	for i, a := range c.at.Axes {
+		axes[a] = i
+	}
+	return c.g.Permute(axes...)
+}
+
+func uncat(c *ctx) []T {
+	grads := make([]T, len(c.n.in))
+	at := 0
+	for i := range grads {
+		n := int(c.shape(i)[c.at.Axis])
+		if c.wants(i) {
+			grads[i] = c.g.Slice(c.at.Axis, at, at+n)
+		}
+		at += n
+	}
+	return grads
+}
+
+func matmulLeft(c *ctx) T {
+	if c.at.TransA {
+		return c.in(1).matmul(c.g, c.at.TransB, true)
+	}
+	return c.g.matmul(c.in(1), false, !c.at.TransB)
+}
+
+func matmulRight(c *ctx) T {
+	if c.at.TransB {
+		return c.g.matmul(c.in(0), true, c.at.TransA)
+	}
+	return c.in(0).matmul(c.g, !c.at.TransA, false)
+}
+
+// rowsOf joins all dimensions but the last.
+func rowsOf(x T) T {
+	if x.Rank() == 2 || x.v == nil {
+		return x
+	}
+	n := x.v.Shape()[x.Rank()-1]
+	rows := int64(1)
+	for _, d := range x.v.Shape()[:x.Rank()-1] {
+		rows *= d
+	}
+	return T{x.run(OpReshape, &Attr{Shape: []int64{rows, n}})}
+}
+
+// crossEntropyGrad is (softmax - smoothed one-hot) * g / n.
+func crossEntropyGrad(c *ctx) T {
+	rows, classes := c.shape(0)[0], c.shape(0)[1]
+	smoothing := c.at.Floats[0]
+	column := []int64{rows, 1}
+	p := c.in(0).Softmax(1)
+	label := T{fill[Backend](c.sc, p.DType(), smoothing-1, column)}
+	at := Int[Backend]{c.index(1).run(OpReshape, &Attr{Shape: column})}
+	d := p.ScatterAdd(1, at, label)
+	if smoothing != 0 {
+		d = d.SubScalar(smoothing / float64(classes))
+	}
+	return d.Mul(c.g.DivScalar(float64(rows)))
+}
+
+// skipping returns the attributes for a backward that computes several
+// gradients, of which some are not wanted.
+func (c *ctx) skipping() *Attr {
+	at := *c.at
+	for i := range at.Skip {
+		at.Skip[i] = !c.wants(i)
+	}
+	return &at
+}
+
+func floatsOf(all [3]Tensor[Backend]) []T { return []T{{all[0]}, {all[1]}, {all[2]}} }
+
+func gridSampleGrad(c *ctx) []T {
+	return floatsOf(c.g.runAll(OpGridSampleBackward, c.skipping(), c.tensor(0), c.tensor(1)))
+}
+
+// affineShape is the grid of a tensor of maps, for the grid's own shape.
+func (c *ctx) affineShape() T {
+	g := c.shape(0)
+	at := *c.at
+	at.Shape = append([]int64{g[0], 1}, g[1:len(g)-1]...)
+	return T{c.g.run(OpAffineGrid, &at)}
+}
+
+func quantizeGrad(c *ctx) T {
+	return T{c.g.run(OpQuantizeBackward, c.at, c.tensor(0), c.tensor(1), c.tensor(2))}
+}
+
+func quantizeGradAgain(c *ctx) T {
+	return T{c.g.run(OpQuantizeBackward, c.at, c.tensor(1), c.tensor(2), c.tensor(3))}
+}
+
+func dequantizeGrad(c *ctx) []T {
+	return floatsOf(c.g.runAll(OpDequantizeBackward, c.skipping(), c.tensor(0), c.tensor(1), c.tensor(2)))
+}
+
+func fakeQuantizeGrad(c *ctx) []T {
+	return floatsOf(c.g.runAll(OpFakeQuantizeBackward, c.skipping(), c.tensor(0), c.tensor(1), c.tensor(2)))
+}
+
+// quantizedLinearGrad is Linear's gradient at the values that the codes stand
+// for. No code is clamped, so the estimate passes everything.
+func quantizedLinearGrad(c *ctx) []T {
+	g := rowsOf(c.g)
+	asServed := func(x T) T {
+		return x.QuantizeDynamic(PerToken(-127, 127)).Dequantize(tensor.F32)
+	}
+	grads := make([]T, 3)
+	if c.wants(0) {
+		grads[0] = c.shaped(OpReshape, 0, g.MatMul(asServed(c.in(1))))
+	}
+	if c.wants(1) {
+		grads[1] = g.matmul(asServed(rowsOf(c.in(0))), true, false)
+	}
+	if c.wants(2) {
+		grads[2] = g.Sum(0)
+	}
+	return grads
+}

@@ -1,0 +1,194 @@
+package autodiff
+
+import (
+	"fmt"
+	"math"
+	"weak"
+)
+
+// Strategy decides which results of the forward pass a graph keeps for the
+// backward pass; the others are computed again when they are needed, each at
+// most once. No strategy changes a bit of a gradient.
+type Strategy interface {
+	// Keep decides about a result that some gradient needs.
+	Keep(c Candidate) bool
+	// Limit is how many bytes all graphs of a backend may keep together. Where
+	// it is reached, every other kept result is given up, so that those that
+	// stay are spread evenly; parameters and constants do not count.
+	Limit() int64
+	String() string
+}
+
+// Candidate is a result that may be kept.
+type Candidate struct {
+	Op    Op
+	Bytes int64
+	// Again is how many operations, all of them bound by memory, compute the
+	// result from others that are kept anyway; 0 where that is not possible.
+	Again int
+}
+
+// None keeps everything that a gradient needs, and computes nothing again.
+type None struct{}
+
+// Keep returns true.
+func (None) Keep(Candidate) bool { return true }
+
+// Limit returns a number that is never reached.
+func (None) Limit() int64 { return math.MaxInt64 }
+
+func (None) String() string { return "none" }
+
+// Balanced computes again what is bound by memory and can be had from what is
+// kept anyway, by a few operations: it needs no more memory than None, often
+// much less, and no matrix product twice.
+type Balanced struct{}
+
+// balancedChain is how many operations in a row Balanced computes again.
+const balancedChain = 8
+
+// Keep reports whether c is too expensive to compute again.
+func (Balanced) Keep(c Candidate) bool { return c.Again == 0 || c.Again > balancedChain }
+
+// Limit returns a number that is never reached.
+func (Balanced) Limit() int64 { return math.MaxInt64 }
+
+func (Balanced) String() string { return "balanced" }
+
+// Budget keeps what fits into a number of bytes and computes the rest again,
+// matrix products included. The backward pass needs more for what it is
+// working on: about what lies between two results that are kept.
+type Budget struct{ Bytes int64 }
+
+// Keep returns true.
+func (Budget) Keep(Candidate) bool { return true }
+
+// Limit returns the number of bytes.
+func (b Budget) Limit() int64 { return b.Bytes }
+
+func (b Budget) String() string { return fmt.Sprintf("budget of %d bytes", b.Bytes) }
+
+// keeper applies a strategy. Its methods are called with engine.mu held.
+type keeper struct {
+	strategy Strategy
+	limit    int64
+	total    int64
+	kept     []keptNode // in the order in which they were computed
+	stride   int        // keep every stride-th result
+	skipped  int
+}
+
+type keptNode struct {
+	n     weak.Pointer[node]
+	bytes int64
+}
+
+// limited reports whether anything may have to be computed again.
+func (k *keeper) limited() bool { return k.limit < math.MaxInt64 }
+
+// inputs reports whether a node must hold the constants among its inputs, to
+// be computed again.
+func (k *keeper) inputs(op Op) bool {
+	_, none := k.strategy.(None)
+	return k.limited() || !none && ops[op].cheap
+}
+
+// again returns how many cheap operations compute n from what is kept.
+func (n *node) computeAgain() int {
+	if !ops[n.op].cheap {
+		return 0
+	}
+	most := 0
+	for _, e := range n.in {
+		if e.n == nil || e.n.leaf || e.n.val != nil {
+			continue
+		}
+		if e.n.again == 0 {
+			return 0
+		}
+		most = max(most, e.n.again)
+	}
+	return most + 1
+}
+
+// need is told that a gradient needs n's result v, and keeps it or not.
+func (k *keeper) need(n *node, v Value) error {
+	if n.state.Load() != live || n.leaf || n.val != nil {
+		return nil
+	}
+	n.again = n.computeAgain()
+	bytes := n.out.bytes()
+	if !k.strategy.Keep(Candidate{n.op, bytes, n.again}) {
+		return nil
+	}
+	if k.limited() && !k.fits(n, bytes) {
+		return nil
+	}
+	var err error
+	n.val, err = v.Share()
+	return err
+}
+
+// fits makes room for n's result, or says that it is not to be kept.
+func (k *keeper) fits(n *node, bytes int64) bool {
+	if len(k.kept) == 0 {
+		k.stride, k.skipped = 1, 0
+	}
+	if k.skipped++; k.skipped < k.stride {
+		return false
+	}
+	for k.total+bytes > k.limit {
+		if !k.thin() {
+			return false
+		}
+	}
+	k.skipped = 0
+	k.total += bytes
+	k.kept = append(k.kept, keptNode{weak.Make(n), bytes})
+	return true
+}
+
+// thin gives up every other result. It reports whether that freed anything.
+func (k *keeper) thin() bool {
+	before := k.total
+	k.sweep()
+	if k.total < before {
+		return true
+	}
+	odd, gave := false, false
+	for _, e := range k.kept {
+		if n := e.n.Value(); odd && n != nil && n.state.Load() == live {
+			n.val.Release()
+			n.val, gave = nil, true
+		}
+		odd = !odd
+	}
+	if gave {
+		k.stride *= 2
+		k.sweep()
+	}
+	return gave
+}
+
+// sweep forgets the nodes that keep nothing any more: those whose graph was
+// dropped, and those that a backward pass or thin has emptied.
+func (k *keeper) sweep() {
+	left := k.kept[:0]
+	k.total = 0
+	for _, e := range k.kept {
+		if n := e.n.Value(); n != nil && (n.val != nil || n.state.Load() == claimed) {
+			left = append(left, e)
+			k.total += e.bytes
+		}
+	}
+	clear(k.kept[len(left):])
+	k.kept = left
+}
+
+func (i Info) bytes() int64 {
+	n := i.DType.Size()
+	for _, d := range i.Shape {
+		n *= d
+	}
+	return n
+}

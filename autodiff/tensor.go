@@ -1,0 +1,292 @@
+package autodiff
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Tensor is a tensor of backend B, of any element type: what Float, Int and
+// Bool have in common. It is a small value that may be copied freely; the
+// elements never change, whatever is done with it.
+//
+// Operations do not return an error each. A failed one gives a tensor that
+// holds the error, every operation on that passes it on, and whatever takes
+// the result out (Backward, Values, Item, View, Err) returns it. The zero
+// Tensor stands for an absent optional argument.
+type Tensor[B Backend] struct {
+	be  B
+	v   Value
+	err error
+}
+
+var errAbsent = errors.New("autodiff: the tensor is absent (a zero value)")
+
+// Err returns what went wrong on the way to this tensor.
+func (t Tensor[B]) Err() error {
+	if t.err == nil && t.v == nil {
+		return errAbsent
+	}
+	return t.err
+}
+
+// Present reports whether t is a tensor, or an error, at all.
+func (t Tensor[B]) Present() bool { return t.v != nil || t.err != nil }
+
+// Backend returns the backend that t belongs to.
+func (t Tensor[B]) Backend() B { return t.be }
+
+// DType returns the element type; tensor.None where t holds an error.
+func (t Tensor[B]) DType() tensor.DType {
+	if t.v == nil {
+		return tensor.None
+	}
+	return t.v.DType()
+}
+
+// Shape returns the extents; nil where t holds an error.
+func (t Tensor[B]) Shape() []int {
+	if t.v == nil {
+		return nil
+	}
+	shape := make([]int, len(t.v.Shape()))
+	for i, n := range t.v.Shape() {
+		shape[i] = int(n)
+	}
+	return shape
+}
+
+// Rank returns the number of dimensions.
+func (t Tensor[B]) Rank() int {
+	if t.v == nil {
+		return 0
+	}
+	return len(t.v.Shape())
+}
+
+// Len returns the number of elements.
+func (t Tensor[B]) Len() int {
+	if t.v == nil {
+		return 0
+	}
+	return int(tensor.NumElements(t.v.Shape()))
+}
+
+// String returns the type and shape, such as "f32[8,64]", or the error.
+func (t Tensor[B]) String() string {
+	if t.v == nil {
+		if t.err != nil {
+			return "error: " + t.err.Error()
+		}
+		return "none"
+	}
+	return infoOf(t.v).String()
+}
+
+// View shows the elements in host memory, for reading, as long as t is held.
+func (t Tensor[B]) View() (tensor.View, error) {
+	if err := t.Err(); err != nil {
+		return tensor.View{}, err
+	}
+	return t.be.View(t.v)
+}
+
+// Release gives the memory back at once instead of leaving it to the garbage
+// collector. Using t, or a copy of it, is an error from then on; what a graph
+// of Autodiff needs for its gradients stays.
+func (t Tensor[B]) Release() {
+	if t.v != nil {
+		t.v.Release()
+	}
+}
+
+func infoOf(v Value) Info {
+	if v == nil {
+		return Info{}
+	}
+	return Info{v.DType(), v.Shape()}
+}
+
+// runAll applies an operation and returns its outputs.
+func (t Tensor[B]) runAll(op Op, at *Attr, rest ...Tensor[B]) (out [3]Tensor[B]) {
+	in := make([]Value, 1, 4)
+	in[0] = t.v
+	err := t.Err()
+	for _, r := range rest {
+		if err == nil {
+			err = r.err
+		}
+		in = append(in, r.v)
+	}
+	return results(t.be, op, at, in, err)
+}
+
+func results[B Backend](be B, op Op, at *Attr, in []Value, err error) (out [3]Tensor[B]) {
+	for i := range out {
+		out[i].be = be
+	}
+	if err == nil {
+		if at == nil {
+			at = new(Attr)
+		}
+		var values Outputs
+		values, err = be.Run(op, at, in...)
+		for i, v := range values {
+			out[i].v = v
+		}
+	}
+	if err != nil {
+		for i := range out {
+			out[i].err = err
+		}
+	}
+	return out
+}
+
+func (t Tensor[B]) run(op Op, at *Attr, rest ...Tensor[B]) Tensor[B] {
+	return t.runAll(op, at, rest...)[0]
+}
+
+// make runs an operation without inputs.
+func create1[B Backend](be B, op Op, at *Attr) Tensor[B] {
+	return results(be, op, at, nil, nil)[0]
+}
+
+func failed[B Backend](be B, format string, args ...any) Tensor[B] {
+	return Tensor[B]{be: be, err: fmt.Errorf("autodiff: "+format, args...)}
+}
+
+// wide converts extents to the type that shapes have inside.
+func wide(shape []int) []int64 {
+	out := make([]int64, len(shape))
+	for i, n := range shape {
+		out[i] = int64(n)
+	}
+	return out
+}
+
+// FromView copies a tensor from host memory.
+func FromView[B Backend](be B, v tensor.View) Tensor[B] {
+	value, err := be.FromView(v)
+	return Tensor[B]{be: be, v: value, err: err}
+}
+
+// fromSlice copies a slice; without a shape, as one dimension.
+func fromSlice[B Backend, T tensor.Element](be B, data []T, shape []int) Tensor[B] {
+	if shape == nil {
+		shape = []int{len(data)}
+	}
+	dims := wide(shape)
+	if n := tensor.NumElements(dims); n != int64(len(data)) {
+		return failed(be, "a slice of %d elements does not fit shape %s", len(data), tensor.ShapeString(dims))
+	}
+	return FromView(be, tensor.Of(data, dims...))
+}
+
+// The shape operations that tensors of every type have.
+
+func (t Tensor[B]) reshape(shape []int) Tensor[B] {
+	return t.run(OpReshape, &Attr{Shape: wide(shape)})
+}
+
+func (t Tensor[B]) permute(axes []int) Tensor[B] { return t.run(OpPermute, &Attr{Axes: axes}) }
+
+func (t Tensor[B]) expand(shape []int) Tensor[B] {
+	return t.run(OpExpand, &Attr{Shape: wide(shape)})
+}
+
+// transpose swaps two dimensions.
+func (t Tensor[B]) transpose(a, b int) Tensor[B] {
+	axes := make([]int, t.Rank())
+	for i := range axes {
+		axes[i] = i
+	}
+	if axisOf(&a, len(axes)) != nil || axisOf(&b, len(axes)) != nil {
+		if t.err != nil {
+			return t
+		}
+		return failed(t.be, "transpose: axes %d and %d are out of range for %v", a, b, t)
+	}
+	axes[a], axes[b] = b, a
+	return t.permute(axes)
+}
+
+// part returns the attributes that name elements lo to hi along an axis.
+func (t Tensor[B]) part(axis, lo, hi, step int) (*Attr, error) {
+	if err := t.Err(); err != nil {
+		return nil, err
+	}
+	rank := t.Rank()
+	if err := axisOf(&axis, rank); err != nil {
+		return nil, fmt.Errorf("autodiff: slice: %w", err)
+	}
+	at := &Attr{Starts: make([]int, rank), Steps: make([]int, rank), Shape: wide(t.Shape())}
+	for i := range at.Steps {
+		at.Steps[i] = 1
+	}
+	n := int(at.Shape[axis])
+	if lo < 0 {
+		lo += n
+	}
+	if hi < 0 {
+		hi += n
+	}
+	if lo < 0 || hi > n || lo > hi || step < 1 {
+		return nil, fmt.Errorf("autodiff: slice: elements %d to %d in steps of %d of axis %d of %v; want 0 <= from <= to <= %d and a positive step", lo, hi, step, axis, t, n)
+	}
+	at.Starts[axis], at.Steps[axis], at.Shape[axis] = lo, step, int64((hi-lo+step-1)/step)
+	return at, nil
+}
+
+func (t Tensor[B]) slice(axis, lo, hi, step int) Tensor[B] {
+	at, err := t.part(axis, lo, hi, step)
+	if err != nil {
+		return Tensor[B]{be: t.be, err: err}
+	}
+	return t.run(OpSlice, at)
+}
+
+// flip reverses an axis.
+func (t Tensor[B]) flip(axis int) Tensor[B] {
+	at, err := t.part(axis, 0, t.extent(axis), 1)
+	if err != nil {
+		return Tensor[B]{be: t.be, err: err}
+	}
+	axisOf(&axis, t.Rank())
+	at.Starts[axis], at.Steps[axis] = max(0, int(at.Shape[axis])-1), -1
+	return t.run(OpSlice, at)
+}
+
+// extent returns the extent of an axis, 0 where there is none.
+func (t Tensor[B]) extent(axis int) int {
+	if axisOf(&axis, t.Rank()) != nil {
+		return 0
+	}
+	return int(t.v.Shape()[axis])
+}
+
+func (t Tensor[B]) unsqueeze(axis int) Tensor[B] {
+	shape := t.Shape()
+	if err := axisOf(&axis, len(shape)+1); err != nil {
+		return failed(t.be, "unsqueeze: %v", err)
+	}
+	shape = append(shape[:axis:axis], append([]int{1}, shape[axis:]...)...)
+	return t.reshape(shape)
+}
+
+func (t Tensor[B]) squeeze(axis int) Tensor[B] {
+	if t.extent(axis) != 1 && t.err == nil {
+		return failed(t.be, "squeeze: axis %d of %v has not extent 1", axis, t)
+	}
+	axisOf(&axis, t.Rank())
+	shape := t.Shape()
+	if t.err == nil {
+		shape = append(shape[:axis:axis], shape[axis+1:]...)
+	}
+	return t.reshape(shape)
+}
+
+func catAll[B Backend](axis int, first Tensor[B], rest []Tensor[B]) Tensor[B] {
+	return first.run(OpCat, &Attr{Axis: axis}, rest...)
+}
