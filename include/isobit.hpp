@@ -41,12 +41,18 @@ private:
   isobit_status status_;
 };
 
-// 16-bit floats, as their bits.
+// The smaller floats, as their bits.
 struct f16 {
   uint16_t bits;
 };
 struct bf16 {
   uint16_t bits;
+};
+struct f8e4m3 { // the variant without infinities
+  uint8_t bits;
+};
+struct f8e5m2 {
+  uint8_t bits;
 };
 
 namespace detail {
@@ -73,7 +79,12 @@ template <class Function, class... Args> std::string text(Function function, Arg
 template <class T> constexpr DLDataType dtype_of() {
   constexpr uint16_t one = 1;
   constexpr uint8_t bits = sizeof(T) * 8;
-  if constexpr (std::is_same_v<T, bf16>)
+  // The codes of 8-bit floats by number: a dlpack.h before 1.1 has no names for them.
+  if constexpr (std::is_same_v<T, f8e4m3>)
+    return {10, bits, one};
+  else if constexpr (std::is_same_v<T, f8e5m2>)
+    return {12, bits, one};
+  else if constexpr (std::is_same_v<T, bf16>)
     return {kDLBfloat, bits, one};
   else if constexpr (std::is_same_v<T, bool>)
     return {kDLBool, bits, one};

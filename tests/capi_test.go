@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/isobit-ml/isobit/plans"
 )
 
 // library returns a folder with libisobit.so.1 and libisobit.so in it: the one
@@ -98,6 +100,19 @@ func TestConsumers(t *testing.T) {
 			t.Parallel()
 			t.Log(run(t, nil, compile(t, dir, c.language, c.source), c.args...))
 		})
+	}
+}
+
+// TestCasesCoverOps holds that the consumers run every operation there is.
+func TestCasesCoverOps(t *testing.T) {
+	cases, err := os.ReadFile("cases.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range plans.Support() {
+		if !strings.Contains(string(cases), "\n"+op.Op+" ") {
+			t.Errorf("cases.txt has no case of %s", op.Op)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ static const struct {
   DLDataType type;
 } dtypes[] = {{"f32", {kDLFloat, 32, 1}},   {"f64", {kDLFloat, 64, 1}}, {"f16", {kDLFloat, 16, 1}},
               {"bf16", {kDLBfloat, 16, 1}}, {"s8", {kDLInt, 8, 1}},     {"u8", {kDLUInt, 8, 1}},
-              {"i32", {kDLInt, 32, 1}},     {"i64", {kDLInt, 64, 1}}};
+              {"i32", {kDLInt, 32, 1}},     {"i64", {kDLInt, 64, 1}},   {"f8e4m3", {10, 8, 1}}};
 
 static inline uint16_t f16_bits(double v) { /* v is exact and normal, or 0 */
   int e;
@@ -89,7 +89,7 @@ static inline void set_value(tensor *t, int64_t i, double v) {
     *(uint16_t *)p = (uint16_t)(bits >> 16);
   } else if (is_type(d, kDLInt, 8))
     *(int8_t *)p = (int8_t)v;
-  else if (is_type(d, kDLUInt, 8))
+  else if (d.bits == 8) /* u8, and an 8-bit float as its bits */
     *(uint8_t *)p = (uint8_t)v;
   else if (is_type(d, kDLInt, 32))
     *(int32_t *)p = (int32_t)v;
@@ -110,7 +110,7 @@ static inline double get_value(const tensor *t, int64_t i) {
     return f;
   }
   if (is_type(d, kDLInt, 8)) return *(const int8_t *)p;
-  if (is_type(d, kDLUInt, 8)) return *(const uint8_t *)p;
+  if (d.bits == 8) return *(const uint8_t *)p;
   if (is_type(d, kDLInt, 32)) return *(const int32_t *)p;
   return (double)*(const int64_t *)p;
 }

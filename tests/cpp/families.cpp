@@ -38,6 +38,11 @@ template <> struct Convert<isobit::bf16> {
   }
 };
 
+template <> struct Convert<isobit::f8e4m3> { // as its bits
+  static isobit::f8e4m3 from(double v) { return {static_cast<uint8_t>(v)}; }
+  static double to(isobit::f8e4m3 v) { return v.bits; }
+};
+
 template <> struct Convert<isobit::f16> {
   static double to(isobit::f16 v) {
     const int e = v.bits >> 10 & 31, m = v.bits & 1023;
@@ -109,6 +114,7 @@ Argument read(const std::string &text) {
   if (type == "u8") return make<uint8_t>(reads, writes, shape, line);
   if (type == "i32") return make<int32_t>(reads, writes, shape, line);
   if (type == "i64") return make<int64_t>(reads, writes, shape, line);
+  if (type == "f8e4m3") return make<isobit::f8e4m3>(reads, writes, shape, line);
   fail("unknown type " + type);
 }
 
