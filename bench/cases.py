@@ -1,0 +1,306 @@
+"""What is measured: each op of isobit beside what PyTorch users call today."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import isobit
+import torch
+import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
+from torch import Tensor
+
+Call = Callable[[], object]
+decomposed = torch.ops.quantized_decomposed
+
+
+@dataclass
+class Case:
+    """One op on one size. bytes counts every tensor once, read or written."""
+
+    name: str
+    bytes: int
+    isobit: Call
+    eager: Call
+    compiled: Call | None = None
+    torchao: Call | None = None
+    targets: dict[str, float] = field(default_factory=dict)  # eager, compiled, roofline
+    allocates: str = "neither side"
+    operations: int = 0  # for products: multiply-adds
+
+
+def square(n: int, dtype: torch.dtype) -> Tensor:
+    rows = max(1, int(n**0.5) // 64 * 64) if n >= 4096 else max(1, n // 64)
+    return torch.randn(rows, max(1, n // rows), dtype=torch.float32).to(dtype)
+
+
+def along(v: Tensor, axis: int) -> Tensor:
+    return v[:, None] if axis == 0 else v[None, :]
+
+
+def compiled(f: Callable[..., object], *args: object) -> Call:
+    fast = torch.compile(f, dynamic=False)
+    return lambda: fast(*args)
+
+
+def parameters(channels: int) -> tuple[Tensor, Tensor]:
+    return torch.rand(channels) * 0.05 + 0.01, torch.zeros(channels, dtype=torch.int32)
+
+
+def quantize(x: Tensor, s: Tensor, z: Tensor, axis: int) -> Tensor:
+    """The usual composite of quantize_per_channel."""
+    return torch.clamp(torch.round(x.float() / along(s, axis)) + along(z, axis), -128, 127).to(torch.int8)
+
+
+def dequantize(q: Tensor, s: Tensor, z: Tensor, axis: int) -> Tensor:
+    return (q.float() - along(z, axis)) * along(s, axis)
+
+
+def fake_quantize(x: Tensor, s: Tensor, z: Tensor) -> Tensor:
+    r = torch.clamp(torch.round(x / s[:, None]) + z[:, None], -128, 127)
+    return (r - z[:, None]) * s[:, None]
+
+
+def quantize_case(n: int, dtype: torch.dtype, axis: int) -> Case:
+    x = square(n, dtype)
+    s, z = parameters(x.shape[axis])
+    q = torch.empty(x.shape, dtype=torch.int8)
+    if dtype == torch.float32:
+        target, zl = {"eager": 25, "compiled": 1.3, "roofline": 0.9}, z.long()
+
+        def eager() -> Tensor:
+            return torch.quantize_per_channel(x, s, zl, axis, torch.qint8)
+    else:
+        target = {"eager": 12, "compiled": 1.6, "roofline": 0.85}
+
+        def eager() -> Tensor:
+            return decomposed.quantize_per_channel(x, s, z, axis, -128, 127, torch.int8)
+
+    return Case(
+        f"quantize_per_channel {x.dtype} axis {axis}".replace("torch.", ""),
+        x.nbytes + q.nbytes,
+        lambda: isobit.quantize_per_channel(x, s, z, axis, -128, 127, torch.int8, out=q),
+        eager,
+        compiled(quantize, x, s, z, axis),
+        torchao_quantize(x, s, z, axis),
+        target if dtype != torch.float16 else {},
+        "PyTorch",
+    )
+
+
+def torchao_quantize(x: Tensor, s: Tensor, z: Tensor, axis: int) -> Call | None:
+    try:
+        from torchao.quantization.quant_primitives import quantize_affine
+    except ImportError:
+        return None
+    block = tuple(1 if i == axis else d for i, d in enumerate(x.shape))
+    return lambda: quantize_affine(x, block, s, z, torch.int8, -128, 127)
+
+
+def dequantize_case(n: int) -> Case:
+    x = square(n, torch.float32)
+    s, z = parameters(x.shape[0])
+    q = isobit.quantize_per_channel(x, s, z, 0, -128, 127, torch.int8)
+    y = torch.empty(x.shape)
+    theirs = torch.quantize_per_channel(x, s, z.long(), 0, torch.qint8)
+    return Case(
+        "dequantize_per_channel",
+        q.nbytes + y.nbytes,
+        lambda: isobit.dequantize_per_channel(q, s, z, 0, -128, 127, torch.int8, out=y),
+        theirs.dequantize,
+        compiled(dequantize, q, s, z, 0),
+        None,
+        {"eager": 1.3, "compiled": 1.2, "roofline": 0.9},
+        "PyTorch",
+    )
+
+
+def fake_quantize_case(n: int) -> Case:
+    x = square(n, torch.float32)
+    s, z = parameters(x.shape[0])
+    y = torch.empty(x.shape)
+    return Case(
+        "fake_quantize_per_channel forward",
+        x.nbytes + y.nbytes,
+        lambda: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127, out=y),
+        lambda: torch.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127),
+        compiled(fake_quantize, x, s, z),
+        None,
+        {"eager": 16, "compiled": 1.2, "roofline": 0.9},
+        "PyTorch",
+    )
+
+
+def gradients(f: Callable[..., Tensor], inputs: tuple[Tensor, ...], dy: Tensor) -> Call:
+    wanted = [t for t in inputs if t.requires_grad]
+    return lambda: torch.autograd.grad(f(*inputs), wanted, dy)
+
+
+class Straight(torch.autograd.Function):
+    """The usual straight-through composite, for torch.compile."""
+
+    @staticmethod
+    def forward(ctx: object, x: Tensor, s: Tensor, z: Tensor) -> Tensor:
+        t = torch.round(x / s[:, None]) + z[:, None]
+        ctx.save_for_backward((t >= -128) & (t <= 127))
+        return (torch.clamp(t, -128, 127) - z[:, None]) * s[:, None]
+
+    @staticmethod
+    def backward(ctx: object, dy: Tensor) -> tuple[Tensor, None, None]:
+        (inside,) = ctx.saved_tensors
+        return torch.where(inside, dy, 0.0), None, None
+
+
+def fake_quantize_training_case(n: int) -> Case:
+    x = square(n, torch.float32).requires_grad_()
+    s, z = parameters(x.shape[0])
+    dy = torch.randn(x.shape)
+    return Case(
+        "fake_quantize_per_channel forward + backward",
+        5 * x.nbytes,
+        gradients(lambda x, s, z: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127), (x, s, z), dy),
+        gradients(lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127), (x, s, z), dy),
+        gradients(torch.compile(Straight.apply, dynamic=False), (x, s, z), dy),
+        None,
+        {"eager": 8, "compiled": 1.2, "roofline": 0.9},
+        "both",
+    )
+
+
+class Learned(torch.autograd.Function):
+    """LSQ with all three gradients, for torch.compile."""
+
+    @staticmethod
+    def forward(ctx: object, x: Tensor, s: Tensor, z: Tensor) -> Tensor:
+        ctx.save_for_backward(x, s, z)
+        zr = torch.round(z)[:, None]
+        return (torch.clamp(torch.round(x / s[:, None]) + zr, -128, 127) - zr) * s[:, None]
+
+    @staticmethod
+    def backward(ctx: object, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, s, z = ctx.saved_tensors
+        zr = torch.round(z)[:, None]
+        u = x / s[:, None]
+        r = torch.round(u)
+        below, above = r + zr < -128, r + zr > 127
+        outside = below | above
+        e = torch.where(below, -128 - zr, torch.where(above, 127 - zr, r - u))
+        dz = -s * torch.where(outside, dy, 0.0).sum(1)
+        return torch.where(outside, 0.0, dy), (dy * e).sum(1), dz
+
+
+def lsq_case(n: int) -> Case:
+    x = square(n, torch.float32).requires_grad_()
+    s = (torch.rand(x.shape[0]) * 0.05 + 0.01).requires_grad_()
+    z = torch.zeros(x.shape[0]).requires_grad_()
+    dy = torch.randn(x.shape)
+    return Case(
+        "LSQ forward + backward, three gradients",
+        5 * x.nbytes,
+        gradients(lambda x, s, z: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127), (x, s, z), dy),
+        gradients(
+            lambda x, s, z: torch._fake_quantize_learnable_per_channel_affine(x, s, z, 0, -128, 127, 1.0), (x, s, z), dy
+        ),
+        gradients(torch.compile(Learned.apply, dynamic=False), (x, s, z), dy),
+        None,
+        {"eager": 9, "compiled": 1.5, "roofline": 0.85},
+        "both",
+    )
+
+
+def token_backward_case(n: int, dtype: torch.dtype) -> Case:
+    dy = square(n, dtype)
+    s = (torch.rand(dy.shape[0]) * 0.05 + 0.01).to(dtype)
+    dx = torch.empty_like(dy)
+    types = isobit_types[dtype]
+    plan = isobit.Plan(
+        f"dequantize_per_token_backward grad_output={types}[{dy.shape[0]},{dy.shape[1]}] q=none "
+        f"scale={types} zero_point=none qmin=-128 qmax=127"
+    )
+    eager = {torch.float32: 1.3, torch.bfloat16: 1.0, torch.float16: 1.0}[dtype]
+    return Case(
+        f"dequantize_per_token_backward {dtype}".replace("torch.", ""),
+        2 * dy.nbytes,
+        lambda: plan.run(dy, None, s, None, dx, None, None),
+        lambda: torch.mul(dy, s[:, None], out=dx),
+        compiled(lambda dy, s: dy * s[:, None], dy, s),
+        None,
+        {"eager": eager, "compiled": 1.2, "roofline": 0.9},
+    )
+
+
+isobit_types = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+
+
+def dynamic(x: Tensor) -> tuple[Tensor, Tensor]:
+    s = x.abs().amax(-1, keepdim=True).clamp(min=1e-5) / 127
+    return torch.clamp(torch.round(x / s), -128, 127).to(torch.int8), s
+
+
+def dynamic_case(n: int) -> Case:
+    x = square(n, torch.float32)
+
+    def eager() -> Tensor:
+        s, z = decomposed.choose_qparams_per_token(x, torch.int8)
+        return decomposed.quantize_per_token(x, s, z, -128, 127, torch.int8)
+
+    return Case(
+        "dynamic quantize_per_token",
+        x.nbytes + x.numel(),
+        lambda: isobit.quantize_per_token_dynamic(x, torch.int8),
+        eager,
+        compiled(dynamic, x),
+        None,
+        {"eager": 10, "compiled": 1.3, "roofline": 0.85},
+        "both",
+    )
+
+
+def linear_case(m: int, k: int, n: int) -> Case:
+    x, w = torch.randn(m, k), torch.randn(n, k)
+    xq, xs, _ = isobit.quantize_per_token_dynamic(x, torch.int8)
+    wq, ws, _ = isobit.quantize_per_token_dynamic(w, torch.int8)
+    return Case(
+        f"quantized_linear {m}x{k}x{n}",
+        xq.nbytes + wq.nbytes + 4 * m * n,
+        lambda: isobit.quantized_linear_codes(xq, xs.flatten(), wq, ws.flatten()),
+        lambda: torch.nn.functional.linear(x, w),
+        None,
+        None,
+        {"eager": 4},
+        "both",
+        m * k * n,
+    )
+
+
+def target_cases(n: int = 1 << 24) -> list[Callable[[], Case]]:
+    """The table of targets: made one at a time, to keep memory low."""
+    f32, bf16, f16 = torch.float32, torch.bfloat16, torch.float16
+    return [
+        lambda: quantize_case(n, f32, 0),
+        lambda: quantize_case(n, f32, 1),
+        lambda: quantize_case(n, bf16, 0),
+        lambda: dequantize_case(n),
+        lambda: fake_quantize_case(n),
+        lambda: fake_quantize_training_case(n),
+        lambda: lsq_case(n),
+        lambda: token_backward_case(n, f32),
+        lambda: token_backward_case(n, bf16),
+        lambda: token_backward_case(n, f16),
+        lambda: dynamic_case(n),
+        lambda: linear_case(512, 4096, 4096),
+    ]
+
+
+def sweep_cases(n: int) -> list[Callable[[], Case]]:
+    """The elementwise ops at one size, every type and axis."""
+    types = (torch.float32, torch.bfloat16, torch.float16)
+    cases = [lambda d=d, a=a: quantize_case(n, d, a) for d in types for a in (0, 1)]
+    cases += [lambda d=d: token_backward_case(n, d) for d in types]
+    return [
+        *cases,
+        *(
+            lambda f=f: f(n)
+            for f in (dequantize_case, fake_quantize_case, fake_quantize_training_case, lsq_case, dynamic_case)
+        ),
+    ]
