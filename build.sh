@@ -76,6 +76,9 @@ demo() {
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
 c_sources() { sources '*.c' '*.h' '*.hpp' '*.cpp' '*.cu' '*.cuh'; }
 
+# Folders that are Go modules of their own, so that users do not get their dependencies.
+inner_modules() { sources '*/go.mod' | xargs -r dirname; }
+
 checks() {
   step "check: gofmt"
   local unformatted
@@ -89,6 +92,11 @@ checks() {
   done
   step "check: staticcheck"
   go run $staticcheck ./...
+  local module
+  for module in $(inner_modules); do
+    step "check: go vet, staticcheck in $module"
+    (cd "$module" && go vet ./... && go run $staticcheck ./...)
+  done
   step "check: ruff"
   .venv/bin/ruff check -q .
   .venv/bin/ruff format -q --check . || stop "run ./build.sh format"
@@ -103,6 +111,11 @@ tests() {
   CGO_ENABLED=0 go test ./...
   step "test: go, with cgo, and the C and C++ consumers"
   ISOBIT_BUILD_DIR=$PWD/build go test ./...
+  local module
+  for module in $(inner_modules); do
+    step "test: go, in $module"
+    (cd "$module" && go test ./...)
+  done
   step "test: python"
   $python -m pytest tests/python
   step "test: everything passed"
