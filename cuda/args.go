@@ -1,0 +1,137 @@
+package cuda
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The structs in this package whose names end in Args, and those inside, lie
+// in memory as the kernels' (kernels/*.cuh); a test compares their sizes.
+
+// Codes of types, as in dtypes.cuh.
+var typeCodes = [tensor.Count]int32{
+	tensor.F32: 1, tensor.F64: 2, tensor.F16: 3, tensor.BF16: 4,
+	tensor.S8: 5, tensor.U8: 6, tensor.I32: 7, tensor.I64: 8,
+}
+
+// tensorArg is struct Tensor.
+type tensorArg struct {
+	data            uint64
+	dtype, rank     int32
+	extent, strides [tensor.MaxRank]int64
+}
+
+// packBytes is the largest access to memory that kernels make at once.
+const packBytes = 16
+
+// tensorOf describes a view: rank 0 where it is compact and aligned, else by
+// its dimensions, as few as will do.
+func tensorOf(v *tensor.View) (t tensorArg) {
+	if !v.Present() {
+		return t
+	}
+	t.data, t.dtype = uint64(uintptr(v.Data)), typeCodes[v.DType]
+	if v.IsContiguous() && uintptr(v.Data)%packBytes == 0 {
+		return t
+	}
+	for d, extent := range v.Shape {
+		stride := v.Stride(d)
+		switch last := t.rank - 1; {
+		case extent == 1:
+		case t.rank > 0 && t.strides[last] == stride*extent:
+			t.extent[last], t.strides[last] = t.extent[last]*extent, stride
+		default:
+			t.extent[t.rank], t.strides[t.rank] = extent, stride
+			t.rank++
+		}
+	}
+	if t.rank == 0 {
+		t.rank, t.extent[0], t.strides[0] = 1, 1, 1
+	}
+	return t
+}
+
+// compact reports whether elements lie one after the other.
+func (t *tensorArg) compact() bool { return t.rank == 0 || (t.rank == 1 && t.strides[0] == 1) }
+
+// typeNames joins the names of types, for the name of a kernel.
+func typeNames(types ...tensor.DType) (name string) {
+	for _, d := range types {
+		name += "_" + d.String()
+	}
+	return name
+}
+
+// computeType is the type that arithmetic on a storage type is done in.
+func computeType(d tensor.DType) tensor.DType {
+	if d == tensor.F64 {
+		return d
+	}
+	return tensor.F32
+}
+
+// stripeArgs is struct Stripe.
+type stripeArgs struct {
+	reductions, blocks, longest int64
+	partial                     uint64
+	channels, interleaved       int32
+}
+
+const (
+	stripeBlock    = 65536
+	stripeLanes    = 64
+	stripeChannels = 32
+)
+
+// stripeOf plans reductions of up to longest positions into sums values each.
+// It reserves workspace for the results of blocks.
+func (to *Program) stripeOf(reductions, longest int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
+	s = stripeArgs{reductions: reductions, longest: longest, blocks: max(1, (longest+stripeBlock-1)/stripeBlock), channels: 1}
+	tile := int64(2048)
+	if compute == tensor.F64 {
+		tile = 1024
+	}
+	// Short reductions share a tile.
+	for int64(s.channels)*2*max(longest, stripeLanes) <= tile && s.channels < stripeChannels {
+		s.channels *= 2
+	}
+	if s.blocks > 1 {
+		partial = to.reserve(reductions * s.blocks * int64(sums) * compute.Size())
+	}
+	return s, partial
+}
+
+// interleave arranges tiles for reductions whose elements take turns in memory.
+func (s *stripeArgs) interleave(compute tensor.DType) {
+	s.interleaved, s.channels = 1, stripeChannels
+	if compute == tensor.F64 {
+		s.channels = 16
+	}
+}
+
+// launchStripe runs a reduction's kernels, which stand one after the other:
+// tiles, then if blocks are many, their fold.
+func launchStripe[A any](r *run, kernel int, s *stripeArgs, partial int64, args *A) {
+	if s.reductions == 0 {
+		return
+	}
+	if s.blocks > 1 {
+		s.partial = r.at(partial)
+	}
+	tiles := (s.reductions + int64(s.channels) - 1) / int64(s.channels)
+	launch(r, kernel, blocks(tiles*s.blocks, 1<<20), args)
+	if s.blocks > 1 {
+		launch(r, kernel+1, blocks(s.reductions, 1<<16), args)
+	}
+}
+
+// addressOf returns the address of a view's first element.
+func addressOf(v *tensor.View) uint64 { return uint64(uintptr(unsafe.Pointer(v.Data))) }
+
+func boolArg(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}

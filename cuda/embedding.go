@@ -1,0 +1,131 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+type embeddingArgs struct {
+	n, rows, columns     int64
+	weight, indices, out tensorArg
+}
+
+type renormArgs struct {
+	stripe           stripeArgs
+	n, rows, columns int64
+	weight, indices  tensorArg
+	owner, factor    uint64
+	maxNorm          float64
+	norm, skip       int32
+}
+
+type embeddingBackwardArgs struct {
+	scatter                        scatterArgs
+	grad, indices, out             tensorArg
+	keys                           uint64
+	n, rows, padding               int64
+	accumulate, byFreq, packs, pad int32
+}
+
+// wholePacks gives a matrix rank 1 instead of 0 where its rows are not whole
+// packs of size elements.
+func wholePacks(t tensorArg, columns, size int64) tensorArg {
+	if t.rank == 0 && columns%size != 0 {
+		t.rank, t.extent[0], t.strides[0] = 1, 0, 1
+	}
+	return t
+}
+
+func buildEmbedding(p *Problem, to *Program) error {
+	to.Compute = p.Types[0]
+	a := embeddingArgs{n: tensor.NumElements(p.Shapes[1]), rows: p.Shapes[0][0], columns: p.Shapes[0][1]}
+	check := to.kernel("embedding_check")
+	copyRows := to.kernel("embedding%s", typeNames(p.Types[0]))
+	skip := p.Word("bounds") == "skip"
+	size := packBytes / p.Types[0].Size()
+	to.run = func(r *run) {
+		a := a
+		a.weight, a.indices, a.out = wholePacks(tensorOf(&r.args[0]), a.columns, size), tensorOf(&r.args[1]), wholePacks(tensorOf(&r.args[2]), a.columns, size)
+		if a.n == 0 {
+			return
+		}
+		if !skip {
+			launch(r, check, threads(a.n), &a)
+		}
+		if a.columns > 0 {
+			launch(r, copyRows, threads((a.n*a.columns+size-1)/size), &a)
+		}
+	}
+	return nil
+}
+
+func buildRenorm(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	to.Accumulator = to.Compute
+	a := renormArgs{n: tensor.NumElements(p.Shapes[1]), rows: p.Shapes[0][0], columns: p.Shapes[0][1], maxNorm: p.Float("max_norm")}
+	switch norm := p.Float("norm_type"); {
+	case norm == 1 || norm == 2:
+		a.norm = int32(norm)
+	case !math.IsInf(norm, 1):
+		return fmt.Errorf("norm_type is %v; CUDA takes 1, 2 and +Inf", norm)
+	}
+	if a.n > limit32 || a.rows > limit32 {
+		return fmt.Errorf("has %d indices and %d rows; CUDA takes up to %d", a.n, a.rows, int64(limit32))
+	}
+	a.skip = boolArg(p.Word("bounds") == "skip")
+	check, fill, own := to.kernel("embedding_check"), to.kernel("fill"), to.kernel("embedding_renorm_own")
+	norms := to.stripeKernel("embedding_renorm%s", typeNames(p.Types[0]))
+	scale := to.kernel("embedding_renorm_scale%s", typeNames(p.Types[0]))
+	var partial int64
+	a.stripe, partial = to.stripeOf(a.n, a.columns, 2, to.Compute)
+	owner, factor := to.reserve(a.rows*4), to.reserve(a.n*to.Compute.Size())
+	to.run = func(r *run) {
+		if a.n == 0 {
+			return
+		}
+		a := a
+		a.weight, a.indices, a.owner, a.factor = tensorOf(&r.args[0]), tensorOf(&r.args[1]), r.at(owner), r.at(factor)
+		if a.skip == 0 {
+			bounds := embeddingArgs{n: a.n, rows: a.rows, columns: a.columns, indices: a.indices}
+			launch(r, check, threads(a.n), &bounds)
+		}
+		none := fillArgs{n: uint64(a.rows), words: a.owner, value: math.MaxUint32}
+		launch(r, fill, threads(a.rows), &none)
+		launch(r, own, threads(a.n), &a)
+		launchStripe(r, norms, &a.stripe, partial, &a)
+		launch(r, scale, threads(a.n*a.columns), &a)
+	}
+	return nil
+}
+
+func buildEmbeddingBackward(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	to.Accumulator = to.Compute
+	rows, columns := p.Shapes[2][0], p.Shapes[2][1]
+	a := embeddingBackwardArgs{
+		n: tensor.NumElements(p.Shapes[1]), rows: rows, padding: p.Int("padding_idx"),
+		accumulate: boolArg(p.Bool("accumulate")), byFreq: boolArg(p.Bool("scale_grad_by_freq")),
+	}
+	if a.n > limit32 || rows > limit32 {
+		return fmt.Errorf("has %d indices and %d rows; CUDA takes up to %d", a.n, rows, int64(limit32))
+	}
+	keys := to.kernel("embedding_keys")
+	s := to.scatterOf(a.n, rows, rows, columns, 1, "embedding_backward"+typeNames(p.Types[0]))
+	to.run = func(r *run) {
+		if rows == 0 || columns == 0 {
+			return
+		}
+		a := a
+		a.scatter, a.keys = s.args(r), s.keysAt(r)
+		a.grad, a.indices, a.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[2])
+		a.packs = boolArg(a.grad.rank == 0 && a.out.rank == 0 && columns%scatterWidth == 0)
+		if a.n > 0 {
+			launch(r, keys, threads(a.n), &a)
+		}
+		s.sort(r)
+		launchScatter(r, s, &a)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// imageArg is struct Image.
+type imageArg struct {
+	data           uint64
+	image, channel int64
+	axis           [3]int64
+}
+
+// samplerArgs is struct Sampler.
+type samplerArgs struct {
+	images, channels                       int64
+	size, out                              [3]int64
+	input, output                          imageArg
+	grid                                   uint64
+	gridImage                              int64
+	gridAxis                               [3]int64
+	gridCoordinate                         int64
+	mode, padding, alignCorners, gridDType int32
+}
+
+type gridSampleArgs struct {
+	sampler             samplerArgs
+	positions, channels int64
+}
+
+type gridGradientArgs struct {
+	sampler       samplerArgs
+	positions     int64
+	out           uint64
+	outImage      int64
+	outAxis       [3]int64
+	outCoordinate int64
+}
+
+type inputGradientArgs struct {
+	scatter   scatterArgs
+	sampler   samplerArgs
+	out       imageArg
+	keys      uint64
+	positions int64
+}
+
+type affineArgs struct {
+	stripe            stripeArgs
+	n, positions      int64
+	size              [3]int64
+	theta, grid       tensorArg
+	alignCorners, pad int32
+}
+
+// imageOf describes [N, C, (D,) H, W].
+func imageOf(v *tensor.View) (m imageArg) {
+	m.data, m.image, m.channel = addressOf(v), v.Stride(0), v.Stride(1)
+	for axis := range len(v.Shape) - 2 {
+		m.axis[axis] = v.Stride(len(v.Shape) - 1 - axis)
+	}
+	return m
+}
+
+// gridStrides describes [N, (D,) H, W, dims].
+func gridStrides(v *tensor.View) (image int64, axes [3]int64, coordinate int64) {
+	last := len(v.Shape) - 1
+	for axis := range last - 1 {
+		axes[axis] = v.Stride(last - 1 - axis)
+	}
+	return v.Stride(0), axes, v.Stride(last)
+}
+
+// samplerOf describes a grid_sample; input and grid are numbers of arguments.
+func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int) {
+	in, g := p.Shapes[input], p.Shapes[grid]
+	dims = len(in) - 2
+	s = samplerArgs{images: in[0], channels: in[1], size: [3]int64{1, 1, 1}, out: [3]int64{1, 1, 1}, gridDType: typeCodes[p.Types[grid]]}
+	for axis := range dims {
+		s.size[axis], s.out[axis] = in[len(in)-1-axis], g[len(g)-2-axis]
+	}
+	s.mode = boolArg(p.Word("mode") == "nearest")
+	s.padding = map[string]int32{"zeros": 0, "border": 1, "reflection": 2}[p.Word("padding_mode")]
+	s.alignCorners = boolArg(p.Bool("align_corners"))
+	return s, dims
+}
+
+func (s *samplerArgs) positions() int64 { return s.images * s.out[0] * s.out[1] * s.out[2] }
+
+// bind fills in the tensors of a run.
+func (s *samplerArgs) bind(input, grid, output *tensor.View) {
+	s.input, s.output, s.grid = imageOf(input), imageOf(output), addressOf(grid)
+	s.gridImage, s.gridAxis, s.gridCoordinate = gridStrides(grid)
+}
+
+// enough is about as many threads as keep a GPU busy.
+const enough = 1 << 18
+
+func buildGridSample(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	s, dims := samplerOf(p, 0, 1)
+	k := to.kernel("grid_sample_%dd%s", dims, typeNames(p.Types[0]))
+	a := gridSampleArgs{sampler: s, positions: s.positions(), channels: 64}
+	for a.channels > 4 && a.positions*((s.channels+a.channels-1)/a.channels) < enough {
+		a.channels /= 2
+	}
+	to.run = func(r *run) {
+		if a.positions == 0 || s.channels == 0 {
+			return
+		}
+		a := a
+		a.sampler.bind(&r.args[0], &r.args[1], &r.args[2])
+		launch(r, k, threads(a.positions*((s.channels+a.channels-1)/a.channels)), &a)
+	}
+	return nil
+}
+
+// buildGridSampleBackward makes the gradients of the grid and of the input,
+// each if it is wanted.
+func buildGridSampleBackward(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[1])
+	to.Accumulator = to.Compute
+	if p.Types[4] != tensor.None {
+		buildGridGradient(p, to)
+	}
+	if p.Types[3] != tensor.None {
+		return buildInputGradient(p, to)
+	}
+	return nil
+}
+
+const groupChannels, groupThreads = 16, 128
+
+func buildGridGradient(p *Problem, to *Program) {
+	s, dims := samplerOf(p, 1, 2)
+	k := to.kernel("grid_gradient_%dd%s", dims, typeNames(p.Types[1]))
+	a := gridGradientArgs{sampler: s, positions: s.positions()}
+	// Threads that share a position take its groups of channels in turn.
+	share := int64(1)
+	for share < 8 && share*groupChannels < s.channels && a.positions*share < enough {
+		share *= 2
+	}
+	to.then(func(r *run) {
+		if a.positions == 0 {
+			return
+		}
+		a, v := a, &r.args[4]
+		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
+		a.out = addressOf(v)
+		a.outImage, a.outAxis, a.outCoordinate = gridStrides(v)
+		g := blocks((a.positions*share+groupThreads-1)/groupThreads, 1<<20)
+		g.block = [3]uint32{uint32(groupThreads / share), uint32(share), 1}
+		launch(r, k, g, &a)
+	})
+}
+
+func buildInputGradient(p *Problem, to *Program) error {
+	s, dims := samplerOf(p, 1, 2)
+	a := inputGradientArgs{sampler: s, positions: s.positions()}
+	pixels, cells, taps, job := s.images, s.images, int64(1)<<dims, "linear"
+	for axis := range dims {
+		pixels *= s.size[axis]
+		cells *= s.size[axis] + 1
+		if s.size[axis] >= 1<<24 {
+			return fmt.Errorf("has an input with an extent of %d; CUDA takes up to %d", s.size[axis], 1<<24-1)
+		}
+	}
+	if s.mode == 1 {
+		cells, taps, job = pixels, 1, "nearest"
+	}
+	if a.positions > limit32 || cells > limit32 {
+		return fmt.Errorf("has %d output positions and %d pixels; CUDA takes up to %d", a.positions, cells, int64(limit32))
+	}
+	keys := to.kernel("input_keys_%dd%s", dims, typeNames(to.Compute))
+	sc := to.scatterOf(a.positions, cells, pixels, s.channels, taps, fmt.Sprintf("input_gradient_%s_%dd%s", job, dims, typeNames(p.Types[1])))
+	to.then(func(r *run) {
+		if pixels == 0 || s.channels == 0 {
+			return
+		}
+		a := a
+		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
+		a.out, a.scatter, a.keys = imageOf(&r.args[3]), sc.args(r), sc.keysAt(r)
+		if a.positions > 0 {
+			launch(r, keys, threads(a.positions), &a)
+		}
+		sc.sort(r)
+		launchScatter(r, sc, &a)
+	})
+	return nil
+}
+
+// affineOf describes an affine_grid whose grid is an argument.
+func affineOf(p *Problem, grid int) (a affineArgs, dims int) {
+	g := p.Shapes[grid]
+	dims = len(g) - 2
+	a = affineArgs{n: g[0], positions: 1, size: [3]int64{1, 1, 1}, alignCorners: boolArg(p.Bool("align_corners"))}
+	for axis := range dims {
+		a.size[axis] = g[len(g)-2-axis]
+		a.positions *= a.size[axis]
+	}
+	return a, dims
+}
+
+func buildAffineGrid(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	a, dims := affineOf(p, 1)
+	k := to.kernel("affine_grid_%dd%s", dims, typeNames(p.Types[0]))
+	to.run = func(r *run) {
+		if a.n*a.positions == 0 {
+			return
+		}
+		a := a
+		a.theta, a.grid = tensorOf(&r.args[0]), tensorOf(&r.args[1])
+		launch(r, k, threads(a.n*a.positions), &a)
+	}
+	return nil
+}
+
+func buildAffineGridBackward(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	to.Accumulator = to.Compute
+	a, dims := affineOf(p, 0)
+	k := to.stripeKernel("affine_grid_backward_%dd%s", dims, typeNames(p.Types[0]))
+	var partial int64
+	a.stripe, partial = to.stripeOf(a.n*int64(dims), a.positions, dims+1, to.Compute)
+	to.run = func(r *run) {
+		a := a
+		a.grid, a.theta = tensorOf(&r.args[0]), tensorOf(&r.args[1])
+		launchStripe(r, k, &a.stripe, partial, &a)
+	}
+	return nil
+}

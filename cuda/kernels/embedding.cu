@@ -1,0 +1,119 @@
+#include "stripe.cuh"
+
+struct EmbeddingArgs {
+  i64 n, rows, columns; // indices, rows of weight, columns
+  Tensor weight, indices, out;
+};
+
+DEVICE i64 index_at(const Tensor &indices, i64 i) {
+  return indices.dtype == i32_ ? (i64)element<i32>(indices, i) : element<i64>(indices, i);
+}
+
+DEVICE bool in_bounds(i64 row, i64 rows) { return row >= 0 && row < rows; }
+
+// Stops everything if an index is out of bounds, before anything is written:
+// a kernel can report nothing else.
+KERNEL(embedding_check, EmbeddingArgs) {
+  for (i64 i = thread_number(); i < a.n; i += thread_count()) {
+    i64 row = index_at(a.indices, i);
+    if (in_bounds(row, a.rows)) continue;
+    printf("isobit: embedding: indices at position %lld is %lld; want 0 to %lld\n", i, row, a.rows - 1);
+    __trap();
+  }
+}
+
+// Copies rows; an index out of bounds gives a row of zeros.
+template <class S> DEVICE void embedding(const EmbeddingArgs &a) {
+  const i32 V = 16 / sizeof(S);
+  const bool packs = a.weight.rank == 0 && a.out.rank == 0;
+  const i64 step = packs ? V : 1, each = a.columns / step;
+  for (i64 w = thread_number(); w < a.n * each; w += thread_count()) {
+    i64 i = div_(w, each), column = (w - i * each) * step;
+    i64 row = index_at(a.indices, i), to = i * a.columns + column;
+    bool read = in_bounds(row, a.rows);
+    i64 from = row * a.columns + column;
+    if (packs) {
+      Pack<S, V> p = {};
+      if (read) p = *(const Pack<S, V> *)((const S *)a.weight.data + from);
+      *(Pack<S, V> *)((S *)a.out.data + to) = p;
+    } else {
+      S v = {};
+      if (read) v = element<S>(a.weight, from);
+      element<S>(a.out, to) = v;
+    }
+  }
+}
+
+#define EMBEDDING(S) \
+  KERNEL(embedding_##S, EmbeddingArgs) { embedding<S>(a); }
+EACH_FLOAT(EMBEDDING)
+
+// max_norm: the first position that names a row owns it and scales it.
+struct RenormArgs {
+  Stripe stripe; // a reduction per index
+  i64 n, rows, columns;
+  Tensor weight, indices;
+  u32 *owner; // [rows]: the first position that names it
+  void *factor; // [n], in the compute type; NaN leaves the row as it is
+  f64 max_norm;
+  i32 norm; // 1, 2, or 0 for infinity
+  i32 skip; // whether an index out of bounds is passed over
+};
+
+KERNEL(embedding_renorm_own, RenormArgs) {
+  for (i64 i = thread_number(); i < a.n; i += thread_count()) {
+    i64 row = index_at(a.indices, i);
+    if (in_bounds(row, a.rows)) atomicMin(a.owner + row, (u32)i);
+  }
+}
+
+// Whether index i names a row that no index before it does.
+DEVICE bool owns(const RenormArgs &a, i64 i, i64 row) { return in_bounds(row, a.rows) && a.owner[row] == (u32)i; }
+
+template <class S> struct Renorm : Adding {
+  typedef RenormArgs Args;
+  typedef typename Compute<S>::type T;
+  struct Channel {
+    i64 total, row;
+  };
+  typedef T In;
+  static constexpr i32 SUMS = 2; // the sum of powers, and the largest
+
+  static DEVICE Channel start(const Args &a, i64 i) {
+    Channel ch = {0, index_at(a.indices, i)};
+    if (owns(a, i, ch.row)) ch.total = a.columns;
+    return ch;
+  }
+  template <bool> static DEVICE In load(const Args &a, const Channel &ch, i64 column) {
+    return abs_(get<S>(a.weight, ch.row * a.columns + column));
+  }
+  template <bool> static DEVICE void terms(const Args &a, const Channel &, i64, const In &in, T (&out)[2]) {
+    out[0] = a.norm == 1 ? in : in * in;
+    out[1] = in;
+  }
+  static DEVICE T join(i32 which, T kept, T other) {
+    if (which == 0) return kept + other;
+    return other > kept || other != other ? other : kept;
+  }
+  static DEVICE void finish(const Args &a, i64 i, const T (&sums)[2]) {
+    T norm = a.norm == 0 ? sums[1] : a.norm == 1 ? sums[0] : sqrt_(sums[0]);
+    T most = (T)a.max_norm, none = 0;
+    ((T *)a.factor)[i] = norm > most ? most / (norm + (T)1e-7) : none / none;
+  }
+};
+
+template <class S> DEVICE void renorm_scale(const RenormArgs &a) {
+  typedef typename Compute<S>::type T;
+  for (i64 w = thread_number(); w < a.n * a.columns; w += thread_count()) {
+    i64 i = div_(w, a.columns), row = index_at(a.indices, i);
+    T factor = ((const T *)a.factor)[i];
+    if (!owns(a, i, row) || factor != factor) continue;
+    i64 at = row * a.columns + w - i * a.columns;
+    element<S>(a.weight, at) = Narrow<S>::from(get<S>(a.weight, at) * factor);
+  }
+}
+
+#define RENORM(S)                                 \
+  STRIPE_KERNELS(embedding_renorm_##S, Renorm<S>) \
+  KERNEL(embedding_renorm_scale_##S, RenormArgs) { renorm_scale<S>(a); }
+EACH_FLOAT(RENORM)

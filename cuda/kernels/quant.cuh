@@ -1,0 +1,112 @@
+// What the quantize family shares: which parameter belongs to an element, and
+// the rules of numerics.md, section 3.
+#pragma once
+#include "dtypes.cuh"
+
+// The elements of a problem and the parameters that they belong to.
+//
+// With dims == 0 the elements are rows of inner elements; row r belongs to
+// parameters (r % rows) * groups + column / group. That is every granularity
+// but some blocks in several dimensions: per tensor (1 row of 1 group), per
+// channel (1 row of a group for each channel), per token or group likewise.
+// Otherwise element (i0, i1, ...) of extent belongs to parameter
+// (i0 / block[0], i1 / block[1], ...) of count.
+struct Quant {
+  i64 n, params;
+  i64 inner, rows, groups, group;
+  i64 extent[max_rank], block[max_rank], count[max_rank];
+  i32 dims, reciprocal;
+  f64 lo, hi; // quant_min, quant_max
+  Tensor scale, zero;
+};
+
+// rint, clamp and their neighbours, as in the definitions.
+template <class T> DEVICE T clamp_(T v, T lo, T hi) { return v < lo ? lo : v > hi ? hi : v; }
+
+// The zero point that a learned one stands for; never -0.
+template <class T> DEVICE T round_zero(T z, T lo, T hi) {
+  if (z != z) z = 0;
+  return clamp_(rint_(z), lo, hi) + (T)0;
+}
+
+template <class T> DEVICE T quantized(T u, T z, T lo, T hi) {
+  if (u != u) return clamp_(z, lo, hi);
+  return clamp_(rint_(u) + z, lo, hi);
+}
+
+// The parameters of one element, in the compute type.
+template <class T> struct Param {
+  T s, z, lo, hi;
+  i32 reciprocal;
+
+  DEVICE void load(const Quant &q, i64 c) {
+    lo = (T)q.lo;
+    hi = (T)q.hi;
+    reciprocal = q.reciprocal;
+    s = get_any<T>(q.scale, c);
+    z = get_any<T>(q.zero, c);
+    if (q.zero.dtype >= f32_ && q.zero.dtype <= bf16_) z = round_zero(z, lo, hi);
+  }
+  DEVICE T divide(T x) const { return reciprocal ? x * ((T)1 / s) : x / s; }
+  DEVICE T code(T x) const { return quantized(divide(x), z, lo, hi); }
+};
+
+// The parameter that an element belongs to.
+DEVICE i64 param_of(const Quant &q, i64 i) {
+  if (q.params == 1) return 0;
+  if (q.dims == 0) {
+    i64 row = i < q.inner ? 0 : div_(i, q.inner), column = i - row * q.inner;
+    if (q.rows == 1)
+      row = 0;
+    else if (row >= q.rows)
+      row -= div_(row, q.rows) * q.rows;
+    return row * q.groups + (q.groups > 1 ? div_(column, q.group) : 0);
+  }
+  i64 c = 0, pitch = 1;
+#pragma unroll 1
+  for (i32 d = q.dims - 1; d >= 0; d--) {
+    i64 next = div_(i, q.extent[d]);
+    c += div_(i - next * q.extent[d], q.block[d]) * pitch;
+    pitch *= q.count[d];
+    i = next;
+  }
+  return c;
+}
+
+// Elements per thread: 16 bytes of the narrower float, so that every access
+// is a vector, and at least 4.
+template <class A, class B> struct PackSize {
+  static constexpr i32 bytes = sizeof(A) < sizeof(B) ? sizeof(A) : sizeof(B);
+  static constexpr i32 value = bytes >= 4 ? 4 : 16 / bytes;
+};
+
+struct MapArgs {
+  Quant q;
+  Tensor in, x, out; // in: x, codes or grad_output; x: of a backward
+  i64 packs; // how many packs from the start share a parameter each and move at once
+};
+
+// Runs Op over all elements: out[i] = Op::run(in[i], x[i], parameters of i),
+// where A, B, S are the storage types of in, x and out; x is read only if Op
+// takes it.
+template <class A, class B, class S, class T, class Op> DEVICE void map(const MapArgs &a) {
+  const i32 V = PackSize<A, B>::value;
+  const i64 steps = a.packs + (a.q.n - a.packs * V);
+  for (i64 k = thread_number(); k < steps; k += thread_count()) {
+    i64 i = k < a.packs ? k * V : k + a.packs * (V - 1);
+    Param<T> p;
+    p.load(a.q, param_of(a.q, i));
+    if (k < a.packs) {
+      T in[V], x[V], out[V];
+      load_pack<T, A>(in, a.in, i);
+      if (Op::backward) load_pack<T, B>(x, a.x, i);
+#pragma unroll
+      for (i32 j = 0; j < V; j++) out[j] = Op::run(in[j], Op::backward ? x[j] : in[j], p);
+      store_pack<S>(a.out, i, out);
+    } else {
+      T in = widen<T>(element<A>(a.in, i)), x = in;
+      if (Op::backward) x = widen<T>(element<B>(a.x, i));
+      element<S>(a.out, i) = Narrow<S>::from(Op::run(in, x, p));
+    }
+  }
+}

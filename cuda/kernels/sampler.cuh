@@ -1,0 +1,135 @@
+// The geometry of grid_sample (numerics.md, section 6). Axes count from the
+// innermost: 0 is x, 1 is y, 2 is z.
+#pragma once
+#include "dtypes.cuh"
+
+enum { bilinear, nearest };
+enum { zeros, border, reflection };
+
+// An image or volume: channel c of image n at (x, y, z) lies at
+// image*n + channel*c + axis[0]*x + axis[1]*y + axis[2]*z, in elements.
+struct Image {
+  void *data;
+  i64 image, channel, axis[3];
+};
+
+struct Sampler {
+  i64 images, channels;
+  i64 size[3], out[3]; // extents of the input and of the output
+  Image input, output; // output: y, or grad_output
+  void *grid; // coordinates x, y, z of an output position
+  i64 grid_image, grid_axis[3], grid_coordinate;
+  i32 mode, padding, align_corners, grid_dtype;
+};
+
+// An output position: its image and its place along each axis.
+template <i32 D> struct Position {
+  i64 image, at[3];
+
+  DEVICE Position(const Sampler &s, i64 number) : image(0) {
+#pragma unroll
+    for (i32 d = 0; d < D; d++) {
+      i64 next = div_(number, s.out[d]);
+      at[d] = number - next * s.out[d];
+      number = next;
+    }
+    image = number;
+  }
+  DEVICE i64 in(const Image &m) const {
+    i64 offset = image * m.image;
+#pragma unroll
+    for (i32 d = 0; d < D; d++) offset += at[d] * m.axis[d];
+    return offset;
+  }
+};
+
+// A padded coordinate along one axis and its derivative k, which is 0 where
+// the padding sets it so.
+template <class T> struct Coordinate {
+  T c, k;
+};
+
+template <class T> DEVICE Coordinate<T> clip(T c, T k, T size) {
+  Coordinate<T> r = {0, 0}; // at or before pixel 0, a NaN, or a single pixel
+  if (c >= size - 1 && size > 1)
+    r.c = size - 1;
+  else if (c > 0 && size > 1)
+    r.c = c, r.k = k;
+  return r;
+}
+
+// Folds a coordinate at low and at low + span, with an exact remainder: the
+// truncated quotient is right or one too high.
+template <class T> DEVICE Coordinate<T> reflect(T c, T k, T low, T span, T size) {
+  const Coordinate<T> none = {0, 0};
+  const T limit = 1 << 23;
+  T a = abs_(c - low), flips = trunc_(a / span);
+  if (!(span > 0) || !(flips <= limit)) return none;
+  T extra = fma_(-flips, span, a);
+  if (extra < 0) {
+    flips = flips - 1;
+    extra = extra + span;
+  }
+  if (!(flips < limit)) return none;
+  bool odd = (i32)flips & 1;
+  if (odd != (c < low)) k = -k;
+  return clip((odd ? span - extra : extra) + low, k, size);
+}
+
+template <class T> DEVICE Coordinate<T> coordinate(const Sampler &s, T grid, i64 extent) {
+  T size = (T)extent;
+  Coordinate<T> r;
+  if (s.align_corners)
+    r.c = ((grid + 1) / 2) * (size - 1), r.k = (size - 1) / 2;
+  else
+    r.c = ((grid + 1) * size - 1) / 2, r.k = size / 2;
+  if (s.padding == border) return clip(r.c, r.k, size);
+  if (s.padding == reflection) {
+    return s.align_corners ? reflect<T>(r.c, r.k, 0, size - 1, size) : reflect<T>(r.c, r.k, -0.5f, size, size);
+  }
+  return r;
+}
+
+DEVICE bool whole_below(f32 p, i64 size) { return p >= 0 && p < 4611686018427387904.0f && (i64)p < size; }
+DEVICE bool whole_below(f64 p, i64 size) { return p >= 0 && p < 4611686018427387904.0 && (i64)p < size; }
+
+// The cell that a position falls in. T is the compute type.
+template <class T, i32 D> struct Cell {
+  T base[D]; // the near pixel, a whole number, perhaps outside; nearest: the pixel
+  T s[D], t[D], k[D];
+
+  DEVICE Cell(const Sampler &sampler, const Position<D> &p) {
+    i64 at = p.image * sampler.grid_image;
+#pragma unroll
+    for (i32 d = 0; d < D; d++) at += p.at[d] * sampler.grid_axis[d];
+#pragma unroll
+    for (i32 d = 0; d < D; d++) {
+      T g = get_as<T>(sampler.grid, sampler.grid_dtype, at + d * sampler.grid_coordinate);
+      Coordinate<T> x = coordinate<T>(sampler, g, sampler.size[d]);
+      base[d] = sampler.mode == nearest ? rint_(x.c) : floor_(x.c);
+      t[d] = x.c - base[d];
+      s[d] = (base[d] + 1) - x.c;
+      k[d] = x.k;
+    }
+  }
+  // Whether the pixel at one corner is inside, and where it lies; bit d of
+  // tap says whether it is the near (0) or the far one along axis d.
+  DEVICE bool tap(const Sampler &sampler, i32 tap, const i64 *stride, i64 &offset) const {
+    offset = 0;
+#pragma unroll
+    for (i32 d = 0; d < D; d++) {
+      T p = base[d] + (T)(tap >> d & 1);
+      if (!whole_below(p, sampler.size[d])) return false;
+      offset += (i64)p * stride[d];
+    }
+    return true;
+  }
+  DEVICE T weight(i32 tap) const {
+    T w = tap & 1 ? t[0] : s[0];
+#pragma unroll
+    for (i32 d = 1; d < D; d++) w *= tap >> d & 1 ? t[d] : s[d];
+    return w;
+  }
+};
+
+#define EACH_SAMPLER(M) M(f32, 2) M(f64, 2) M(f16, 2) M(bf16, 2) M(f32, 3) M(f64, 3) M(f16, 3) M(bf16, 3)

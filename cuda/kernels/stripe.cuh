@@ -1,0 +1,199 @@
+// Dense reductions in Stripe order (numerics.md, section 4): lane l of 64
+// takes the positions l, l+64, ...; the lanes fold by halves; a reduction
+// longer than 65,536 positions is cut into blocks of that many, each folded,
+// whose results fold pairwise.
+//
+// A block of threads stages a tile of terms in shared memory, computed by all
+// threads in whatever order memory likes, then adds them lane by lane in the
+// contract's order. A tile belongs to one or to several reductions, so that
+// short ones keep all threads busy too.
+#pragma once
+#include "dtypes.cuh"
+
+const i32 stripe_threads = 256;
+const i32 stripe_lanes = 64;
+const i64 stripe_block = 65536;
+const i32 stripe_channels = 32; // the most reductions in a tile
+
+struct Stripe {
+  i64 reductions, blocks; // blocks of the longest reduction
+  i64 longest; // its positions
+  void *partial; // [reductions][blocks][SUMS], where blocks > 1
+  i32 channels; // reductions per tile, a power of 2
+  i32 interleaved; // neighbours in memory belong to neighbouring reductions
+};
+
+// A Job says what is reduced:
+//   Args (with a Stripe named stripe), T, SUMS per reduction
+//   Channel: what its terms need, from start(args, reduction); has total, the number of positions
+//   In: inputs of one position, from load<PLAIN>(args, channel, position)
+//   terms<PLAIN>(args, channel, position, in, out[SUMS])
+//   plain(args): positions are neighbours in memory, so that several are loaded before any is used
+//   join(which, a, b): adds two sums, or whatever Stripe is used for
+//   finish(args, reduction, sums)
+template <class Job> struct StripeTile {
+  typedef typename Job::T T;
+  static constexpr i32 tile = sizeof(T) == 4 ? 2048 : 1024;
+  static constexpr i32 sums = Job::SUMS;
+  T terms[sums * (tile + stripe_channels)];
+  typename Job::Channel channel[stripe_channels];
+};
+
+DEVICE i64 stripe_blocks(i64 total) { return total <= stripe_block ? 1 : (total + stripe_block - 1) / stripe_block; }
+
+// Where one element of a tile belongs: its reduction, and its position from
+// the tile's first one.
+struct TilePlace {
+  i32 channel, position;
+  DEVICE TilePlace(const Stripe &s, i32 element, i32 positions) {
+    channel = s.interleaved ? element % s.channels : element / positions;
+    position = s.interleaved ? element / s.channels : element % positions;
+  }
+};
+
+template <class Job, bool PLAIN>
+DEVICE void stripe_put(const typename Job::Args &a, StripeTile<Job> &t, i64 start, i32 positions, TilePlace p,
+                       bool here, const typename Job::In &in) {
+  const i32 S = Job::SUMS;
+  typename Job::T out[S];
+  for (i32 k = 0; k < S; k++) out[k] = 0;
+  if (here) Job::template terms<PLAIN>(a, t.channel[p.channel], start + p.position, in, out);
+  i32 at = p.channel * (positions + 1) + p.position;
+  for (i32 k = 0; k < S; k++) t.terms[k * a.stripe.channels * (positions + 1) + at] = out[k];
+}
+
+// Computes the terms of the tile whose first position is start into t.terms,
+// [SUMS][channels][positions + 1]: the odd pitch keeps banks apart.
+template <class Job>
+DEVICE void stripe_stage(const typename Job::Args &a, StripeTile<Job> &t, i64 start, i32 positions) {
+  const i32 each = StripeTile<Job>::tile / stripe_threads;
+  typename Job::In in[each];
+  if (Job::plain(a)) {
+#pragma unroll
+    for (i32 u = 0; u < each; u++) {
+      TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, positions);
+      if (start + p.position < t.channel[p.channel].total)
+        in[u] = Job::template load<true>(a, t.channel[p.channel], start + p.position);
+    }
+#pragma unroll
+    for (i32 u = 0; u < each; u++) {
+      TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, positions);
+      stripe_put<Job, true>(a, t, start, positions, p, start + p.position < t.channel[p.channel].total, in[u]);
+    }
+    return;
+  }
+#pragma unroll 1
+  for (i32 u = 0; u < each; u++) {
+    TilePlace p(a.stripe, (i32)threadIdx.x + u * stripe_threads, positions);
+    bool here = start + p.position < t.channel[p.channel].total;
+    if (here) in[0] = Job::template load<false>(a, t.channel[p.channel], start + p.position);
+    stripe_put<Job, false>(a, t, start, positions, p, here, in[0]);
+  }
+}
+
+// Reduces the positions of one block of the reductions [first, first+channels).
+template <class Job> DEVICE void stripe_one(const typename Job::Args &a, StripeTile<Job> &t, i64 first, i64 block) {
+  typedef typename Job::T T;
+  const Stripe &s = a.stripe;
+  const i32 S = Job::SUMS;
+  const i32 most = S * StripeTile<Job>::tile / stripe_threads;
+  const i32 positions = StripeTile<Job>::tile / s.channels;
+  const i32 accumulators = S * s.channels * stripe_lanes;
+  if ((i32)threadIdx.x < s.channels) {
+    i64 c = first + threadIdx.x;
+    t.channel[threadIdx.x].total = 0;
+    if (c < s.reductions) t.channel[threadIdx.x] = Job::start(a, c);
+  }
+  T acc[most];
+#pragma unroll
+  for (i32 m = 0; m < most; m++) acc[m] = 0;
+  __syncthreads();
+  i64 stop = (block + 1) * stripe_block < s.longest ? (block + 1) * stripe_block : s.longest;
+  for (i64 start = block * stripe_block; start < stop; start += positions) {
+    stripe_stage<Job>(a, t, start, positions);
+    __syncthreads();
+#pragma unroll
+    for (i32 m = 0; m < most; m++) {
+      i32 n = (i32)threadIdx.x + m * stripe_threads;
+      if (n >= accumulators) break;
+      const T *row = t.terms + n / stripe_lanes * (positions + 1) + n % stripe_lanes;
+      for (i32 p = 0; p < positions; p += stripe_lanes)
+        acc[m] = Job::join(n / stripe_lanes / s.channels, acc[m], row[p]);
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (i32 m = 0; m < most; m++) {
+    i32 n = (i32)threadIdx.x + m * stripe_threads;
+    if (n < accumulators) t.terms[n] = acc[m];
+  }
+  __syncthreads();
+  for (i32 half = stripe_lanes / 2; half > 0; half /= 2) {
+    for (i32 n = threadIdx.x; n < S * s.channels * half; n += stripe_threads) {
+      i32 row = n / half, at = row * stripe_lanes + n % half;
+      t.terms[at] = Job::join(row / s.channels, t.terms[at], t.terms[at + half]);
+    }
+    __syncthreads();
+  }
+  i64 c = first + threadIdx.x;
+  if ((i32)threadIdx.x < s.channels && c < s.reductions) {
+    T sums[S];
+    for (i32 k = 0; k < S; k++) sums[k] = t.terms[(k * s.channels + threadIdx.x) * stripe_lanes];
+    if (s.blocks == 1)
+      Job::finish(a, c, sums);
+    else
+      for (i32 k = 0; k < S; k++) ((T *)s.partial)[(c * s.blocks + block) * S + k] = sums[k];
+  }
+  __syncthreads();
+}
+
+template <class Job> DEVICE void stripe(const typename Job::Args &a, StripeTile<Job> &t) {
+  i64 tiles = (a.stripe.reductions + a.stripe.channels - 1) / a.stripe.channels;
+  for (i64 w = blockIdx.x; w < tiles * a.stripe.blocks; w += gridDim.x) {
+    stripe_one<Job>(a, t, w / a.stripe.blocks * a.stripe.channels, w % a.stripe.blocks);
+  }
+}
+
+// Folds the blocks of each reduction pairwise, in place: at every level a
+// thread reads two neighbours, and writes where nobody reads any more.
+template <class Job> DEVICE void stripe_fold(const typename Job::Args &a) {
+  typedef typename Job::T T;
+  const i32 S = Job::SUMS;
+  const Stripe &s = a.stripe;
+  for (i64 c = blockIdx.x; c < s.reductions; c += gridDim.x) {
+    T *row = (T *)s.partial + c * s.blocks * S;
+    for (i64 n = stripe_blocks(Job::start(a, c).total); n > 1; n = (n + 1) / 2) {
+      for (i64 from = 0; from < (n + 1) / 2; from += stripe_threads) {
+        i64 i = from + threadIdx.x;
+        T sums[S];
+        for (i32 k = 0; k < S; k++) {
+          if (2 * i < n) sums[k] = row[2 * i * S + k];
+          if (2 * i + 1 < n) sums[k] = Job::join(k, sums[k], row[(2 * i + 1) * S + k]);
+        }
+        __syncthreads();
+        for (i32 k = 0; k < S && 2 * i < n; k++) row[i * S + k] = sums[k];
+        __syncthreads();
+      }
+    }
+    if (threadIdx.x == 0) {
+      T sums[S];
+      for (i32 k = 0; k < S; k++) sums[k] = row[k];
+      Job::finish(a, c, sums);
+    }
+    __syncthreads();
+  }
+}
+
+// What jobs share that sum over positions found one by one.
+struct Adding {
+  template <class A> static DEVICE bool plain(const A &) { return false; }
+  template <class T> static DEVICE T join(i32, T a, T b) { return a + b; }
+};
+
+// Declares a job's two entry points.
+#define STRIPE_KERNELS(name, Job)    \
+  KERNEL(name, Job::Args) {          \
+    __shared__ StripeTile<Job> tile; \
+    stripe<Job>(a, tile);            \
+  }                                  \
+  KERNEL(name##_fold, Job::Args) { stripe_fold<Job>(a); }

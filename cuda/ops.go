@@ -1,0 +1,56 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Ops is the table of ops that have CUDA kernels.
+var Ops = []Op{
+	{"quantize", func() []string { return forTypes("quantize", floats, anyCodes) }, buildQuantize},
+	{"quantize_backward", func() []string { return forTypes("quantize_backward", floats, floats) }, buildQuantizeBackward},
+	{"dequantize", func() []string { return forTypes("dequantize", anyCodes, floats) }, buildDequantize},
+	{"dequantize_backward", func() []string {
+		return append(forTypes("dequantize_backward", floats), withFold(forTypes("dequantize_sums", floats))...)
+	}, buildDequantizeBackward},
+	{"fake_quantize", func() []string { return forTypes("fake_quantize", floats) }, buildFakeQuantize},
+	{"fake_quantize_backward", func() []string {
+		return append(forTypes("fake_quantize_backward", floats), withFold(forTypes("fake_quantize_sums", floats))...)
+	}, buildFakeQuantizeBackward},
+	{"choose_qparams", func() []string { return withFold(forTypes("choose_qparams", floats)) }, buildChooseQParams},
+	{"dynamic_quantize", func() []string {
+		return append(forTypes("quantize", floats, codes), withFold(forTypes("choose_qparams", floats))...)
+	}, buildDynamicQuantize},
+	{"embedding", func() []string { return append(forTypes("embedding", floats), "embedding_check") }, buildEmbedding},
+	{"embedding_renorm", func() []string {
+		names := append(withFold(forTypes("embedding_renorm", floats)), forTypes("embedding_renorm_scale", floats)...)
+		return append(names, "embedding_check", "embedding_renorm_own", "fill")
+	}, buildRenorm},
+	{"embedding_backward", func() []string {
+		return append(sortKernels(forTypes("embedding_backward", floats)), "embedding_keys")
+	}, buildEmbeddingBackward},
+	{"grid_sample", func() []string { return forDims("grid_sample", floats) }, buildGridSample},
+	{"grid_sample_backward", func() []string {
+		jobs := append(forDims("input_gradient_linear", floats), forDims("input_gradient_nearest", floats)...)
+		names := append(sortKernels(jobs), forDims("grid_gradient", floats)...)
+		return append(names, forDims("input_keys", floats[:2])...)
+	}, buildGridSampleBackward},
+	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
+	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
+	{"quantized_linear", func() []string { return forTypes("quantized_linear", floats) }, buildQuantizedLinear},
+}
+
+// forDims is forTypes for images and for volumes.
+func forDims(name string, types []tensor.DType) []string {
+	return append(forTypes(name+"_2d", types), forTypes(name+"_3d", types)...)
+}
+
+// KernelNames lists every kernel once, sorted.
+func KernelNames() (names []string) {
+	for _, o := range Ops {
+		names = append(names, o.Kernels()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,95 @@
+// What CUDA C needs to compile for the CPU. Threads of a block are fibers, so
+// that barriers work; see run.cc. Each kernels/*.cu is compiled as
+//
+//	#include "shim.h"
+//	namespace {
+//	#include "quantize.cu"
+//	}
+#pragma once
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#define ISOBIT_SHIM
+#define DEVICE inline
+#define __shared__ static // one block runs at a time
+
+struct Dim3 {
+  unsigned x, y, z;
+};
+extern Dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+// Kernels register themselves by name.
+typedef void (*KernelBody)(const void *args);
+struct Kernel {
+  const char *name;
+  unsigned args_size;
+  KernelBody body;
+  Kernel *next;
+  static Kernel *all;
+  Kernel(const char *n, unsigned size, KernelBody b) : name(n), args_size(size), body(b), next(all) { all = this; }
+};
+
+#define KERNEL(name, Args)                                                                         \
+  void name##_body(const Args &a);                                                                 \
+  Kernel name##_kernel(#name, sizeof(Args), [](const void *p) { name##_body(*(const Args *)p); }); \
+  void name##_body(const Args &a)
+
+// Barriers switch to the next fiber (run.cc).
+void __syncthreads();
+void __syncwarp();
+unsigned __match_any_sync(unsigned mask, unsigned value);
+[[noreturn]] void __trap();
+
+#define printf(...) fprintf(stderr, __VA_ARGS__) // stdout carries the answers
+
+inline unsigned __popc(unsigned x) { return __builtin_popcount(x); }
+
+inline unsigned atomicAdd(unsigned *p, unsigned v) {
+  unsigned old = *p;
+  *p = old + v;
+  return old;
+}
+inline unsigned atomicMin(unsigned *p, unsigned v) {
+  unsigned old = *p;
+  *p = v < old ? v : old;
+  return old;
+}
+
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 4; i++) c += (int)(signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
+  return c;
+}
+
+inline unsigned bits_of(float x) {
+  unsigned b;
+  memcpy(&b, &x, 4);
+  return b;
+}
+inline float from_bits(unsigned b) {
+  float x;
+  memcpy(&x, &b, 4);
+  return x;
+}
+
+// binary16, written out: the compiler need not have the type.
+inline float half_to_float(unsigned short h) {
+  unsigned sign = (unsigned)(h >> 15) << 31, exponent = h >> 10 & 31, fraction = h & 1023;
+  if (exponent == 31) return from_bits(sign | 0x7f800000 | fraction << 13);
+  float magnitude = exponent == 0 ? ldexpf((float)fraction, -24) : ldexpf((float)(fraction | 1024), (int)exponent - 25);
+  return sign ? -magnitude : magnitude;
+}
+
+inline unsigned short float_to_half(float f) {
+  unsigned b = bits_of(f);
+  unsigned short sign = b >> 16 & 0x8000;
+  if (f != f) return 0x7fff;
+  float a = fabsf(f);
+  if (a >= 65520.0f) return sign | 0x7c00;
+  if (a == 0) return sign;
+  int exponent;
+  frexpf(a, &exponent); // a = m * 2^exponent, m in [1/2, 1)
+  if (exponent < -13) exponent = -13; // the denormals' unit
+  unsigned units = (unsigned)rintf(ldexpf(a, 11 - exponent)); // of 2^(exponent-11); exact before rounding
+  return sign | (unsigned short)((unsigned)((exponent + 13) << 10) + units);
+}

@@ -1,0 +1,238 @@
+package tests
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cuda"
+)
+
+// The kernels of ../cuda, compiled for the CPU into a program that runs
+// launches (../cuda/shim), behind the interface of a CUDA driver: plans with
+// device=cuda:0 run on it, and nothing but PTX and a GPU's arithmetic differs
+// from the real thing.
+
+// buildShim compiles the kernels, or only those in some files; edit may change
+// a source first. The program is kept in build/ under the hash of what it was
+// made from.
+func buildShim(t *testing.T, edit func(name, text string) string, only ...string) string {
+	compiler := os.Getenv("CXX")
+	if compiler == "" {
+		compiler = "g++"
+	}
+	if _, err := exec.LookPath(compiler); err != nil || runtime.GOOS != "linux" {
+		t.Skipf("the CUDA kernels run on the CPU with g++ on Linux: %v", err)
+	}
+	sources := map[string]string{}
+	hash := sha256.New()
+	fmt.Fprintln(hash, compiler, shimFlags)
+	for _, pattern := range []string{"../cuda/kernels/*.cu", "../cuda/kernels/*.cuh", "../cuda/shim/*"} {
+		paths, _ := filepath.Glob(pattern)
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := filepath.Base(path)
+			if unit, ok := strings.CutSuffix(name, ".cu"); ok && len(only) > 0 && !slices.Contains(only, unit) {
+				continue
+			}
+			if sources[name] = string(text); edit != nil {
+				sources[name] = edit(name, string(text))
+			}
+			fmt.Fprintf(hash, "%s %d\n%s", name, len(sources[name]), sources[name])
+		}
+	}
+	folder, err := filepath.Abs("../build/cuda-shim/" + hex.EncodeToString(hash.Sum(nil))[:16])
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(folder, "kernels")
+	if _, err := os.Stat(program); err == nil {
+		return program
+	}
+	if err := compileShim(compiler, folder, program, sources); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+var shimFlags = []string{"-O2", "-std=c++17", "-ffp-contract=off", "-U_FORTIFY_SOURCE"}
+
+func compileShim(compiler, folder, program string, sources map[string]string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	var units []string
+	for name, text := range sources {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+		unit, isKernel := strings.CutSuffix(name, ".cu")
+		if isKernel {
+			text := fmt.Sprintf("#include \"shim.h\"\nnamespace {\n#include %q\n}\n", name)
+			if err := os.WriteFile(filepath.Join(folder, unit+".cc"), []byte(text), 0o644); err != nil {
+				return err
+			}
+		}
+		if unit, isUnit := strings.CutSuffix(strings.TrimSuffix(name, ".cu"), ".cc"); isKernel || isUnit {
+			units = append(units, unit)
+		}
+	}
+	slices.Sort(units)
+	compile := func(args ...string) error {
+		c := exec.Command(compiler, append(slices.Clone(shimFlags), args...)...)
+		c.Dir = folder
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s\n%s", c, out)
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	failed := make([]error, len(units))
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, unit := range units {
+		wg.Go(func() {
+			places <- struct{}{}
+			failed[i] = compile("-c", unit+".cc", "-o", unit+".o")
+			<-places
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	link := []string{"-o", "kernels.new"}
+	for _, unit := range units {
+		link = append(link, unit+".o")
+	}
+	if err := compile(link...); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(folder, "kernels.new"), program)
+}
+
+// shim is a cuda.Driver that notes launches, and the program that runs them.
+type shim struct {
+	names    []string
+	launches bytes.Buffer
+	count    uint64
+	command  *exec.Cmd
+	in       *bufio.Writer
+	out      *bufio.Reader
+	errors   bytes.Buffer
+}
+
+func startShim(t *testing.T, program string) *shim {
+	s := &shim{command: exec.Command(program)}
+	in, err := s.command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.command.Stderr = &s.errors
+	s.in, s.out = bufio.NewWriterSize(in, 1<<20), bufio.NewReaderSize(out, 1<<20)
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		s.command.Wait()
+	})
+	return s
+}
+
+func (s *shim) Available() error          { return nil }
+func (s *shim) Enter(int) (func(), error) { return func() {}, nil }
+
+func (s *shim) Load(_ int, kernels []string) (functions []cuda.Function, err error) {
+	for _, name := range kernels {
+		i := slices.Index(s.names, name)
+		if i < 0 {
+			i = len(s.names)
+			s.names = append(s.names, name)
+		}
+		functions = append(functions, cuda.Function(i))
+	}
+	return functions, nil
+}
+
+func (s *shim) Launch(f cuda.Function, _ uintptr, grid, block [3]uint32, args unsafe.Pointer, size uintptr) error {
+	name := s.names[f]
+	put(&s.launches, uint64(len(name)))
+	s.launches.WriteString(name)
+	put(&s.launches, [2][3]uint32{grid, block})
+	put(&s.launches, uint64(size))
+	s.launches.Write(unsafe.Slice((*byte)(args), size))
+	s.count++
+	return nil
+}
+
+func put(w io.Writer, v any) { binary.Write(w, binary.LittleEndian, v) }
+
+// deviceBuffer is memory that the program maps at an address.
+type deviceBuffer struct {
+	address uint64
+	data    []byte
+}
+
+// errTrap says that a kernel stopped the run.
+var errTrap = errors.New("a kernel trapped")
+
+// execute runs the launches noted since the last call and updates the buffers.
+func (s *shim) execute(buffers []deviceBuffer, descending bool) error {
+	order := uint64(0)
+	if descending {
+		order = 1
+	}
+	put(s.in, order)
+	put(s.in, uint64(len(buffers)))
+	for _, b := range buffers {
+		put(s.in, b.address)
+		put(s.in, uint64(len(b.data)))
+		s.in.Write(b.data)
+	}
+	put(s.in, s.count)
+	s.in.Write(s.launches.Bytes())
+	s.launches.Reset()
+	s.count = 0
+	if err := s.in.Flush(); err != nil {
+		return s.died(err)
+	}
+	var status uint64
+	if err := binary.Read(s.out, binary.LittleEndian, &status); err != nil {
+		return s.died(err)
+	}
+	for _, b := range buffers {
+		if _, err := io.ReadFull(s.out, b.data); err != nil {
+			return s.died(err)
+		}
+	}
+	if status != 0 {
+		return errTrap
+	}
+	return nil
+}
+
+func (s *shim) died(err error) error {
+	s.command.Wait()
+	return fmt.Errorf("the program died: %w\n%s", err, s.errors.String())
+}

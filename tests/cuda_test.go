@@ -1,0 +1,299 @@
+package tests
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cuda"
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// operand is an argument of a case: the same bytes for the definition and for
+// the device.
+type operand struct {
+	placed
+	info   plans.ArgInfo
+	device []byte // the device's copy of the memory
+}
+
+// deviceCase runs one problem with the definitions and on the shim.
+type deviceCase struct {
+	text   string
+	data   string // how inputs are made; see fill
+	layout func(tensor.DType, []int64) placed
+	shift  uint64 // bytes by which device memory is off its alignment
+}
+
+func (c deviceCase) String() string { return fmt.Sprintf("%s (%s)", c.text, c.data) }
+
+// operands makes the arguments, filled from a seed that is the text.
+func (c deviceCase) operands(p plans.Plan) (list []*operand) {
+	seed := uint64(0)
+	for _, b := range []byte(c.String()) {
+		seed = seed*31 + uint64(b)
+	}
+	random := rand.New(rand.NewPCG(seed, 7))
+	reads := strings.Contains(c.text, "accumulate=true") || strings.HasPrefix(c.text, "embedding_renorm ")
+	problem := p.Problem()
+	for _, info := range plans.Describe(p).Args {
+		o := &operand{info: info}
+		list = append(list, o)
+		if !info.Present {
+			continue
+		}
+		dtype, _ := tensor.ParseDType(info.DType)
+		o.placed = c.layout(dtype, problem.Shape(info.Name))
+		if info.Direction == "in" || reads {
+			for _, at := range o.at {
+				copy(o.memory[at:], elementBits(dtype, c.value(random, info.Name, dtype, &problem)))
+			}
+		}
+		o.device = bytes.Clone(o.memory)
+	}
+	return list
+}
+
+// run compares the device's memory with the definition's, bit for bit.
+func (c deviceCase) run(s *shim, descending bool) error {
+	problem, err := plans.Parse(c.text)
+	if err != nil {
+		return err
+	}
+	plan, err := plans.Select(0, problem, plans.Preference{Row: "go", Threads: 1})
+	if err != nil {
+		return err
+	}
+	operands := c.operands(plan)
+	views := make([]tensor.View, len(operands))
+	for i, o := range operands {
+		views[i] = o.view
+	}
+	if err := plan.Run(0, make([]byte, plan.WorkspaceSize()), views); err != nil {
+		return err
+	}
+	if problem, err = plans.Parse(c.text + " device=cuda:0"); err != nil {
+		return err
+	}
+	if plan, err = plans.Select(0, problem, plans.Preference{}); err != nil {
+		return err
+	}
+	buffers, views, workspace := c.onDevice(operands, plan.WorkspaceSize())
+	if err := plan.Run(0, workspace, views); err != nil {
+		return err
+	}
+	if err := s.execute(buffers, descending); err != nil {
+		return err
+	}
+	for _, o := range operands {
+		if err := o.compare(); err != nil {
+			return fmt.Errorf("%s: %w", o.info.Name, err)
+		}
+	}
+	return nil
+}
+
+// onDevice gives every memory an address, a workspace full of rubbish too.
+func (c deviceCase) onDevice(operands []*operand, workspace int64) (buffers []deviceBuffer, views []tensor.View, work []byte) {
+	const base, apart = 1 << 44, 1 << 32
+	for i, o := range operands {
+		v := o.view
+		if o.info.Present {
+			// The end of the memory is the end of a page, as far as alignment allows.
+			address := uint64(base+i*apart) - uint64(len(o.memory)+15)&^15 + c.shift
+			buffers = append(buffers, deviceBuffer{address, o.device})
+			first := uint64(uintptr(v.Data)) - uint64(uintptr(unsafe.Pointer(&o.memory[0])))
+			v.Data, v.Device = devicePointer(address+first), tensor.Device{Kind: tensor.CUDA}
+		}
+		views = append(views, v)
+	}
+	if workspace > 0 {
+		address := uint64(base+len(operands)*apart) - uint64(workspace+15)&^15
+		buffers = append(buffers, deviceBuffer{address, bytes.Repeat([]byte{0xC3}, int(workspace))})
+		work = unsafe.Slice((*byte)(devicePointer(address)), workspace)
+	}
+	return buffers, views, work
+}
+
+func devicePointer(address uint64) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}
+
+func (o *operand) compare() error {
+	if !o.info.Present {
+		return nil
+	}
+	size := o.view.DType.Size()
+	wrong, first := 0, ""
+	for i, at := range o.at {
+		want, got := bitsAt(o.memory[at:at+size]), bitsAt(o.device[at:at+size])
+		if want != got && !(isNaN(want, o.view.DType) && isNaN(got, o.view.DType)) {
+			if wrong++; wrong <= 3 {
+				first += fmt.Sprintf("; element %d is %s, want %s", i, show(got, o.view.DType), show(want, o.view.DType))
+			}
+		}
+		copy(o.device[at:at+size], o.memory[at:at+size])
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d of %d elements differ%s", wrong, len(o.at), first)
+	}
+	if !bytes.Equal(o.memory, o.device) {
+		return fmt.Errorf("memory between the elements was written")
+	}
+	return nil
+}
+
+func elementBits(dtype tensor.DType, v float64) []byte {
+	if dtype.IsInt() {
+		return appendBits(nil, uint64(int64(v)), dtype.Size())
+	}
+	return appendBits(nil, floatBits(v, dtype), dtype.Size())
+}
+
+// special values that definitions must agree on.
+var special = []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 1e-45, -1e-40, 3e38, -65504, 0.5, -0.5, 1.5, 2.5}
+
+// value makes one element of an argument. data says how: "plain" has no
+// special values, "hot" prefers one destination; other words mix everything.
+func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plans.Problem) float64 {
+	wild := c.data != "plain" && r.IntN(16) == 0
+	switch {
+	case c.data == "extreme" && dtype == tensor.S8:
+		return -128
+	case name == "indices":
+		rows := float64(indexRows(p))
+		switch {
+		case c.data == "hot" && r.IntN(8) > 0:
+			return math.Floor(rows / 2)
+		case wild && !strings.Contains(c.text, "bounds=error") && c.data != "valid":
+			return rows + float64(r.IntN(3)) - float64(r.IntN(2))*(rows+3)
+		}
+		return math.Floor(r.Float64() * rows)
+	case dtype.IsInt():
+		lo, hi := -8.0, 7.0
+		if dtype == tensor.S8 || dtype == tensor.U8 {
+			l, h := dtype.WholeRange()
+			lo, hi = float64(l), float64(h)
+		}
+		if name == "zero_point" {
+			lo, hi = max(lo, -8), 7
+			if strings.Contains(c.text, "qmin=0 ") {
+				lo = 0
+			}
+		}
+		return lo + math.Floor(r.Float64()*(hi-lo+1))
+	case name == "q":
+		return math.Floor(r.Float64()*255) - 128
+	case name == "scale" || strings.HasSuffix(name, "_scale"):
+		if wild && r.IntN(4) == 0 {
+			return special[r.IntN(len(special))]
+		}
+		return math.Ldexp(1+math.Floor(r.Float64()*4)/4, -4)
+	case name == "grid":
+		switch {
+		case wild:
+			return special[r.IntN(len(special))]
+		case c.data == "hot":
+			return math.Floor(r.Float64()*3) / 64
+		}
+		return r.Float64()*3 - 1.5
+	case wild:
+		return special[r.IntN(len(special))]
+	case r.IntN(3) == 0: // ties
+		return (math.Floor(r.Float64()*64) - 32) / 32
+	}
+	return r.NormFloat64()
+}
+
+func indexRows(p *plans.Problem) int64 {
+	if p.Op() == "embedding_backward" {
+		return p.Shape("grad_weight")[0]
+	}
+	return p.Shape("weight")[0]
+}
+
+// TestCUDAKernels runs every kernel on the CPU and compares with definitions.
+func TestCUDAKernels(t *testing.T) {
+	s := startShim(t, buildShim(t, nil))
+	defer cuda.Stand(s)()
+	for i, c := range deviceCases(t) {
+		if err := c.run(s, i%2 == 1); err != nil {
+			t.Fatalf("%s\n%v", c, err)
+		}
+	}
+	for _, name := range cuda.KernelNames() {
+		if !slices.Contains(s.names, name) {
+			t.Errorf("no case runs the kernel %s", name)
+		}
+	}
+}
+
+// TestCUDABounds runs an index out of bounds, which must stop the run with
+// nothing written.
+func TestCUDABounds(t *testing.T) {
+	s := startShim(t, buildShim(t, nil))
+	defer cuda.Stand(s)()
+	for _, bounds := range []string{"error", "skip"} {
+		problem := plans.MustParse("embedding weight=f32[4,8] indices=i64[300] bounds=" + bounds + " device=cuda:0")
+		plan, err := plans.Select(0, problem, plans.Preference{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := deviceCase{text: problem.String(), data: "plain", layout: compact}
+		operands := c.operands(plan)
+		copy(operands[1].device[299*8:], appendBits(nil, 4, 8))
+		buffers, views, workspace := c.onDevice(operands, plan.WorkspaceSize())
+		if err := plan.Run(0, workspace, views); err != nil {
+			t.Fatal(err)
+		}
+		err = s.execute(buffers, false)
+		untouchedOutput := bytes.Equal(operands[2].device, operands[2].memory)
+		if trapped := err == errTrap; trapped != (bounds == "error") || untouchedOutput != trapped || (err != nil && !trapped) {
+			t.Errorf("bounds=%s: error %v, output untouched: %v", bounds, err, untouchedOutput)
+		}
+	}
+}
+
+// mutants are mistakes that the comparison must find.
+var mutants = []struct{ file, from, to, unit, text string }{
+	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
+	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-8 qmax=7"},
+	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "quant_sums", "dequantize_per_tensor_backward grad_output=f32[3000] grad_scale=f32 qmin=-8 qmax=7"},
+	{"scatter.cuh", "scatter_chunk = 256", "scatter_chunk = 512", "embedding_backward,sort", "embedding_backward grad_output=f32[3000,8] indices=i64[3000] grad_weight=f32[1,8]"},
+	{"sort.cu", "(1u << lane) - 1", "~1u << lane", "embedding_backward,sort", "embedding_backward grad_output=f32[200,8] indices=i64[200] grad_weight=f32[2,8]"},
+	{"grid_sample.cu", "sum += widen<T>(in[offset[i]]) * weight[i]", "sum = fma_(widen<T>(in[offset[i]]), weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
+	{"grid_sample_grid.cu", "(visit & 1) << 3 | (visit & 2) << 1 | (visit & 4) >> 1 | visit >> 3", "visit", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,16,8,8] input=f32[1,16,8,8] grid=f32[1,8,8,2] grad_input=none"},
+}
+
+// TestCUDAMutants shows that the comparison finds each of them.
+func TestCUDAMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles kernels several times")
+	}
+	for _, m := range mutants {
+		edit := func(name, text string) string {
+			if name != m.file {
+				return text
+			}
+			if strings.Count(text, m.from) != 1 {
+				t.Fatalf("%s does not contain %q once", m.file, m.from)
+			}
+			return strings.Replace(text, m.from, m.to, 1)
+		}
+		s := startShim(t, buildShim(t, edit, strings.Split(m.unit, ",")...))
+		restore := cuda.Stand(s)
+		c := deviceCase{text: m.text, data: "plain", layout: compact}
+		if err := c.run(s, false); err == nil {
+			t.Errorf("%s with %q: the comparison found nothing", m.file, m.to)
+		} else {
+			t.Logf("%s with %q: %v", m.file, m.to, err)
+		}
+		restore()
+	}
+}
