@@ -82,11 +82,22 @@ func putWorker(w *worker) {
 }
 
 // parallelCost is the cost, in elements of a streaming op, from which a second
-// thread pays for its start (about 30 us).
-const parallelCost = 1 << 17
+// thread pays for its start (about 30 us). Tests lower it.
+var parallelCost int64 = 1 << 17
 
 // job is one part of a run. Its result must not depend on the worker.
 type job func(c *call, w *worker, number int64)
+
+// beforeJob, if set, is called before every job: how tests see the fan-out and
+// make a job fail.
+var beforeJob func(worker int)
+
+func observed(run job) job {
+	return func(c *call, w *worker, number int64) {
+		beforeJob(w.number)
+		run(c, w, number)
+	}
+}
 
 // team is one fan-out: jobs are handed out by number.
 type team struct {
@@ -115,6 +126,9 @@ func (c *call) workers(jobs, cost int64) int {
 // is worker 0. A panic in any worker surfaces in the caller's.
 func (c *call) parallel(jobs, cost int64, run job) {
 	workers := c.workers(jobs, cost)
+	if beforeJob != nil {
+		run = observed(run)
+	}
 	if workers == 1 {
 		w := workerPool.Get().(*worker)
 		w.number = 0

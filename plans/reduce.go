@@ -10,8 +10,8 @@ import (
 type folder[C cpu.Compute] struct {
 	// block returns the two results that a kernel left in the lanes.
 	block func(s *cpu.Scratch) [2]C
-	// join folds n block results, in order.
-	join func(s *cpu.Scratch, n int64, block func(i int64) [2]C) [2]C
+	// join folds block results, in order.
+	join func(s *cpu.Scratch, blocks [][2]C) [2]C
 	// finish writes a group's results. The cursor is at the group.
 	finish func(w *worker, l *layout, cur *cursor, result [2]C)
 }
@@ -22,10 +22,9 @@ func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resul
 		block: func(s *cpu.Scratch) [2]C {
 			return [2]C{cpu.FoldLanes(cpu.LanesOf[C](s, 0)), cpu.FoldLanes(cpu.LanesOf[C](s, 1))}
 		},
-		join: func(s *cpu.Scratch, n int64, block func(i int64) [2]C) [2]C {
+		join: func(s *cpu.Scratch, blocks [][2]C) [2]C {
 			t0, t1 := cpu.TreeOf[C](s, 0), cpu.TreeOf[C](s, 1)
-			for i := range n {
-				b := block(i)
+			for _, b := range blocks {
 				t0.Push(b[0])
 				t1.Push(b[1])
 			}
@@ -41,9 +40,8 @@ func extremes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resu
 		block: func(s *cpu.Scratch) [2]C {
 			return [2]C{cpu.LanesOf[C](s, 0)[0], cpu.LanesOf[C](s, 1)[0]}
 		},
-		join: func(_ *cpu.Scratch, n int64, block func(i int64) [2]C) (r [2]C) {
-			for i := range n {
-				b := block(i)
+		join: func(_ *cpu.Scratch, blocks [][2]C) (r [2]C) {
+			for _, b := range blocks {
 				cpu.MergeMinMax(&r[0], &r[1], b[0], b[1])
 			}
 			return r
@@ -139,8 +137,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		partials[C](c)[number] = block(c, w, number/c.blocks, number%c.blocks)
 	}
 	join := func(c *call, w *worker, group int64) {
-		all := partials[C](c)[group*c.blocks:]
-		finish(c, w, group, fold.join(&w.scratch, c.blocks, func(i int64) [2]C { return all[i] }))
+		finish(c, w, group, fold.join(&w.scratch, partials[C](c)[group*c.blocks:][:c.blocks]))
 	}
 	mapAll := mapJob(f, then)
 	return func(c *call) error {
