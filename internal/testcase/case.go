@@ -1,0 +1,199 @@
+package testcase
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Case is a problem with the values of its tensors.
+type Case struct {
+	Op      *Op
+	Text    string
+	Problem plans.Problem
+	Args    []Arg // in the order of a run
+}
+
+// Arg is one argument of a case.
+type Arg struct {
+	plans.ArgInfo
+	DType    tensor.DType // of the View: bytes where codes are packed
+	Packed   bool         // two codes to a byte along the last dimension
+	Before   []byte       // compact elements: of an input, or of an output before the run
+	Expanded []bool       // by dimension: all its elements are equal, so that it may be laid out with stride 0
+}
+
+// In reports whether the argument is a present input.
+func (a *Arg) In() bool { return a.Present && a.Direction == "in" }
+
+// Out reports whether the argument is a present output.
+func (a *Arg) Out() bool { return a.Present && a.Direction == "out" }
+
+// New draws a case of the op.
+func (o *Op) New(s *Source) (*Case, error) {
+	var t text
+	t.WriteString(o.Name)
+	o.draw(s, &t)
+	return NewCase(s, t.String())
+}
+
+// NewCase draws the tensors of a problem.
+func NewCase(s *Source, text string) (*Case, error) {
+	p, err := plans.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	plan, err := plans.Select(0, p, plans.Preference{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	name, _, _ := strings.Cut(text, " ")
+	c := &Case{Op: Find(name), Text: text, Problem: p}
+	for _, info := range plans.Describe(plan).Args {
+		a := Arg{ArgInfo: info}
+		a.DType, _ = tensor.ParseDType(info.DType)
+		if a.Packed = a.DType.Packed(); a.Packed {
+			a.DType = tensor.U8
+		}
+		c.Args = append(c.Args, a)
+	}
+	for i := range c.Args {
+		a := &c.Args[i]
+		a.Expanded = make([]bool, len(a.Shape))
+		if !a.Present {
+			continue
+		}
+		draw := s.values(c, a)
+		if a.Out() && !c.reads(a) {
+			draw = func() float64 { return 77 }
+		}
+		for range tensor.NumElements(a.Shape) {
+			a.Before = Encode(a.Before, a.DType, draw())
+		}
+	}
+	return c, nil
+}
+
+// reads reports whether the op reads an output before it writes it.
+func (c *Case) reads(a *Arg) bool {
+	return c.Op.Name == "embedding_renorm" || key(c.Text, "accumulate") == "true"
+}
+
+// Arg returns the argument with a name.
+func (c *Case) Arg(name string) *Arg { return &c.Args[c.index(name)] }
+
+func (c *Case) index(name string) int {
+	for i := range c.Args {
+		if c.Args[i].Name == name {
+			return i
+		}
+	}
+	panic("testcase: no argument " + name + " of " + c.Op.Name)
+}
+
+// Expand makes inputs repeat along some of their dimensions.
+func (c *Case) Expand(r *rand.Rand) {
+	for i := range c.Args {
+		a := &c.Args[i]
+		if !a.In() || len(a.Before) == 0 {
+			continue
+		}
+		inner := int(a.DType.Size()) // bytes of the dimensions after d
+		for d := len(a.Shape) - 1; d >= 0; d-- {
+			n := int(a.Shape[d]) * inner
+			if a.Expanded[d] = r.IntN(2) == 0 && !a.Packed; a.Expanded[d] {
+				for at := 0; at < len(a.Before); at += n {
+					copy(a.Before[at:], bytes.Repeat(a.Before[at:at+inner], int(a.Shape[d])))
+				}
+			}
+			inner = n
+		}
+	}
+}
+
+// Options say how a case is run. The zero value runs it on compact tensors in
+// plain memory.
+type Options struct {
+	Preference plans.Preference
+	Layout     Layout
+	Memory     Memory
+	InPlace    [2]string // an output, and the input whose memory it takes
+	Alternate  bool      // give parameters the second shape that they may have
+}
+
+// Run runs the case and returns the compact bytes of the present outputs. It
+// is an error if anything but the outputs' elements was written.
+func (c *Case) Run(o Options) (outputs [][]byte, err error) {
+	plan, err := plans.Select(0, c.Problem, o.Preference)
+	if err != nil {
+		return nil, err
+	}
+	placed, workspace, free := c.Place(plan, o)
+	defer free()
+	if err := plan.Run(0, workspace, placed.Views()); err != nil {
+		return nil, err
+	}
+	for i := range c.Args {
+		a := &c.Args[i]
+		if !a.Present {
+			continue
+		}
+		if err := placed[i].Stray(); err != nil {
+			return nil, fmt.Errorf("%s: %w", a.Name, err)
+		}
+		if a.In() && a.Name != o.InPlace[1] && !bytes.Equal(placed[i].Read(), a.Before) {
+			return nil, fmt.Errorf("%s: the input was written", a.Name)
+		}
+	}
+	return placed.Outputs(c), nil
+}
+
+// Compare compares the outputs of two runs bit for bit. Any NaN equals any
+// other.
+func (c *Case) Compare(got, want [][]byte) error {
+	k := 0
+	for i := range c.Args {
+		a := &c.Args[i]
+		if !a.Out() {
+			continue
+		}
+		if err := Same(a.DType, got[k], want[k]); err != nil {
+			return fmt.Errorf("%s: %w", a.Name, err)
+		}
+		k++
+	}
+	return nil
+}
+
+// Same compares compact elements bit for bit, any NaN equal to any other.
+func Same(dtype tensor.DType, got, want []byte) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%d bytes, want %d", len(got), len(want))
+	}
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	size := int(dtype.Size())
+	wrong, first := 0, ""
+	for at := 0; at < len(got); at += size {
+		g, w := got[at:at+size], want[at:at+size]
+		if bytes.Equal(g, w) {
+			continue
+		}
+		x, y := Decode(g, dtype)[0], Decode(w, dtype)[0]
+		if x != x && y != y {
+			continue
+		}
+		if wrong++; wrong == 1 {
+			first = fmt.Sprintf("element %d is %v (%#x), want %v (%#x)", at/size, x, bitsOf(g), y, bitsOf(w))
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d of %d elements differ: %s", wrong, len(got)/size, first)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package testcase
+
+import "github.com/isobit-ml/isobit/tensor"
+
+// family is an op over elements that share scales, in every granularity.
+type family struct {
+	name, suffix string // around the granularity
+	first        string // the argument whose shape the others follow
+	firstType    func(s *Source) tensor.DType
+	keys         func(s *Source, t *text, first tensor.DType)
+	inPlace      [][2]string
+}
+
+var families = []family{
+	{"quantize", "", "x", (*Source).float, quantizeKeys, [][2]string{{"q", "x"}}},
+	{"quantize", "_backward", "grad_output", (*Source).float, quantizeBackwardKeys, [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}},
+	{"dequantize", "", "q", codeType, dequantizeKeys, [][2]string{{"y", "q"}}},
+	{"dequantize", "_backward", "grad_output", (*Source).float, dequantizeBackwardKeys, [][2]string{{"grad_input", "grad_output"}}},
+	{"fake_quantize", "", "x", (*Source).float, fakeQuantizeKeys, [][2]string{{"y", "x"}}},
+	{"fake_quantize", "_backward", "grad_output", (*Source).float, fakeQuantizeBackwardKeys, [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}},
+	{"choose_qparams", "", "x", (*Source).float, chooseKeys, nil},
+	{"dynamic_quantize", "", "x", (*Source).float, dynamicKeys, nil},
+}
+
+var granularities = []struct {
+	name string
+	rank int // the smallest
+	keys func(s *Source, t *text, shape []int64)
+}{
+	{"tensor", 0, func(*Source, *text, []int64) {}},
+	{"channel", 1, func(s *Source, t *text, shape []int64) { t.add("axis", s.IntN(2*len(shape))-len(shape)) }},
+	{"token", 1, func(*Source, *text, []int64) {}},
+	{"group", 1, func(s *Source, t *text, shape []int64) { t.add("group_size", s.block(shape[len(shape)-1])) }},
+	{"block", 0, func(s *Source, t *text, shape []int64) {
+		size := make([]int64, len(shape))
+		for i, d := range shape {
+			size[i] = s.block(d)
+		}
+		t.add("block_size", tensor.ShapeString(size))
+	}},
+}
+
+// block draws the size of a block along an extent: often one that leaves a
+// shorter last block, now and then more than the whole.
+func (s *Source) block(extent int64) int64 { return 1 + s.Int64N(extent+2) }
+
+func codeType(s *Source) tensor.DType {
+	return oneOf(s, tensor.S8, tensor.U8, tensor.S8, tensor.U8, s.float(), s.float(), s.float(), tensor.S4, tensor.U4, tensor.F8E4M3, tensor.F8E5M2)
+}
+
+// codeRange draws bounds that a type of codes holds, 0 between them.
+func (s *Source) codeRange(t *text, dtype tensor.DType) {
+	type bounds [2]int64
+	of := []bounds{{-128, 127}, {-127, 127}, {-8, 7}, {0, 127}, {0, 0}}
+	switch dtype {
+	case tensor.U8:
+		of = []bounds{{0, 255}, {0, 15}, {0, 1}}
+	case tensor.F32, tensor.F64:
+		of = append(of, bounds{-1 << 23, 1 << 23})
+	case tensor.F16:
+		of = append(of, bounds{-2048, 2048})
+	case tensor.BF16:
+		of = append(of, bounds{-256, 256})
+	case tensor.S4:
+		of = []bounds{{-8, 7}, {-4, 3}, {0, 7}}
+	case tensor.U4:
+		of = []bounds{{0, 15}, {0, 1}}
+	case tensor.F8E4M3:
+		of = append(of, bounds{-448, 448})
+	case tensor.F8E5M2:
+		of = append(of, bounds{-57344, 57344})
+	}
+	b := oneOf(s, of...)
+	t.add("qmin", b[0])
+	t.add("qmax", b[1])
+}
+
+// params draws the types of scale and zero point for a type of codes.
+func (s *Source) params(t *text, code tensor.DType) (scale, zeroPoint tensor.DType) {
+	scale = s.float()
+	zeroPoint = oneOf(s, tensor.I32, tensor.I64, tensor.S8, tensor.U8, tensor.None, s.float())
+	if code.IsFloat8() {
+		zeroPoint = tensor.None
+	}
+	t.add("scale", scale)
+	t.add("zero_point", zeroPoint)
+	return scale, zeroPoint
+}
+
+func (s *Source) rounding(t *text) { t.add("rounding", oneOf(s, "nearest", "nearest", "reciprocal")) }
+
+// unstored draws the type of codes that are not a tensor; whole numbers stand
+// within a type's range.
+func (s *Source) unstored(t *text, whole tensor.DType) tensor.DType {
+	code := oneOf(s, whole, whole, whole, tensor.F8E4M3, tensor.F8E5M2)
+	if code != whole {
+		t.add("code", code)
+	}
+	s.codeRange(t, code)
+	return code
+}
+
+func quantizeKeys(s *Source, t *text, _ tensor.DType) {
+	q := t.storable(codeType(s))
+	t.add("q", q)
+	s.codeRange(t, q)
+	s.params(t, q)
+	s.rounding(t)
+}
+
+func quantizeBackwardKeys(s *Source, t *text, _ tensor.DType) {
+	if s.IntN(2) == 0 {
+		t.add("x", s.float())
+	}
+	s.params(t, s.unstored(t, tensor.BF16))
+	s.rounding(t)
+}
+
+func dequantizeKeys(s *Source, t *text, q tensor.DType) {
+	t.add("y", s.float())
+	s.codeRange(t, q)
+	s.params(t, q)
+}
+
+func dequantizeBackwardKeys(s *Source, t *text, _ tensor.DType) {
+	q := t.storable(oneOf(s, codeType(s), codeType(s), tensor.None))
+	scale, zeroPoint := s.params(t, q)
+	t.add("q", q)
+	s.codeRange(t, q)
+	s.gradients(t, scale, zeroPoint, q != tensor.None)
+}
+
+// gradients draws which of a backward op's outputs there are: at least one.
+func (s *Source) gradients(t *text, scale, zeroPoint tensor.DType, ofScale bool) {
+	any := false
+	if ofScale && s.IntN(3) > 0 {
+		t.add("grad_scale", scale)
+		any = true
+	}
+	if zeroPoint.IsFloat() && s.IntN(3) > 0 {
+		t.add("grad_zero_point", zeroPoint)
+		any = true
+	}
+	if any && s.IntN(2) == 0 {
+		t.add("grad_input", tensor.None)
+	}
+}
+
+func fakeQuantizeKeys(s *Source, t *text, _ tensor.DType) {
+	s.params(t, s.unstored(t, tensor.F32))
+	s.rounding(t)
+}
+
+func fakeQuantizeBackwardKeys(s *Source, t *text, _ tensor.DType) {
+	scale, zeroPoint := s.params(t, s.unstored(t, tensor.F32))
+	s.gradients(t, scale, zeroPoint, true)
+	t.add("grad_factor", oneOf(s, 1, 0.01, -0.5))
+	s.rounding(t)
+}
+
+func chooseKeys(s *Source, t *text, _ tensor.DType) {
+	s.codeRange(t, tensor.S8)
+	s.chosen(t)
+}
+
+func dynamicKeys(s *Source, t *text, _ tensor.DType) {
+	q := t.storable(oneOf(s, tensor.S8, tensor.U8, tensor.S4, tensor.U4))
+	t.add("q", q)
+	s.codeRange(t, q)
+	s.chosen(t)
+}
+
+func (s *Source) chosen(t *text) {
+	t.add("scale", s.float())
+	symmetric := s.IntN(2) == 0
+	t.add("symmetric", symmetric)
+	if symmetric {
+		t.add("zero_point", oneOf(s, tensor.None, tensor.I32))
+	} else {
+		t.add("zero_point", indexType(s))
+	}
+}

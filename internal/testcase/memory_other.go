@@ -1,0 +1,9 @@
+//go:build !linux
+
+package testcase
+
+const hasGuards = false
+
+func guarded(int64, bool) ([]byte, func()) { panic("unreachable") }
+
+func protect([]byte) {}

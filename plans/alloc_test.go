@@ -1,0 +1,44 @@
+package plans_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// Checking and running allocate nothing: small cases, strided ones, and
+// reductions of several blocks.
+func TestNoAllocation(t *testing.T) {
+	forEachOp(t, testcase.Small, 4, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		requireNoAllocation(t, c, testcase.Options{})
+		requireNoAllocation(t, c, testcase.Options{Layout: testcase.Mixed(r)})
+	})
+	for _, text := range []string{
+		"fake_quantize_per_channel_backward grad_output=f32[2,70000] zero_point=f32 grad_scale=f32 grad_zero_point=f32 axis=0 qmin=-128 qmax=127",
+		"dynamic_quantize_per_tensor x=f32[2,70000] q=s8 qmin=-128 qmax=127",
+		"dynamic_quantize_per_tensor x=f32[2,70000] q=s4 qmin=-8 qmax=7",
+		"affine_grid_backward grad_grid=f32[1,300,300,2]",
+		"embedding_renorm weight=f32[2,70000] indices=i32[2] max_norm=1",
+		"grid_sample_backward grad_output=f32[1,3,40,40] input=f32[1,3,1,1] grid=f32[1,40,40,2] padding_mode=border",
+	} {
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
+		require.NoError(t, err)
+		requireNoAllocation(t, c, testcase.Options{})
+	}
+}
+
+func requireNoAllocation(t *testing.T, c *testcase.Case, o testcase.Options) {
+	plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 1})
+	require.NoError(t, err)
+	placed, workspace, free := c.Place(plan, o)
+	defer free()
+	args := placed.Views()
+	assert.Zero(t, testing.AllocsPerRun(5, func() { err = plan.Run(0, workspace, args) }), "Run: %s", c.Text)
+	require.NoError(t, err)
+	assert.Zero(t, testing.AllocsPerRun(5, func() { err = plan.CanImplement(args) }), "CanImplement: %s", c.Text)
+}

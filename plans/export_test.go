@@ -1,0 +1,16 @@
+package plans
+
+// SetBeforeJob sets what is called before every job, and returns a function
+// that ends it.
+func SetBeforeJob(f func(worker int)) (restore func()) {
+	beforeJob = f
+	return func() { beforeJob = nil }
+}
+
+// SetParallelCost sets the cost from which a second thread is used, and
+// returns a function that restores it.
+func SetParallelCost(cost int64) (restore func()) {
+	before := parallelCost
+	parallelCost = cost
+	return func() { parallelCost = before }
+}

@@ -1,0 +1,144 @@
+package plans_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+var threadCounts = []int{1, 2, 3, 8}
+
+// fanOut counts the workers that take jobs while f runs. Each job waits a
+// little, so that the others get some.
+func fanOut(f func()) int {
+	var mu sync.Mutex
+	seen := map[int]bool{}
+	defer plans.SetBeforeJob(func(worker int) {
+		mu.Lock()
+		first := !seen[worker]
+		seen[worker] = true
+		mu.Unlock()
+		if first {
+			time.Sleep(200 * time.Microsecond)
+		}
+	})()
+	f()
+	return len(seen)
+}
+
+// Large cases give the definition's bits on any number of threads.
+func TestThreads(t *testing.T) {
+	defer plans.SetParallelCost(1 << 10)()
+	most := map[string]int{}
+	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		want := run(t, c, definition)
+		for _, n := range threadCounts {
+			o := testcase.Options{Preference: plans.Preference{Threads: n}}
+			if n == 3 {
+				o.Layout = testcase.Mixed(r)
+			}
+			workers := fanOut(func() { same(t, c, o, want, "threads") })
+			require.LessOrEqual(t, workers, n)
+			most[c.Op.Name] = max(most[c.Op.Name], workers)
+		}
+	})
+	for op, workers := range most {
+		require.Greater(t, workers, 1, "%s never ran on two threads", op)
+	}
+}
+
+// The process-wide count is used where the preference names none.
+func TestSetNumThreads(t *testing.T) {
+	defer plans.SetNumThreads(0)
+	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
+	require.NoError(t, err)
+	want := run(t, c, definition)
+	for _, n := range threadCounts {
+		require.NoError(t, plans.SetNumThreads(n))
+		require.Equal(t, n, plans.GetNumThreads())
+		workers := fanOut(func() { same(t, c, testcase.Options{}, want, "threads") })
+		require.LessOrEqual(t, workers, n)
+		require.Equal(t, n > 1, workers > 1)
+	}
+	require.NoError(t, plans.SetNumThreads(0))
+	require.Equal(t, runtime.GOMAXPROCS(0), plans.GetNumThreads())
+	for _, n := range []int{-1, plans.MaxThreads + 1} {
+		e := requireKind(t, plans.SetNumThreads(n), plans.InvalidArgument)
+		require.Contains(t, e.Error(), "want 0 to 1024")
+	}
+	_, err = plans.Select(0, c.Problem, plans.Preference{Threads: -1})
+	requireKind(t, err, plans.InvalidProblem)
+}
+
+// A plan is shared by 8 goroutines, each with tensors of its own.
+func TestConcurrentRuns(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	forEachOp(t, testcase.Small, 1, func(t *testing.T, c *testcase.Case, _ *rand.Rand) { shareAPlan(t, c, 10) })
+	for _, text := range []string{
+		"fake_quantize_per_channel_backward grad_output=f32[3,70000] zero_point=f32 grad_scale=f32 grad_zero_point=f32 axis=0 qmin=-128 qmax=127",
+		"embedding_backward grad_output=f32[9000,8] indices=i64[9000] grad_weight=f32[20,8]",
+		"grid_sample_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2]",
+	} {
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), text)
+		require.NoError(t, err)
+		shareAPlan(t, c, 2)
+	}
+}
+
+func shareAPlan(t *testing.T, c *testcase.Case, runs int) {
+	want := run(t, c, definition)
+	plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for range 8 {
+		placed, workspace, free := c.Place(plan, testcase.Options{})
+		defer free()
+		wg.Go(func() {
+			for range runs {
+				placed.Reset(c)
+				if err := plan.Run(0, workspace, placed.Views()); err != nil {
+					t.Error(c.Text, err)
+				} else if err := c.Compare(placed.Outputs(c), want); err != nil {
+					t.Error(c.Text, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A panic in a job surfaces in the caller, on every thread count, and the
+// library works on as before.
+func TestPanicInAJobReachesTheCaller(t *testing.T) {
+	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
+	require.NoError(t, err)
+	want := run(t, c, definition)
+	for _, n := range threadCounts {
+		for _, failing := range []int{0, n - 1} {
+			o := testcase.Options{Preference: plans.Preference{Threads: n}}
+			restore := plans.SetBeforeJob(func(worker int) {
+				if worker == failing {
+					panic("a bug in a kernel")
+				}
+				time.Sleep(time.Millisecond)
+			})
+			message := func() (v any) {
+				defer func() { v = recover() }()
+				c.Run(o)
+				return nil
+			}()
+			restore()
+			require.NotNil(t, message, "worker %d of %d", failing, n)
+			require.Contains(t, fmt.Sprint(message), "a bug in a kernel")
+			same(t, c, o, want, "after a panic")
+		}
+	}
+}
