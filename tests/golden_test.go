@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -49,8 +50,9 @@ type goldenRecipe struct {
 	Count    uint64
 }
 
-// TestGolden runs every golden case through plans: compact arguments with one
-// thread, and strided ones with three. ISOBIT_GOLDEN names another folder.
+// TestGolden runs every golden case through every row of its op, with compact
+// arguments on one thread and strided ones on three. ISOBIT_GOLDEN names
+// another folder.
 func TestGolden(t *testing.T) {
 	folder := os.Getenv("ISOBIT_GOLDEN")
 	if folder == "" {
@@ -59,6 +61,10 @@ func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no golden files in %s (%v)", folder, err)
+	}
+	rows := map[string][]string{}
+	for _, op := range plans.Support() {
+		rows[op.Op] = op.Rows
 	}
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
@@ -73,12 +79,26 @@ func TestGolden(t *testing.T) {
 			if file.Format != 1 {
 				t.Fatalf("format %d, want 1", file.Format)
 			}
+			failures := 0
 			for i := range file.Cases {
 				c := &file.Cases[i]
-				if err := c.run(compact, 1); err != nil {
-					t.Errorf("case %d, %s\n%v", i, c.Problem, err)
-				} else if err := c.run(strided, 3); err != nil {
-					t.Errorf("case %d, strided, 3 threads, %s\n%v", i, c.Problem, err)
+				op, _, _ := strings.Cut(c.Problem, " ")
+				// The empty name is the row that a user gets: it must take the case.
+				for _, row := range append([]string{""}, rows[op]...) {
+					err := c.run(compact, plans.Preference{Row: row, Threads: 1})
+					if err == nil {
+						err = c.run(strided, plans.Preference{Row: row, Threads: 3})
+					}
+					var refusal *plans.Error
+					if row != "" && errors.As(err, &refusal) && refusal.Kind == plans.Unsupported {
+						continue
+					}
+					if err != nil {
+						t.Errorf("case %d, row %q, %s\n%v", i, row, c.Problem, err)
+						if failures++; failures == 10 {
+							t.Fatal("and perhaps more")
+						}
+					}
 				}
 			}
 		})
@@ -86,12 +106,12 @@ func TestGolden(t *testing.T) {
 }
 
 // run runs the case on tensors with a layout and compares the outputs.
-func (c *goldenCase) run(layout func(dtype tensor.DType, shape []int64) placed, threads int) error {
+func (c *goldenCase) run(layout func(dtype tensor.DType, shape []int64) placed, pref plans.Preference) error {
 	problem, err := plans.Parse(c.Problem)
 	if err != nil {
 		return err
 	}
-	plan, err := plans.Select(0, problem, plans.Preference{Threads: threads})
+	plan, err := plans.Select(0, problem, pref)
 	if err != nil {
 		return err
 	}
