@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -66,7 +67,11 @@ func (pl *plan) checkArg(v *tensor.View, i int) error {
 	if v.Data == nil {
 		return bad("has a null data pointer for %s", v)
 	}
-	if lo, hi := v.Extent(); (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High) {
+	lo, hi := v.Extent()
+	if lo == math.MinInt64 {
+		return bad("has strides %s, which reach beyond all memory", tensor.ShapeString(v.Strides))
+	}
+	if (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High) {
 		return bad("spans bytes [%d, %d) of its memory, which has [%d, %d)", lo, hi, v.Low, v.High)
 	}
 	if uintptr(v.Data)%uintptr(v.DType.Size()) != 0 {

@@ -161,13 +161,21 @@ func (v *View) IsContiguous() bool {
 	return true
 }
 
+// farthest is a distance in elements beyond which no memory lies. Sums of a
+// few such distances in bytes stay within 64 bits.
+const farthest = 1 << 56
+
 // Extent returns the bytes that the elements span, from lo (inclusive, zero
-// or negative) to hi (exclusive), relative to Data; both are 0 when v is empty.
+// or negative) to hi (exclusive), relative to Data; both are 0 when v is
+// empty. Strides that no memory has give all of 64 bits.
 func (v *View) Extent() (lo, hi int64) {
 	if v.NumElements() == 0 {
 		return 0, 0
 	}
 	for i, d := range v.Shape {
+		if s := v.Stride(i); d > 1 && (s > farthest/(d-1) || s < -farthest/(d-1)) {
+			return math.MinInt64, math.MaxInt64
+		}
 		if span := (d - 1) * v.Stride(i); span < 0 {
 			lo += span
 		} else {
