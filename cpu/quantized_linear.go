@@ -17,29 +17,53 @@ const maxInt32Depth = 65536
 
 // QuantizedLinear computes y[m,n] = float(acc) * (sa[m] * sw[n]) + bias[n],
 // where acc = sum over k of x[m,k] * weight[n,k] is an exact integer.
-var QuantizedLinear = []Row[func(*LinearTile)]{
-	{"go", Go, ByCompute(quantizedLinearGo[float32], quantizedLinearGo[float64])},
-}
+var QuantizedLinear = append(linearRows, Row[func(*LinearTile)]{
+	"go", Go, ByCompute(quantizedLinearGo[float32], quantizedLinearGo[float64]),
+})
+
+// LinearColumns bounds the columns of a tile: their weights stay in cache.
+const LinearColumns = 64
 
 func quantizedLinearGo[C Compute](t *LinearTile) {
-	for n0 := t.N0; n0 < t.N1; n0 += Block {
-		width := int(min(Block, t.N1-n0))
-		sa := BlockOf[C](t.Scratch, 0, 1)
-		sw, bias, y := BlockOf[C](t.Scratch, 1, width), BlockOf[C](t.Scratch, 2, width), BlockOf[C](t.Scratch, 3, width)
-		Load(sw, t.WScale.At(n0))
-		Load(bias, t.Bias.At(n0))
-		for m := t.M0; m < t.M1; m++ {
-			Load(sa, t.XScale.At(m))
-			for i := range y {
-				acc := dot(t.X.Row(m, 0), t.Weight.Row(n0+int64(i), 0), t.K)
-				y[i] = C(C(acc) * C(sa[0]*sw[i]))
-				if t.Bias.P != nil {
-					y[i] += bias[i]
-				}
-			}
-			Store(t.Y.Row(m, n0), y)
+	acc := t.Scratch.Ints(0, int(t.N1-t.N0))
+	scaled := newScaled[C](t)
+	for m := t.M0; m < t.M1; m++ {
+		for i := range acc {
+			acc[i] = dot(t.X.Row(m, 0), t.Weight.Row(t.N0+int64(i), 0), t.K)
+		}
+		storeScaled(scaled, m, acc)
+	}
+}
+
+// scaled turns integer sums into outputs: y = float(acc) * (sa * sw) + bias.
+type scaled[C Compute] struct {
+	*LinearTile
+	sa, sw, bias, y []C
+}
+
+func newScaled[C Compute](t *LinearTile) scaled[C] {
+	s := scaled[C]{LinearTile: t}
+	width := int(t.N1 - t.N0)
+	s.sa, s.sw = BlockOf[C](t.Scratch, 0, 1), BlockOf[C](t.Scratch, 1, width)
+	s.bias, s.y = BlockOf[C](t.Scratch, 2, width), BlockOf[C](t.Scratch, 3, width)
+	Load(s.sw, t.WScale.At(t.N0))
+	Load(s.bias, t.Bias.At(t.N0))
+	return s
+}
+
+// storeScaled writes the outputs of row m.
+func storeScaled[C Compute, I int32 | int64](s scaled[C], m int64, acc []I) {
+	Load(s.sa, s.XScale.At(m))
+	sa, sw, y := s.sa[0], s.sw[:len(acc)], s.y[:len(acc)]
+	for i, a := range acc {
+		y[i] = C(a) * C(sa*sw[i])
+	}
+	if s.Bias.P != nil {
+		for i, b := range s.bias[:len(y)] {
+			y[i] += b
 		}
 	}
+	Store(s.Y.Row(m, s.N0), y)
 }
 
 // dot returns the exact sum of products of n signed bytes.

@@ -44,17 +44,16 @@ var quantizedLinear = op{
 			pl.run = func(*call) error { return nil }
 			return nil
 		}
-		// Tiles of whole rows of x where there are enough, and of Block columns.
-		columns := (n + cpu.Block - 1) / cpu.Block
-		rows := min(m, max(1, jobSize*16/max(1, k*cpu.Block)))
+		columns := (n + cpu.LinearColumns - 1) / cpu.LinearColumns
+		rows := min(m, linearRows)
 		job := func(c *call, w *worker, number int64) {
 			tile := &w.linear
 			*tile = cpu.LinearTile{
 				X: rowsOf(&c.args[0]), Weight: rowsOf(&c.args[2]), Y: rowsOf(&c.args[5]),
 				XScale: vectorOf(&c.args[1]), WScale: vectorOf(&c.args[3]), Bias: vectorOf(&c.args[4]),
-				M0: number / columns * rows, N0: number % columns * cpu.Block, K: k, Scratch: &w.scratch,
+				M0: number / columns * rows, N0: number % columns * cpu.LinearColumns, K: k, Scratch: &w.scratch,
 			}
-			tile.M1, tile.N1 = min(tile.M0+rows, m), min(tile.N0+cpu.Block, n)
+			tile.M1, tile.N1 = min(tile.M0+rows, m), min(tile.N0+cpu.LinearColumns, n)
 			kernel(tile)
 		}
 		pl.run = func(c *call) error {
@@ -65,6 +64,9 @@ var quantizedLinear = op{
 	},
 	rows: namesOf(cpu.QuantizedLinear),
 }
+
+// linearRows is the number of rows of x that one job handles.
+const linearRows = 64
 
 // rowsOf describes a matrix, vectorOf a vector.
 func rowsOf(v *tensor.View) cpu.Rows {

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"go/types"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The kernels of a quantized linear layer: tiles of 4 rows of codes against 4,
+// exact sums of products in 32 bits. Sums that exceed 32 bits on the way wrap,
+// and are right in the end if the result fits.
+
+// dotTile is the signature of a tile: rows of x and of w lie a stride of bytes
+// apart, those of acc (of 4 sums each) accStride.
+func dotTile(c *build.Context, name string) {
+	c.Function(name)
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	pkg := types.NewPackage("cpu", "cpu")
+	var params []*types.Var
+	add := func(t types.Type, names ...string) {
+		for _, n := range names {
+			params = append(params, types.NewVar(0, pkg, n, t))
+		}
+	}
+	add(types.NewPointer(types.Typ[types.Int8]), "x")
+	add(types.Typ[types.Int], "xStride")
+	add(types.NewPointer(types.Typ[types.Int8]), "w")
+	add(types.Typ[types.Int], "wStride", "k")
+	add(types.NewPointer(types.Typ[types.Int32]), "acc")
+	add(types.Typ[types.Int], "accStride")
+	add(types.NewPointer(types.Typ[types.Int32]), "correction")
+	c.Signature(gotypes.NewSignature(pkg, types.NewSignatureType(nil, nil, nil, types.NewTuple(params...), nil, false)))
+}
+
+func param(c *build.Context, name string) reg.GPVirtual {
+	r := c.GP64()
+	c.Load(c.Param(name), r)
+	return r
+}
+
+// fourRows returns the addresses of 4 rows a stride apart.
+func fourRows(c *build.Context, base, stride reg.GPVirtual) (rows [4]reg.GPVirtual) {
+	rows[0] = base
+	for i := 1; i < 4; i++ {
+		rows[i] = c.GP64()
+		c.LEAQ(operand.Mem{Base: rows[i-1], Index: stride, Scale: 1}, rows[i])
+	}
+	return rows
+}
+
+// dotVNNI multiplies unsigned with signed bytes, which is what VPDPBUSD does:
+// x is shifted by 128, and the caller's correction, 128 times the sum of each
+// row of w, is taken off again.
+func dotVNNI(c *build.Context) {
+	dotTile(c, "dotVNNI")
+	c.Doc("dotVNNI is acc[i][j] = sum over k of (x[i][k] + 128) * w[j][k], less correction[j].")
+	x := fourRows(c, param(c, "x"), param(c, "xStride"))
+	w := fourRows(c, param(c, "w"), param(c, "wStride"))
+	k, acc, accStride, correction := param(c, "k"), param(c, "acc"), param(c, "accStride"), param(c, "correction")
+	flip := c.ZMM()
+	bits := c.GP64()
+	c.MOVQ(operand.I64(0x80808080), bits)
+	c.VPBROADCASTD(bits.As32(), flip)
+	var sum [4][4]reg.VecVirtual
+	for i := range sum {
+		for j := range sum[i] {
+			sum[i][j] = c.ZMM()
+			c.VPXORD(sum[i][j], sum[i][j], sum[i][j])
+		}
+	}
+	mask := c.K()
+	at := c.GP64()
+	c.XORQ(at, at)
+	step := func(load func(from operand.Mem, to reg.VecVirtual)) {
+		var wv [4]reg.VecVirtual
+		for j := range wv {
+			wv[j] = c.ZMM()
+			load(operand.Mem{Base: w[j], Index: at, Scale: 1}, wv[j])
+		}
+		xv := c.ZMM()
+		for i := range x {
+			load(operand.Mem{Base: x[i], Index: at, Scale: 1}, xv)
+			c.VPXORD(flip, xv, xv)
+			for j := range wv {
+				vpdpbusd(c, wv[j], xv, sum[i][j])
+			}
+		}
+	}
+	c.Label("vnni_block")
+	c.CMPQ(k, operand.Imm(64))
+	c.JLT(operand.LabelRef("vnni_rest"))
+	step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8(from, to) })
+	c.ADDQ(operand.Imm(64), at)
+	c.SUBQ(operand.Imm(64), k)
+	c.JMP(operand.LabelRef("vnni_block"))
+	c.Label("vnni_rest")
+	c.TESTQ(k, k)
+	c.JEQ(operand.LabelRef("vnni_done"))
+	c.MOVQ(operand.I64(-1), bits)
+	c.BZHIQ(k, bits, bits)
+	c.KMOVQ(bits, mask)
+	step(func(from operand.Mem, to reg.VecVirtual) { c.VMOVDQU8_Z(from, mask, to) })
+	c.Label("vnni_done")
+	corrected := c.XMM()
+	c.VMOVDQU32(operand.Mem{Base: correction}, corrected)
+	for i := range sum {
+		var y [4]reg.VecVirtual
+		for j := range y {
+			y[j] = c.YMM()
+			c.VEXTRACTI64X4(operand.Imm(1), sum[i][j], y[j])
+			c.VPADDD(sum[i][j].AsY(), y[j], y[j])
+		}
+		total := foldRows(c, y, c.VEXTRACTI32X4)
+		c.VPSUBD(corrected, total.AsX(), total.AsX())
+		c.VMOVDQU32(total.AsX(), operand.Mem{Base: acc})
+		c.ADDQ(accStride, acc)
+	}
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// foldRows returns the sum of the elements of each of 4 registers.
+func foldRows(c *build.Context, y [4]reg.VecVirtual, extract func(ops ...operand.Op)) reg.VecVirtual {
+	high := c.YMM()
+	for i := 0; i < 4; i += 2 { // pairs: sums of elements 0 and 2, 1 and 3
+		c.VPUNPCKHDQ(y[i+1], y[i], high)
+		c.VPUNPCKLDQ(y[i+1], y[i], y[i])
+		c.VPADDD(high, y[i], y[i])
+	}
+	c.VPUNPCKHQDQ(y[2], y[0], high)
+	c.VPUNPCKLQDQ(y[2], y[0], y[0])
+	c.VPADDD(high, y[0], y[0])
+	extract(operand.Imm(1), y[0], high.AsX())
+	c.VPADDD(y[0].AsX(), high.AsX(), high.AsX())
+	return high
+}
+
+// vpdpbusd adds to each 32-bit element of sum four products of unsigned bytes
+// of u with signed bytes of s. avo does not have the instruction.
+func vpdpbusd(c *build.Context, s, u, sum reg.VecVirtual) {
+	c.Instruction(&ir.Instruction{
+		Opcode: "VPDPBUSD", Operands: []operand.Op{s, u, sum},
+		Inputs: []operand.Op{s, u, sum}, Outputs: []operand.Op{sum}, ISA: []string{"AVX512VNNI"},
+	})
+}
+
+// dotAVX2 widens bytes to 16 bits and multiplies pairs; k is a multiple of 16,
+// and rows of x are handled one after the other. There is no correction.
+func dotAVX2(c *build.Context) {
+	dotTile(c, "dotAVX2")
+	c.Doc("dotAVX2 is acc[i][j] = sum over k of x[i][k] * w[j][k]; k is a multiple of 16.")
+	x := fourRows(c, param(c, "x"), param(c, "xStride"))
+	w := fourRows(c, param(c, "w"), param(c, "wStride"))
+	k, acc, accStride := param(c, "k"), param(c, "acc"), param(c, "accStride")
+	at := c.GP64()
+	for i := 0; i < 4; i += 2 {
+		var sum [2][4]reg.VecVirtual
+		for a := range sum {
+			for j := range sum[a] {
+				sum[a][j] = c.YMM()
+				c.VPXOR(sum[a][j], sum[a][j], sum[a][j])
+			}
+		}
+		block, done := []string{"avx2_block0", "avx2_block2"}[i/2], []string{"avx2_done0", "avx2_done2"}[i/2]
+		c.XORQ(at, at)
+		c.Label(block)
+		c.CMPQ(at, k)
+		c.JGE(operand.LabelRef(done))
+		x0, x1 := c.YMM(), c.YMM()
+		c.VPMOVSXBW(operand.Mem{Base: x[i], Index: at, Scale: 1}, x0)
+		c.VPMOVSXBW(operand.Mem{Base: x[i+1], Index: at, Scale: 1}, x1)
+		for j := range w {
+			wv, product := c.YMM(), c.YMM()
+			c.VPMOVSXBW(operand.Mem{Base: w[j], Index: at, Scale: 1}, wv)
+			c.VPMADDWD(wv, x0, product)
+			c.VPADDD(product, sum[0][j], sum[0][j])
+			c.VPMADDWD(wv, x1, product)
+			c.VPADDD(product, sum[1][j], sum[1][j])
+		}
+		c.ADDQ(operand.Imm(16), at)
+		c.JMP(operand.LabelRef(block))
+		c.Label(done)
+		for a := range sum {
+			total := foldRows(c, sum[a], func(ops ...operand.Op) { c.VEXTRACTI128(ops[0], ops[1], ops[2]) })
+			c.VMOVDQU(total.AsX(), operand.Mem{Base: acc})
+			c.ADDQ(accStride, acc)
+		}
+	}
+	c.VZEROUPPER()
+	c.RET()
+}
