@@ -104,7 +104,7 @@ func broadcast(x, y []int64) ([]int64, error) {
 	return out, nil
 }
 
-func binary(in []Info) ([]int64, error) {
+func sameType(in []Info) ([]int64, error) {
 	if err := want(in, 2, 0); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func binary(in []Info) ([]int64, error) {
 }
 
 func arithmetic(_ *Attr, in []Info) ([3]Info, error) {
-	shape, err := binary(in)
+	shape, err := sameType(in)
 	if err == nil && !computes(in[0].DType) {
 		err = fmt.Errorf("inputs are %v; want floats, i32 or i64", in[0])
 	}
@@ -154,7 +154,7 @@ func where(_ *Attr, in []Info) ([3]Info, error) {
 	if in[0].DType != tensor.Bool {
 		return fail("the condition is %v; want a bool tensor", in[0])
 	}
-	shape, err := binary(in[1:])
+	shape, err := sameType(in[1:])
 	if err == nil {
 		shape, err = broadcast(in[0].Shape, shape)
 	}

@@ -113,9 +113,10 @@ const (
 	OpChooseQParams        // (x), to a scale and, if Asymmetric, a zero point
 	OpQuantizedLinear      // (x, weight, bias?): quantizes both, per row
 	// In place: the first input changes.
-	OpAddInPlace // (x, y)
-	OpSGD        // (parameter, gradient, momentum?)
-	OpAdam       // (parameter, gradient, first moment, second moment)
+	OpAddInPlace  // (x, y)
+	OpCopyInPlace // (x, y)
+	OpSGD         // (parameter, gradient, momentum?)
+	OpAdam        // (parameter, gradient, first moment, second moment)
 	opCount
 )
 
@@ -263,7 +264,8 @@ var ops = [opCount]opDef{
 	OpChooseQParams:        {name: "choose_qparams", infer: chooseQParams, plan: true},
 	OpQuantizedLinear:      {name: "quantized_linear", infer: floats(linear), plan: true},
 
-	OpAddInPlace: {name: "add_", infer: update(2, 0), inPlace: true},
-	OpSGD:        {name: "sgd_", infer: update(3, 1), inPlace: true},
-	OpAdam:       {name: "adam_", infer: update(4, 0), inPlace: true},
+	OpAddInPlace:  {name: "add_", infer: update(2, 0), inPlace: true},
+	OpCopyInPlace: {name: "copy_", infer: update(2, 0), inPlace: true},
+	OpSGD:         {name: "sgd_", infer: update(3, 1), inPlace: true},
+	OpAdam:        {name: "adam_", infer: update(4, 0), inPlace: true},
 }

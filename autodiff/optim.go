@@ -1,0 +1,174 @@
+package autodiff
+
+import (
+	"fmt"
+	"math"
+)
+
+// Optimizer changes parameters in place, by their gradients. A parameter
+// without a gradient stays as it is.
+//
+// Nothing else may use the parameters meanwhile. A graph that was built with
+// the old values cannot be differentiated any more; that is an error.
+type Optimizer interface {
+	Step(p Parameters, g GradientSet) error
+}
+
+// Parameters is a *Params of a backend with gradients.
+type Parameters interface {
+	each(f func(name string, v Value) error) error
+	runner() Backend
+}
+
+// GradientSet is a *Gradients.
+type GradientSet interface{ find(id uint64) Value }
+
+func (p *Params[B]) each(f func(name string, v Value) error) error {
+	for _, name := range p.names {
+		x := p.byName[name]
+		if x.err != nil {
+			return x.err
+		}
+		if err := f(name, x.v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Params[B]) runner() Backend { return p.be }
+
+func (g *Gradients[B]) find(id uint64) Value {
+	if e := g.g.find(id); e != nil {
+		return e.v
+	}
+	return nil
+}
+
+// SGD is stochastic gradient descent, with momentum as PyTorch defines it.
+type SGD struct {
+	Rate        float64
+	Momentum    float64
+	WeightDecay float64
+	Nesterov    bool
+	state       state
+}
+
+// Step changes the parameters.
+func (o *SGD) Step(p Parameters, g GradientSet) error {
+	if o.Nesterov && o.Momentum == 0 {
+		return fmt.Errorf("autodiff: SGD: Nesterov needs a momentum")
+	}
+	count := 0
+	if o.Momentum != 0 {
+		count = 1
+	}
+	return o.state.step(p, g, OpSGD, count, func(int) *Attr {
+		return &Attr{Floats: [6]float64{o.Rate, o.Momentum, o.WeightDecay}, Flag: o.Nesterov}
+	})
+}
+
+// Adam adapts the rate to each element. WeightDecay is added to the gradient;
+// see AdamW. Zero values of Beta1, Beta2 and Eps mean 0.9, 0.999 and 1e-8.
+type Adam struct {
+	Rate         float64
+	Beta1, Beta2 float64
+	Eps          float64
+	WeightDecay  float64
+	state        state
+}
+
+// Step changes the parameters.
+func (o *Adam) Step(p Parameters, g GradientSet) error {
+	return o.state.adam(p, g, o.Rate, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, false)
+}
+
+// AdamW is Adam with the weights decayed apart from the gradient.
+type AdamW struct {
+	Rate         float64
+	Beta1, Beta2 float64
+	Eps          float64
+	WeightDecay  float64
+	state        state
+}
+
+// Step changes the parameters.
+func (o *AdamW) Step(p Parameters, g GradientSet) error {
+	return o.state.adam(p, g, o.Rate, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, true)
+}
+
+// state is what an optimizer remembers of each parameter, by its id.
+type state map[uint64]*paramState
+
+type paramState struct {
+	steps  int
+	values []Value // of the inner backend
+}
+
+func orDefault(v, def float64) float64 {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float64, decoupled bool) error {
+	b1, b2, eps = orDefault(b1, 0.9), orDefault(b2, 0.999), orDefault(eps, 1e-8)
+	return s.step(p, g, OpAdam, 2, func(step int) *Attr {
+		return &Attr{Floats: [6]float64{rate, b1, b2, eps, decay, float64(step)}, Flag: decoupled}
+	})
+}
+
+// step applies an operation in place to every parameter that has a gradient,
+// with a number of tensors that begin as zeros.
+func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step int) *Attr) error {
+	if *s == nil {
+		*s = state{}
+	}
+	be := p.runner()
+	return p.each(func(name string, v Value) error {
+		n := nodeOf(v)
+		if n == nil {
+			return fmt.Errorf("autodiff: %v: the parameter %q is not tracked: its backend %s has no gradients", op, name, be.Name())
+		}
+		grad := g.find(n.id)
+		if grad == nil {
+			return nil
+		}
+		mine := (*s)[n.id]
+		if mine == nil {
+			mine = &paramState{}
+			(*s)[n.id] = mine
+			for range count {
+				out, err := v.(*Var).e.inner.Run(OpFill, &Attr{DType: v.DType(), Shape: v.Shape()})
+				if err != nil {
+					return err
+				}
+				mine.values = append(mine.values, out[0])
+			}
+		}
+		mine.steps++
+		in := append([]Value{v, grad}, mine.values...)
+		if op == OpSGD && count == 0 {
+			in = append(in, nil)
+		}
+		if _, err := be.Run(op, at(mine.steps), in...); err != nil {
+			return fmt.Errorf("autodiff: the parameter %q: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// OneCycle is a schedule of rates: from max/25 up to max in the first part of
+// the steps, then down to nearly 0, both along half a cosine.
+func OneCycle(step, steps int, max, warm float64) float64 {
+	low, end := max/25, max/25e4
+	up := float64(steps)*warm - 1
+	at := float64(step)
+	if at <= up {
+		return between(low, max, at/up)
+	}
+	return between(max, end, (at-up)/(float64(steps-1)-up))
+}
+
+func between(a, b, t float64) float64 { return b + (a-b)/2*(1+math.Cos(math.Pi*t)) }

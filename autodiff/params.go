@@ -1,0 +1,170 @@
+package autodiff
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Params holds a network's parameters by name, in the order in which they were
+// made. On a backend with gradients they are tracked.
+//
+// A network is a function of its Params: the same constructor makes one to
+// train, on Autodiff, and one to serve, on the inner backend. Asking again for
+// a name gives the tensor that is there, so Load may come before or after.
+type Params[B Backend] struct {
+	be     B
+	seed   uint64
+	names  []string
+	byName map[string]Float[B]
+	loaded map[string]tensor.View // read from a file, not asked for yet
+}
+
+// NewParams makes an empty set; the seed is for random initial values.
+func NewParams[B Backend](be B, seed uint64) *Params[B] {
+	return &Params[B]{be: be, seed: seed, byName: map[string]Float[B]{}, loaded: map[string]tensor.View{}}
+}
+
+// tracker is a backend whose tensors can be leafs.
+type tracker interface{ leafVar(Value) (Value, error) }
+
+// Backend returns the backend that the parameters live on.
+func (p *Params[B]) Backend() B { return p.be }
+
+// Names returns the names, in order.
+func (p *Params[B]) Names() []string { return slices.Clone(p.names) }
+
+// Get returns a parameter, and whether there is one of the name.
+func (p *Params[B]) Get(name string) (Float[B], bool) {
+	x, ok := p.byName[name]
+	return x, ok
+}
+
+// Add makes a parameter with the elements of x, unless there is one already.
+func (p *Params[B]) Add(name string, x Float[B]) Float[B] {
+	return p.get(name, x.Shape(), func(uint64) Float[B] { return x })
+}
+
+// Full makes an f32 parameter of equal elements.
+func (p *Params[B]) Full(name string, v float64, shape ...int) Float[B] {
+	return p.get(name, shape, func(uint64) Float[B] { return Full(p.be, v, shape...) })
+}
+
+// Zeros makes an f32 parameter of zeros.
+func (p *Params[B]) Zeros(name string, shape ...int) Float[B] { return p.Full(name, 0, shape...) }
+
+// Normal makes a normally distributed f32 parameter around 0.
+func (p *Params[B]) Normal(name string, std float64, shape ...int) Float[B] {
+	return p.get(name, shape, func(seed uint64) Float[B] { return Normal(p.be, seed, 0, std, shape...) })
+}
+
+// Uniform makes an f32 parameter of numbers in [-bound, bound).
+func (p *Params[B]) Uniform(name string, bound float64, shape ...int) Float[B] {
+	return p.get(name, shape, func(seed uint64) Float[B] { return Uniform(p.be, seed, -bound, bound, shape...) })
+}
+
+// Linear makes the weight [out, in] and the bias [out] of a fully connected
+// layer, named name.weight and name.bias, uniform within 1/sqrt(in).
+func (p *Params[B]) Linear(name string, in, out int) (weight, bias Float[B]) {
+	bound := 1 / math.Sqrt(float64(in))
+	return p.Uniform(name+".weight", bound, out, in), p.Uniform(name+".bias", bound, out)
+}
+
+// Conv2d makes the weight [out, in, kernel, kernel] and the bias [out] of a
+// convolution, uniform within 1/sqrt(in*kernel*kernel).
+func (p *Params[B]) Conv2d(name string, in, out, kernel int) (weight, bias Float[B]) {
+	bound := 1 / math.Sqrt(float64(in*kernel*kernel))
+	return p.Uniform(name+".weight", bound, out, in, kernel, kernel), p.Uniform(name+".bias", bound, out)
+}
+
+func (p *Params[B]) get(name string, shape []int, make func(seed uint64) Float[B]) Float[B] {
+	if x, ok := p.byName[name]; ok {
+		if x.Err() == nil && !slices.Equal(x.Shape(), shape) {
+			return Float[B]{failed(p.be, "the parameter %q is %v; shape %v was asked for", name, x, shape)}
+		}
+		return x
+	}
+	var x Float[B]
+	if v, ok := p.loaded[name]; ok {
+		delete(p.loaded, name)
+		if x = FloatView(p.be, v); x.Err() == nil && !slices.Equal(x.Shape(), shape) {
+			x = Float[B]{failed(p.be, "the file's parameter %q is %v; shape %v was asked for", name, x, shape)}
+		}
+	} else {
+		// Every parameter draws from a stream of its own.
+		x = make(kernel.Bits64(p.seed, uint64(len(p.names))))
+	}
+	if t, ok := any(p.be).(tracker); ok && x.Err() == nil {
+		x.v, x.err = t.leafVar(x.v)
+		if n := nodeOf(x.v); n != nil {
+			n.label = name
+		}
+	}
+	p.names = append(p.names, name)
+	p.byName[name] = x
+	return x
+}
+
+// Views shows the parameters in host memory, for WriteSafetensors.
+func (p *Params[B]) Views() (tensors []NamedView, err error) {
+	for _, name := range p.names {
+		v, err := p.byName[name].View()
+		if err != nil {
+			return nil, fmt.Errorf("autodiff: the parameter %q: %w", name, err)
+		}
+		tensors = append(tensors, NamedView{name, v})
+	}
+	return tensors, nil
+}
+
+// Save writes the parameters to a safetensors file.
+func (p *Params[B]) Save(path string) error {
+	tensors, err := p.Views()
+	if err != nil {
+		return err
+	}
+	return SaveSafetensors(path, tensors, nil)
+}
+
+// Load reads parameters from a safetensors file: those that exist change in
+// place, and others have the file's elements when they are asked for. A
+// parameter that is not in the file is an error.
+func (p *Params[B]) Load(path string) error {
+	tensors, _, err := LoadSafetensors(path)
+	if err != nil {
+		return err
+	}
+	left := map[string]tensor.View{}
+	for _, t := range tensors {
+		left[t.Name] = t.View
+	}
+	for _, name := range p.names {
+		v, ok := left[name]
+		if !ok {
+			return fmt.Errorf("autodiff: %s has no parameter %q", path, name)
+		}
+		delete(left, name)
+		x := FloatView(p.be, v)
+		if err := x.Err(); err != nil {
+			return fmt.Errorf("autodiff: %s: %q: %w", path, name, err)
+		}
+		if _, err := p.be.Run(OpCopyInPlace, &Attr{}, p.byName[name].v, x.v); err != nil {
+			return fmt.Errorf("autodiff: %s: %q: %w", path, name, err)
+		}
+	}
+	p.loaded = left
+	return nil
+}
+
+// InnerParams returns the parameters on the inner backend, for serving. They
+// share their elements with the tracked ones.
+func InnerParams[B Backend, C Strategy](p *Params[*Autodiff[B, C]]) *Params[B] {
+	inner := NewParams(p.be.b, p.seed)
+	for _, name := range p.names {
+		inner.Add(name, p.be.Inner(p.byName[name]))
+	}
+	return inner
+}

@@ -1,0 +1,178 @@
+package autodiff
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// NamedView is a tensor in a safetensors file.
+type NamedView struct {
+	Name string
+	View tensor.View
+}
+
+// The names of element types in safetensors.
+var fileTypes = map[tensor.DType]string{
+	tensor.F32: "F32", tensor.F64: "F64", tensor.F16: "F16", tensor.BF16: "BF16", tensor.S8: "I8",
+	tensor.U8: "U8", tensor.I32: "I32", tensor.I64: "I64", tensor.Bool: "BOOL",
+}
+
+type fileEntry struct {
+	DType   string   `json:"dtype"`
+	Shape   []int64  `json:"shape"`
+	Offsets [2]int64 `json:"data_offsets"`
+}
+
+// WriteSafetensors writes compact tensors in host memory to w. The same
+// tensors give the same bytes: the widest types come first, then by name.
+func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]string) error {
+	tensors = slices.Clone(tensors)
+	slices.SortFunc(tensors, func(a, b NamedView) int {
+		return cmp.Or(cmp.Compare(b.View.DType.Size(), a.View.DType.Size()), cmp.Compare(a.Name, b.Name))
+	})
+	var header bytes.Buffer
+	header.WriteByte('{')
+	field := func(name string, v any) error {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(v)
+		if header.Len() > 1 {
+			header.WriteByte(',')
+		}
+		header.Write(key)
+		header.WriteByte(':')
+		header.Write(text)
+		return err
+	}
+	if metadata != nil {
+		if err := field("__metadata__", metadata); err != nil {
+			return err
+		}
+	}
+	at := int64(0)
+	seen := map[string]bool{"__metadata__": true}
+	for _, t := range tensors {
+		v := &t.View
+		if fileTypes[v.DType] == "" || !v.IsContiguous() || !v.Device.IsCPU() || seen[t.Name] {
+			return fmt.Errorf("autodiff: safetensors: %q is %v; want a name of its own and a compact tensor in host memory", t.Name, v)
+		}
+		seen[t.Name] = true
+		end := at + v.NumElements()*v.DType.Size()
+		if err := field(t.Name, fileEntry{fileTypes[v.DType], append([]int64{}, v.Shape...), [2]int64{at, end}}); err != nil {
+			return err
+		}
+		at = end
+	}
+	header.WriteByte('}')
+	for header.Len()%8 != 0 { // the data begins at a multiple of 8
+		header.WriteByte(' ')
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint64(header.Len())); err != nil {
+		return err
+	}
+	if _, err := w.Write(header.Bytes()); err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		if _, err := w.Write(tensor.Bytes(t.View)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errFile = errors.New("autodiff: safetensors")
+
+// ReadSafetensors reads the tensors of a file, in the order of their data.
+func ReadSafetensors(r io.Reader) (tensors []NamedView, metadata map[string]string, err error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(data) < 8 || binary.LittleEndian.Uint64(data) > uint64(len(data)-8) {
+		return nil, nil, fmt.Errorf("%w: %d bytes are shorter than the header", errFile, len(data))
+	}
+	size := binary.LittleEndian.Uint64(data)
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data[8:8+size], &fields); err != nil {
+		return nil, nil, fmt.Errorf("%w: the header: %w", errFile, err)
+	}
+	data = data[8+size:]
+	begins := map[string]int64{}
+	for name, text := range fields { // sorted below
+		if name == "__metadata__" {
+			if err := json.Unmarshal(text, &metadata); err != nil {
+				return nil, nil, fmt.Errorf("%w: the metadata: %w", errFile, err)
+			}
+			continue
+		}
+		var e fileEntry
+		if err := json.Unmarshal(text, &e); err != nil {
+			return nil, nil, fmt.Errorf("%w: %q: %w", errFile, name, err)
+		}
+		v, err := e.read(data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %q: %w", errFile, name, err)
+		}
+		begins[name] = e.Offsets[0]
+		tensors = append(tensors, NamedView{name, v})
+	}
+	slices.SortFunc(tensors, func(a, b NamedView) int {
+		return cmp.Or(cmp.Compare(begins[a.Name], begins[b.Name]), cmp.Compare(a.Name, b.Name))
+	})
+	return tensors, metadata, nil
+}
+
+func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
+	for d, name := range fileTypes {
+		if name == e.DType {
+			v.DType = d
+		}
+	}
+	if v.DType == tensor.None {
+		return v, fmt.Errorf("the type %q is not known", e.DType)
+	}
+	n := tensor.NumElements(e.Shape)
+	begin, end := e.Offsets[0], e.Offsets[1]
+	if n < 0 || n > math.MaxInt64/8 || begin < 0 || end < begin || end > int64(len(data)) || end-begin != n*v.DType.Size() {
+		return v, fmt.Errorf("bytes %d to %d of %d do not hold %s%s", begin, end, len(data), e.DType, tensor.ShapeString(e.Shape))
+	}
+	v = tensor.New(v.DType, append([]int64{}, e.Shape...)...)
+	copy(tensor.Bytes(v), data[begin:end])
+	return v, nil
+}
+
+// SaveSafetensors writes a file.
+func SaveSafetensors(path string, tensors []NamedView, metadata map[string]string) error {
+	var b bytes.Buffer
+	if err := WriteSafetensors(&b, tensors, metadata); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// LoadSafetensors reads a file.
+func LoadSafetensors(path string) ([]NamedView, map[string]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	tensors, metadata, err := ReadSafetensors(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return tensors, metadata, err
+}

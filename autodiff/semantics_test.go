@@ -1,0 +1,392 @@
+package autodiff
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// adf is the backend of most tests.
+type adf = *Autodiff[*CPU, Strategy]
+
+func over(s Strategy) adf { return New(NewCPUThreads(2), s) }
+
+func leaf(ad adf, x []float64, shape ...int) Float[adf] { return ad.Track(Floats(ad, x, shape...)) }
+
+func list[B Backend](t *testing.T, x Float[B]) []float64 {
+	t.Helper()
+	v, err := x.Float64s()
+	require.NoError(t, err)
+	return v
+}
+
+func TestTrunkSharedByTwoLosses(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{1, 2, 3})
+		trunk := ad.Label(w.Mul(w).Tanh(), "trunk")
+		first, second := trunk.Sum(), trunk.Exp().Sum()
+		g, err := ad.Backward(first)
+		require.NoError(t, err)
+		require.Equal(t, 1, g.Len())
+		// The second pass would go through freed history.
+		_, err = ad.Backward(second)
+		require.ErrorContains(t, err, `"trunk" f64[3]`)
+		require.ErrorContains(t, err, "freed by an earlier Backward")
+		// So would the first again.
+		_, err = ad.Backward(first)
+		require.ErrorContains(t, err, "freed by an earlier Backward")
+		// And a value of the trunk cannot be read.
+		_, err = trunk.Float64s()
+		require.ErrorContains(t, err, "freed by Backward")
+		require.ErrorContains(t, trunk.Exp().Err(), "freed by Backward")
+	})
+}
+
+func TestKeepGraph(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{1, 2, 3})
+		trunk := w.Gelu().Exp().Mul(w)
+		first, second := trunk.Sum(), trunk.PowScalar(2).Sum()
+		g1, err := ad.Backward(first, KeepGraph())
+		require.NoError(t, err)
+		again, err := ad.Backward(first, KeepGraph())
+		require.NoError(t, err)
+		g2, err := ad.Backward(second)
+		require.NoError(t, err)
+		a, _ := ad.Grad(w, g1)
+		b, _ := ad.Grad(w, again)
+		require.Equal(t, list(t, a), list(t, b))
+
+		// Apart, the losses have the same gradients.
+		v := leaf(ad, []float64{1, 2, 3})
+		alone, err := ad.Backward(v.Gelu().Exp().Mul(v).PowScalar(2).Sum())
+		require.NoError(t, err)
+		c, _ := ad.Grad(w, g2)
+		d, _ := ad.Grad(v, alone)
+		require.Equal(t, list(t, d), list(t, c))
+	})
+}
+
+func TestRootMustBeScalarOrSeeded(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{1, 2, 3})
+		_, err := ad.Backward(w.Exp())
+		require.ErrorContains(t, err, "not one element")
+		g, err := ad.Backward(w.MulScalar(2), WithSum())
+		require.NoError(t, err)
+		x, _ := ad.Grad(w, g)
+		require.Equal(t, []float64{2, 2, 2}, list(t, x))
+
+		g, err = ad.Backward(w.MulScalar(2), WithSeed(Floats(ad.InnerBackend(), []float64{1, 10, 100})))
+		require.NoError(t, err)
+		x, _ = ad.Grad(w, g)
+		require.Equal(t, []float64{2, 20, 200}, list(t, x))
+
+		_, err = ad.Backward(w.MulScalar(2), WithSeed(Floats(ad.InnerBackend(), []float64{1, 10})))
+		require.ErrorContains(t, err, "the seed is f64[2]")
+		_, err = ad.Backward(w.MulScalar(2), WithSeed(Floats(ad.InnerBackend(), []float32{1, 10, 2})))
+		require.ErrorContains(t, err, "the seed is f32[3]")
+	})
+}
+
+func TestLeafs(t *testing.T) {
+	ad := over(None{})
+	w := leaf(ad, []float64{3})
+	// A leaf is its own root, any number of times.
+	for range 2 {
+		g, err := ad.Backward(w)
+		require.NoError(t, err)
+		x, ok := ad.Grad(w, g)
+		require.True(t, ok)
+		require.Equal(t, []float64{1}, list(t, x))
+	}
+	// An untracked tensor has no gradient, and cannot be differentiated.
+	c := Floats(ad, []float64{2})
+	require.False(t, ad.IsTracked(c))
+	g, err := ad.Backward(w.Mul(c))
+	require.NoError(t, err)
+	_, ok := ad.Grad(c, g)
+	require.False(t, ok)
+	_, err = ad.Backward(c.Exp())
+	require.ErrorContains(t, err, "not tracked")
+	// Detach leaves the history behind.
+	require.False(t, ad.IsTracked(ad.Detach(w)))
+	g, err = ad.Backward(w.Mul(ad.Detach(w.Exp())))
+	require.NoError(t, err)
+	x, _ := ad.Grad(w, g)
+	require.InDelta(t, math.Exp(3), list(t, x)[0], 1e-12)
+	// Tracking a result makes a leaf of it.
+	mid := ad.Track(w.Exp())
+	g, err = ad.Backward(mid.MulScalar(2))
+	require.NoError(t, err)
+	_, ok = ad.Grad(w, g)
+	require.False(t, ok)
+	x, ok = ad.Grad(mid, g)
+	require.True(t, ok)
+	require.Equal(t, []float64{2}, list(t, x))
+}
+
+func TestKeptValuesAndGradients(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{1, 2})
+		h := ad.Keep(w.MulScalar(3))
+		gone := h.Exp()
+		loss := gone.Sum()
+		g, err := ad.Backward(loss)
+		require.NoError(t, err)
+		require.Equal(t, []float64{3, 6}, list(t, h))
+		x, ok := ad.Grad(h, g)
+		require.True(t, ok)
+		require.InDeltaSlice(t, []float64{math.Exp(3), math.Exp(6)}, list(t, x), 1e-9)
+		_, err = gone.Float64s()
+		require.ErrorContains(t, err, "Keep it before")
+		_, err = loss.Item() // the root can be read
+		require.NoError(t, err)
+		// Its value can be used, but there is no history to differentiate.
+		_, err = ad.Backward(h.Sum())
+		require.ErrorContains(t, err, "freed by an earlier Backward")
+	})
+}
+
+func TestGradientsAreAValue(t *testing.T) {
+	ad := over(None{})
+	w, v := leaf(ad, []float64{1, 2}), leaf(ad, []float64{5})
+	one, err := ad.Backward(w.Sum().Mul(v).Sum())
+	require.NoError(t, err)
+	two, err := ad.Backward(w.MulScalar(3).Sum())
+	require.NoError(t, err)
+	done := make(chan *Gradients[*CPU])
+	go func() { // another goroutine may have them
+		if err := one.Merge(two); err != nil {
+			t.Error(err)
+		}
+		done <- one
+	}()
+	g := <-done
+	x, _ := ad.Grad(w, g)
+	require.Equal(t, []float64{8, 8}, list(t, x))
+	x, _ = ad.Grad(v, g)
+	require.Equal(t, []float64{3}, list(t, x))
+	// Merging left the other as it was.
+	x, _ = ad.Grad(w, two)
+	require.Equal(t, []float64{3, 3}, list(t, x))
+
+	norm, err := g.ClipNorm(1)
+	require.NoError(t, err)
+	require.InDelta(t, math.Sqrt(64+64+9), norm, 1e-12)
+	norm, err = g.Norm()
+	require.NoError(t, err)
+	require.InDelta(t, 1, norm, 1e-12)
+
+	x, ok := ad.GradRemove(w, g)
+	require.True(t, ok)
+	require.NoError(t, x.Err())
+	_, ok = ad.GradRemove(w, g)
+	require.False(t, ok)
+	require.Equal(t, 1, g.Len())
+
+	cpu := ad.InnerBackend()
+	require.ErrorContains(t, ad.GradReplace(w, g, Floats(cpu, []float64{1, 2, 3})), "the gradient is f64[3]; want the type and shape of")
+	require.ErrorContains(t, ad.GradReplace(w, g, Floats(cpu, []float32{1, 2})), "the gradient is f32[2]")
+	require.ErrorContains(t, ad.GradReplace(Zeros(ad, 2), g, Zeros(cpu, 2)), "not tracked")
+	require.NoError(t, ad.GradReplace(w, g, Floats(cpu, []float64{7, 8})))
+	require.NoError(t, ad.GradReplace(w, g, Floats(cpu, []float64{7, 9})))
+	x, _ = ad.Grad(w, g)
+	require.Equal(t, []float64{7, 9}, list(t, x))
+}
+
+func TestNothingIsRecordedForUntracked(t *testing.T) {
+	ad := over(None{})
+	before := lastID.Load()
+	x := Normal(ad, 1, 0, 1, 8, 8)
+	y := x.MatMul(x).Relu().Sum()
+	require.NoError(t, y.Err())
+	require.Equal(t, before, lastID.Load(), "a node was made")
+	require.Nil(t, nodeOf(y.v))
+}
+
+// TestMemoryOfForwardPasses runs 100,000 forward passes without a backward.
+func TestMemoryOfForwardPasses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		passes := 100_000
+		if _, ok := s.(None); !ok {
+			passes = 10_000
+		}
+		p := NewParams(ad, 1)
+		w1, b1 := p.Linear("a", 64, 64)
+		w2, b2 := p.Linear("b", 64, 10)
+		x := Normal(ad, 1, 0, 1, 1, 64)
+		pass := func() {
+			if err := x.Linear(w1, b1).Gelu().Linear(w2, b2).Softmax(1).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2000 {
+			pass()
+		}
+		before := resident(t)
+		for range passes {
+			pass()
+		}
+		grown := resident(t) - before
+		t.Logf("resident memory grew by %.1f MB over %d passes", float64(grown)/1e6, passes)
+		require.Less(t, grown, int64(5e6))
+	})
+}
+
+func TestDeepGraph(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		depth := 100_000
+		if raceEnabled {
+			depth = 20_000
+		}
+		ad := over(s)
+		w := leaf(ad, []float64{1})
+		x := w
+		for range depth {
+			x = x.Sigmoid().MulScalar(4)
+		}
+		g, err := ad.Backward(x)
+		require.NoError(t, err)
+		v, ok := ad.Grad(w, g)
+		require.True(t, ok)
+		require.False(t, math.IsNaN(list(t, v)[0]))
+	})
+}
+
+// TestSharing runs chains in which a result is used twice, which must not be
+// computed twice as often at every step.
+func TestSharing(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{1.0000001})
+		x := w
+		for range 60 {
+			x = x.Mul(x).Sqrt()
+		}
+		g, err := ad.Backward(x)
+		require.NoError(t, err)
+		v, _ := ad.Grad(w, g)
+		require.InDelta(t, 1, list(t, v)[0], 1e-6)
+	})
+}
+
+// TestGoroutines builds and runs graphs at once over shared parameters.
+func TestGoroutines(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		p := NewParams(ad, 3)
+		w, b := p.Linear("layer", 8, 8)
+		run := func(seed uint64) (*Gradients[*CPU], error) {
+			x := Normal(ad, seed, 0, 1, 4, 8)
+			return ad.Backward(x.Linear(w, b).Gelu().Mul(x).PowScalar(2).Mean())
+		}
+		const n = 8
+		var want, got [n]*Gradients[*CPU]
+		for i := range n {
+			var err error
+			want[i], err = run(uint64(i))
+			require.NoError(t, err)
+		}
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				for range 10 {
+					g, err := run(uint64(i))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got[i] = g
+				}
+			})
+		}
+		wg.Wait()
+		for i := range n {
+			for _, x := range []Float[adf]{w, b} {
+				a, _ := ad.Grad(x, want[i])
+				c, ok := ad.Grad(x, got[i])
+				require.True(t, ok)
+				require.Equal(t, list(t, a), list(t, c))
+			}
+		}
+	})
+}
+
+func TestChangedParameter(t *testing.T) {
+	ad := over(None{})
+	p := NewParams(ad, 1)
+	w := p.Normal("w", 1, 3)
+	loss := w.Mul(w).Sum()
+	g, err := ad.Backward(w.Mul(w).Sum())
+	require.NoError(t, err)
+	require.NoError(t, (&SGD{Rate: 0.1}).Step(p, g))
+	_, err = ad.Backward(loss)
+	require.ErrorContains(t, err, `"w" f32[3] was changed in place`)
+	_, err = ad.Backward(w.Mul(w).Sum())
+	require.NoError(t, err)
+}
+
+func TestBackendsDoNotMix(t *testing.T) {
+	a, b := over(None{}), over(None{})
+	x, y := leaf(a, []float64{1}), leaf(b, []float64{1})
+	require.ErrorContains(t, x.Mul(y).Err(), "belongs to another backend")
+	_, err := a.Backward(y)
+	require.ErrorContains(t, err, "belongs to another backend")
+}
+
+func TestErrorsPassOn(t *testing.T) {
+	ad := over(None{})
+	x := leaf(ad, []float64{1, 2, 3})
+	bad := x.Reshape(2, 2)
+	require.ErrorContains(t, bad.Err(), "autodiff: reshape: the input is f64[3] with 3 elements")
+	later := bad.Exp().Add(x).Sum()
+	require.Equal(t, bad.Err(), later.Err())
+	_, err := ad.Backward(later)
+	require.Equal(t, bad.Err(), err)
+	_, err = later.Item()
+	require.Equal(t, bad.Err(), err)
+	require.ErrorContains(t, x.Add(Float[adf]{}).Err(), "absent")
+	require.ErrorContains(t, x.Add(Zeros(ad, 3)).Err(), "f64[3] and f32[3]")
+	x.Release()
+	require.ErrorContains(t, x.Exp().Err(), "released")
+}
+
+func TestAccessors(t *testing.T) {
+	ad := over(None{})
+	cpu := ad.InnerBackend()
+	x := leaf(ad, []float64{1, 2})
+	in := ad.Inner(x)
+	require.Equal(t, []float64{1, 2}, list(t, in))
+	in.Release() // a handle of its own
+	require.Equal(t, []float64{1, 2}, list(t, x))
+	require.Equal(t, []float64{1, 2}, list(t, ad.FromInner(Floats(cpu, []float64{1, 2}))))
+	i := Ints(ad, []int64{1, 2})
+	require.Equal(t, tensor.I64, ad.IntFromInner(ad.IntInner(i)).DType())
+	b := Bools(ad, []bool{true})
+	require.Equal(t, tensor.Bool, ad.BoolFromInner(ad.BoolInner(b)).DType())
+	q := ad.Detach(x).QuantizeDynamic(PerTensor(-127, 127))
+	back := ad.QFromInner(ad.QInner(q))
+	require.NoError(t, back.Err())
+	require.InDeltaSlice(t, []float64{1, 2}, list(t, back.Dequantize(tensor.F32)), 0.01)
+}
+
+// resident returns the process's resident memory after a collection.
+func resident(t *testing.T) int64 {
+	t.Helper()
+	runtime.GC()
+	return residentBytes(t)
+}
