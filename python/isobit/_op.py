@@ -51,29 +51,34 @@ class Op:
         self.function: type[torch.autograd.Function] | None = None
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         self.raw = getattr(torch.ops.isobit, self.name).default
+        self.defaults = tuple(a.default_value for a in self.raw._schema.arguments)
         for key in ("CPU", "CUDA"):
             LIBRARY.impl(self.name, self._kernel(), key)
         torch.library.register_fake(f"isobit::{self.name}", self._fake(), lib=LIBRARY)
         OPS[self.name] = self
 
     def _kernel(self) -> Callable[..., Any]:
-        run = self.run
         if not self.optional_outputs:
-            return lambda *args: run(*args)
+            return lambda *args: self.run(*self.complete(args))
 
         def kernel(*args: Any) -> Any:
             # A torch op answers the same number of tensors always: one that was
             # not wanted is empty.
-            return tuple(args[0].new_empty(0, dtype=torch.float32) if y is None else y for y in run(*args))
+            results = self.run(*self.complete(args))
+            return tuple(args[0].new_empty(0, dtype=torch.float32) if y is None else y for y in results)
 
         return kernel
 
     def _fake(self) -> Callable[..., Any]:
         def fake(*args: Any) -> Any:
-            outputs = self.signature.allocate(args)
+            outputs = self.signature.allocate(self.complete(args))
             return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
         return fake
+
+    def complete(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments with those that torch's dispatcher leaves out: trailing ones that equal their defaults."""
+        return args + self.defaults[len(args) :]
 
     def __call__(self, *args: Any) -> Any:
         if not is_dynamo_compiling():
@@ -98,7 +103,7 @@ class Op:
         return tuple(t if o.wanted(attributes) else None for t, o in zip(y, self.signature.outputs, strict=True))
 
     def differentiable(self, setup_context: Callable[..., None], backward: Callable[..., Any]) -> None:
-        """Gives the op a gradient: `apply` for eager, compiled and functorch code, and torch.ops' own.
+        """Gives the op a gradient: to `apply`, for eager code and torch.func, and to torch.ops' own.
 
         setup_context(ctx, inputs, output) and backward(ctx, *grads) are as in
         torch.autograd.Function; backward gives a gradient for each argument of the schema."""
@@ -112,8 +117,13 @@ class Op:
                 "generate_vmap_rule": True,
             },
         )
-        self.apply = self.function.apply
         torch.library.register_autograd(f"isobit::{self.name}", backward, setup_context=setup_context, lib=LIBRARY)
+
+    def apply(self, *args: Any) -> Any:
+        """The call where a gradient may be wanted."""
+        if is_dynamo_compiling():
+            return self.dispatch(*args)
+        return self.function.apply(*args)  # type: ignore[union-attr]
 
     def not_differentiable(self) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""

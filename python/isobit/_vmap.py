@@ -19,9 +19,9 @@ def register(op: Op, rule: Callable[..., Any] | None = None) -> None:
     """rule(batch size, in_dims, *args) -> (outputs, their batch dims), or None to loop."""
 
     def vmap(info: Any, in_dims: Dims, *args: Any) -> Any:
-        # torch leaves out trailing arguments that equal their defaults.
-        args = torch._library.utils.fill_defaults(op.raw._schema, args, {})[0]
-        in_dims = tuple(in_dims) + (None,) * (len(args) - len(in_dims))
+        args = op.complete(args)
+        dims = tuple(in_dims) + (None,) * (len(args) - len(in_dims))
+        in_dims = tuple(d if isinstance(a, Tensor) else None for a, d in zip(args, dims, strict=True))
         done = rule(info.batch_size, in_dims, *args) if rule else None
         return loop(op, info.batch_size, in_dims, *args) if done is None else done
 

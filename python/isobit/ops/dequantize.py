@@ -77,7 +77,7 @@ def _dequantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -
         raise ValueError(f"dequantize_{name}: input has dtype {args[0].dtype}, dtype says {dtype}")
     if out is not None:
         return write_out(op, out, *args)
-    return op.function.apply(*args)  # type: ignore[union-attr]
+    return op.apply(*args)
 
 
 def dequantize_per_tensor(

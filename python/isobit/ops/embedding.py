@@ -118,7 +118,7 @@ def embedding(
     if max_norm is not None:
         with torch.no_grad():
             embedding_renorm_(weight, input, max_norm, norm_type)
-    return _FORWARD.function.apply(weight, input, row, scale_grad_by_freq, sparse)  # type: ignore[union-attr]
+    return _FORWARD.apply(weight, input, row, scale_grad_by_freq, sparse)
 
 
 _fast = _FORWARD.fast

@@ -73,7 +73,7 @@ def _fake_quantize(name: str, out: Tensor | None, *args: Any) -> Tensor:
         raise TypeError(f"fake_quantize_{_NAMES[name]}: input must be a Tensor, not {type(args[0]).__name__}")
     if out is not None:
         return write_out(op, out, *args)
-    return op.function.apply(*args)  # type: ignore[union-attr]
+    return op.apply(*args)
 
 
 def fake_quantize_per_tensor_affine(

@@ -130,7 +130,7 @@ def grid_sample(
         input, grid = _promote(input, grid)
     if out is not None:
         return write_out(_SAMPLE, out, input, grid, mode, padding_mode, corners)
-    return _SAMPLE.function.apply(input, grid, mode, padding_mode, corners)  # type: ignore[union-attr]
+    return _SAMPLE.apply(input, grid, mode, padding_mode, corners)
 
 
 def grid_sample_backward(
@@ -177,7 +177,7 @@ def affine_grid(
             return y
     if out is not None:
         return write_out(_GRID, out, theta, size, corners)
-    return _GRID.function.apply(theta, list(size), corners)  # type: ignore[union-attr]
+    return _GRID.apply(theta, list(size), corners)
 
 
 def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -> Tensor:

@@ -67,7 +67,7 @@ def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> 
     if out is not None:
         return write_out(op, out, *args)
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
-        return op.function.apply(*args)  # type: ignore[union-attr]
+        return op.apply(*args)
     # Integers carry no gradient.
     return op(*(a.detach() if isinstance(a, Tensor) else a for a in args))
 
