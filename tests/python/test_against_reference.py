@@ -161,11 +161,11 @@ class Package:
 class Placed:
     """An array laid out in a memory of its own: permuted, with gaps, backwards, expanded."""
 
-    def __init__(self, array, rng, output):
+    def __init__(self, array, rng, output, compact):
         self.dtype, self.shape = reference.dtype_name(array), reference.shape_of(array)
         raw = array.bits if isinstance(array, reference.BF16) else np.asarray(array)
         rank = len(self.shape)
-        compact = rng.random() < 0.4
+        compact = compact or rng.random() < 0.4
         order = list(range(rank)) if compact or rng.random() < 0.5 else list(rng.permutation(rank))
         step = 1 if compact else int(rng.choice([1, 1, 2, 3]))
         strides, first = [0] * rank, 0
@@ -247,11 +247,12 @@ def one(library, seed, op=None):
     inputs = [None if a is None else expand_some(a, rng) for a in draw.inputs]
     want = reference.run(draw.text, inputs, initial=draw.initial)
     in_place = draw.arguments[0][1] == "inout"
-    placed = [None if a is None else Placed(a, rng, in_place and i == 0) for i, a in enumerate(inputs)]
+    compact = rng.random() < 0.5  # all tensors, as the fast rows want them
+    placed = [None if a is None else Placed(a, rng, in_place and i == 0, compact) for i, a in enumerate(inputs)]
     outputs = placed[:1] if in_place else []
     if not in_place:
         first = draw.initial or [None if w is None else np_like(w) for w in want]
-        outputs = [None if a is None else Placed(a, rng, True) for a in first]
+        outputs = [None if a is None else Placed(a, rng, True, compact) for a in first]
         placed += outputs
     threads = int(rng.choice([1, 2, 3, 8]))
     row = str(rng.choice(["", *library.rows[draw.op]]))

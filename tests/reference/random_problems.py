@@ -285,7 +285,11 @@ def sampling_shapes(d):
     most = 9 if axes == 2 else 4
     sizes = [d.extent(most) for _ in range(axes)]
     out = [d.extent(most) for _ in range(axes)]
-    if d.chance(0.25):
+    if axes == 2 and d.chance(0.2):
+        # Wide enough for whole vectors.
+        sizes, out = [d.extent(40), d.extent(40)], [d.extent(9), d.extent(129)]
+        channels = d.one_of(1, 2, 3)
+    elif d.chance(0.25):
         channels, sizes, out = 1, [1, *sizes[1:]], [d.extent(40), *out[1:-1], 40]
     return image, grid, [n, channels, *sizes], [n, *out, axes]
 
@@ -351,7 +355,7 @@ def fill_plain(d):
 
 
 def quantized_linear(d):
-    m, n, k = d.one_of(0, 1, 2, 5), d.extent(40), d.one_of(0, d.extent(), d.extent(), 3000)
+    m, n, k = d.one_of(0, 1, 2, 5, d.extent(40)), d.extent(140), d.one_of(0, d.extent(), d.extent(), 3000)
     y = d.float_type()
     fields = [f"x={d.spec('s8', [m, k])}", f"weight={d.spec('s8', [n, k])}", f"y={y}"]
     fields += [f"x_scale={d.one_of('f32', *FLOATS)}", f"weight_scale={d.one_of('f32', *FLOATS)}"]
