@@ -1,9 +1,8 @@
 package cpu
 
 // Dequantize maps codes q, scale, zero_point to y = (q - z) * s.
-var Dequantize = []Row[Elementwise]{
-	{"go", Go, ByCompute[Elementwise](dequantizeGo[float32], dequantizeGo[float64])},
-}
+var Dequantize = elementwiseRows(dequantizeKernels, 1,
+	ByCompute[Elementwise](dequantizeGo[float32], dequantizeGo[float64]))
 
 func dequantizeGo[C Compute](n int, a *Args) {
 	forBlocks(n, a, 2, func(b *operands[C]) {

@@ -10,6 +10,16 @@ type Args struct {
 	Lo, Hi  float64 // quant_min, quant_max
 	Attrs   Attrs
 	Scratch *Scratch // of the calling worker
+	// Ready says that scale and zero point are as LoadParams makes them: in the
+	// compute type, present, and both one for each element or both one for all.
+	Ready bool
+	// Stream asks for stores around the caches: the output does not fit them.
+	Stream bool
+	// Wide says that a striped kernel adds the terms of element i to Sums[0][i]
+	// and Sums[1][i], not to the lanes of the scratch.
+	Wide  bool
+	Sums  [2]Span // of the compute type
+	frame frame
 }
 
 // At returns the arguments that start i elements further on.
@@ -37,6 +47,14 @@ type Scratch struct {
 	tree64     [WeightTileRows]Tree[float64]
 	operands32 operands[float32]
 	operands64 operands[float64]
+	// Of generated kernels.
+	params [2][ParamBlock]float64
+	zeros  [ParamBlock]float64 // an absent data input
+	unused [ParamBlock]float64 // an absent output
+	part   struct {
+		memory [5][partSize * 8]byte
+		frame  frame
+	}
 }
 
 // BlockOf returns the first n elements of the scratch block with a number.

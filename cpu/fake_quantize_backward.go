@@ -4,12 +4,11 @@ package cpu
 // inside ? dy : +0 and adds the terms of LSQ: to lanes 0 those of grad_scale,
 // dy * e with e = r - x/s inside, lo - z below, hi - z above; to lanes 1
 // those of grad_zero_point, dy where it is below or above.
-var FakeQuantizeBackward = []Row[Striped]{
-	{"go", Go, ByCompute[Striped](fakeQuantizeBackwardGo[float32], fakeQuantizeBackwardGo[float64])},
-}
+var FakeQuantizeBackward = stripedRows(fakeQuantizeBackwardKernels, 2,
+	ByCompute[Striped](fakeQuantizeBackwardGo[float32], fakeQuantizeBackwardGo[float64]))
 
 func fakeQuantizeBackwardGo[C Compute](n int, pos int64, a *Args) {
-	scaleLanes, zeroLanes := LanesOf[C](a.Scratch, 0), LanesOf[C](a.Scratch, 1)
+	at := 0
 	lo, hi := C(a.Lo), C(a.Hi)
 	forBlocks(n, a, 3, func(b *operands[C]) {
 		dy, x, s, z := b.in[0], b.in[1], b.in[2], b.in[3]
@@ -29,8 +28,8 @@ func fakeQuantizeBackwardGo[C Compute](n int, pos int64, a *Args) {
 				dz[i] = dy[i]
 			}
 		}
-		AddStripe(scaleLanes, pos, ds)
-		AddStripe(zeroLanes, pos, dz)
-		pos += int64(len(dy))
+		addTerms(a, 0, pos, at, ds)
+		addTerms(a, 1, pos, at, dz)
+		at += len(dy)
 	})
 }

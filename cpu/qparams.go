@@ -1,21 +1,35 @@
 package cpu
 
-// MinMax is a kernel that folds n elements of In[0] into the smallest and the
-// largest of them and 0, which lanes 0 and 1 hold in their first element; a
-// NaN makes both a NaN. The position does not matter.
-var MinMax = []Row[Striped]{
-	{"go", Go, ByCompute[Striped](minMaxGo[float32], minMaxGo[float64])},
-}
+import "unsafe"
+
+// MinMax folds In[0] into the smallest and the largest of its elements and 0,
+// in accumulators that FoldMinMax folds; the positions do not matter. A NaN
+// makes both a NaN.
+var MinMax = stripedRows(minMaxKernels, 1,
+	ByCompute[Striped](minMaxGo[float32], minMaxGo[float64]))
 
 func minMaxGo[C Compute](n int, _ int64, a *Args) {
-	lo, hi := &LanesOf[C](a.Scratch, 0)[0], &LanesOf[C](a.Scratch, 1)[0]
+	lo, hi := LanesOf[C](a.Scratch, 0)[:1], LanesOf[C](a.Scratch, 1)[:1]
+	if a.Wide {
+		lo, hi = unsafe.Slice((*C)(a.Sums[0].P), n), unsafe.Slice((*C)(a.Sums[1].P), n)
+	}
 	for at := 0; at < n; at += Block {
 		x := BlockOf[C](a.Scratch, 0, min(Block, n-at))
 		Load(x, a.In[0].At(int64(at)))
-		for _, v := range x {
-			MergeMinMax(lo, hi, v, v)
+		for i, v := range x {
+			l := min(at+i, len(lo)-1)
+			MergeMinMax(&lo[l], &hi[l], v, v)
 		}
 	}
+}
+
+// FoldMinMax returns the extremes that the lanes of a scratch hold.
+func FoldMinMax[C Compute](s *Scratch) (extremes [2]C) {
+	lo, hi := LanesOf[C](s, 0), LanesOf[C](s, 1)
+	for l := range lo {
+		MergeMinMax(&extremes[0], &extremes[1], lo[l], hi[l])
+	}
+	return extremes
 }
 
 // MergeMinMax folds another pair of extremes into lo and hi.
@@ -25,6 +39,9 @@ func MergeMinMax[C Compute](lo, hi *C, otherLo, otherHi C) {
 	}
 	if otherHi > *hi || otherHi != otherHi {
 		*hi = otherHi
+	}
+	if *hi != *hi {
+		*lo = *hi // kernels note a NaN in the largest only
 	}
 }
 

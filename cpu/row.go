@@ -7,6 +7,8 @@
 // and splits work before it calls here.
 package cpu
 
+//go:generate go run -C ../internal/gen .
+
 import (
 	"github.com/isobit-ml/isobit/tensor"
 	"golang.org/x/sys/cpu"
@@ -19,7 +21,7 @@ type ISA int
 const (
 	Go     ISA = iota // whatever the Go compiler targets
 	AVX2              // with F16C, FMA3
-	AVX512            // F, BW, DQ, VL
+	AVX512            // F, BW, DQ, VL, BMI2
 )
 
 var isaNames = []string{Go: "go", AVX2: "avx2", AVX512: "avx512"}
@@ -40,9 +42,9 @@ func ParseISA(name string) (ISA, bool) {
 // Best returns the largest instruction set that this machine has.
 func Best() ISA {
 	switch x := cpu.X86; {
-	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA:
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2 && x.HasAVX2 && x.HasFMA && x.HasF16C:
 		return AVX512
-	case x.HasAVX2 && x.HasFMA:
+	case x.HasAVX2 && x.HasFMA && x.HasF16C:
 		return AVX2
 	}
 	return Go

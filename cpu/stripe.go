@@ -28,6 +28,19 @@ func AddStripe[C Compute](lanes *[Lanes]C, pos int64, terms []C) {
 	}
 }
 
+// addTerms adds the terms of a striped kernel's elements from at on; pos is
+// the position of its first element.
+func addTerms[C Compute](a *Args, sum int, pos int64, at int, terms []C) {
+	if !a.Wide {
+		AddStripe(LanesOf[C](a.Scratch, sum), pos+int64(at), terms)
+		return
+	}
+	sums := unsafe.Slice((*C)(a.Sums[sum].P), at+len(terms))[at:]
+	for i, t := range terms {
+		sums[i] += t
+	}
+}
+
 // FoldLanes sums the lanes by halves: l with l+32, then l+16, ... 1.
 func FoldLanes[C Compute](lanes *[Lanes]C) C {
 	for h := Lanes / 2; h > 0; h /= 2 {

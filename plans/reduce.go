@@ -37,9 +37,7 @@ func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resul
 // extremes folds smallest and largest values, whose order is free.
 func extremes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, result [2]C)) folder[C] {
 	return folder[C]{
-		block: func(s *cpu.Scratch) [2]C {
-			return [2]C{cpu.LanesOf[C](s, 0)[0], cpu.LanesOf[C](s, 1)[0]}
-		},
+		block: cpu.FoldMinMax[C],
 		join: func(_ *cpu.Scratch, blocks [][2]C) (r [2]C) {
 			for _, b := range blocks {
 				cpu.MergeMinMax(&r[0], &r[1], b[0], b[1])

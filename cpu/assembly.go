@@ -1,0 +1,324 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// What stands between a run and the generated kernels (z_*): operands become
+// what kernels read, and what kernels leave over is finished.
+
+// kernel is one generated function. It handles contiguous elements of certain
+// types, as many as step divides; parameters are in the compute type.
+type kernel struct {
+	needs   ISA
+	compute tensor.DType
+	in      [2]tensor.DType // of the data inputs; None: not read
+	out     tensor.DType
+	step    int
+	run     func(n int, f *frame)
+}
+
+// kernels are those of one op, best first.
+type kernels []kernel
+
+// find returns the kernel for the given types, of which data is the number of
+// data inputs. An absent operand fits every kernel.
+func (ks kernels) find(isa ISA, t *Types, data int) *kernel {
+	fits := func(have, want tensor.DType) bool { return have == want || want == tensor.None || have == tensor.None }
+	for i := range ks {
+		k := &ks[i]
+		if k.needs != isa || k.compute != t.Compute || t.Attrs.Code != tensor.None || !fits(t.Out[0], k.out) {
+			continue
+		}
+		if fits(t.In[0], k.in[0]) && (data < 2 || fits(t.In[1], k.in[1])) {
+			return k
+		}
+	}
+	return nil
+}
+
+// rows makes an op's table: a row for each instruction set that has kernels,
+// best first, and the definition. glue makes the row's function of a kernel
+// and the definition's.
+func rows[F any](ks kernels, data int, definition func(Types) (F, bool), glue func(k *kernel, definition F) F) (table []Row[F]) {
+	for isa := AVX512; isa > Go; isa-- {
+		table = append(table, Row[F]{isa.String(), isa, func(t Types) (f F, ok bool) {
+			k := ks.find(isa, &t, data)
+			if k == nil {
+				return f, false
+			}
+			slow, _ := definition(t)
+			return glue(k, slow), true
+		}})
+	}
+	return append(table, Row[F]{"go", Go, definition})
+}
+
+// elementwiseRows is rows for kernels that map every element on its own. The
+// operands after the data inputs are scale and zero point.
+func elementwiseRows(ks kernels, data int, definition func(Types) (Elementwise, bool)) []Row[Elementwise] {
+	return rows(ks, data, definition, func(k *kernel, slow Elementwise) Elementwise {
+		return func(n int, a *Args) {
+			if !k.takes(n, a) {
+				slow(n, a)
+				return
+			}
+			k.forCalls(n, data, a, func(_, m int) { k.output(m, a) })
+		}
+	})
+}
+
+// stripedRows is rows for kernels that also add to accumulators.
+func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) []Row[Striped] {
+	return rows(ks, data, definition, func(k *kernel, slow Striped) Striped {
+		return func(n int, pos int64, a *Args) {
+			if !k.takes(n, a) {
+				slow(n, pos, a)
+				return
+			}
+			f := &a.frame
+			f.wide = a.Wide
+			k.forCalls(n, data, a, func(at, m int) {
+				if a.Wide {
+					f.sum0, f.sum1 = a.Sums[0].At(int64(at)).P, a.Sums[1].At(int64(at)).P
+					k.output(m, a)
+				} else {
+					k.stripe(m, int((pos+int64(at))%Lanes), a)
+				}
+			})
+		}
+	})
+}
+
+// stripe runs a kernel on m elements, the first of which belongs to a lane of
+// the scratch.
+func (k *kernel) stripe(m, lane int, a *Args) {
+	f, s, size := &a.frame, a.Scratch, int(k.compute.Size())
+	begin := func(lane int) {
+		f.sum0, f.sum1 = unsafe.Add(unsafe.Pointer(&s.lanes[0]), lane*size), unsafe.Add(unsafe.Pointer(&s.lanes[1]), lane*size)
+	}
+	stream := f.stream
+	if lane != 0 {
+		head := min(Lanes-lane, m)
+		f.stream = false
+		begin(lane)
+		k.part(head, head < m, a)
+		if m -= head; m == 0 {
+			return
+		}
+	}
+	// Stores around the caches begin at a multiple of a register, where the
+	// lanes are turned to begin, too.
+	turn := 0
+	if stream {
+		turn = k.misaligned(f)
+	}
+	begin(0)
+	if turn >= m || turn == 0 {
+		f.stream = stream && turn == 0
+		k.part(m, false, a)
+		return
+	}
+	f.stream = false
+	k.part(turn, true, a)
+	f.stream = true
+	s.turnLanes(turn, size)
+	begin(0)
+	k.part(m-turn, false, a)
+	s.turnLanes(Lanes-turn, size)
+}
+
+// turnLanes makes lane number by the first of both sets.
+func (s *Scratch) turnLanes(by, size int) {
+	memory := &s.part.memory[0]
+	for i := range 2 {
+		lanes := unsafe.Slice((*byte)(unsafe.Pointer(&s.lanes[i])), Lanes*size)
+		copy(memory[:], lanes)
+		n := copy(lanes, memory[by*size:Lanes*size])
+		copy(lanes[n:], memory[:by*size])
+	}
+}
+
+const (
+	// callSize is how many elements a kernel handles in one call: some
+	// microseconds, for which neither the scheduler nor the garbage collector
+	// can stop the thread.
+	callSize = 1 << 15
+	// ParamBlock is how many parameters, one for each element, are converted
+	// at a time.
+	ParamBlock = 2048
+	// partSize is room for the elements of any kernel's step.
+	partSize = 64
+)
+
+// takes reports whether the data operands of a run lie one after the other.
+func (k *kernel) takes(n int, a *Args) bool {
+	for i, d := range k.in {
+		if d != tensor.None && n > 1 && a.In[i].P != nil && !a.In[i].Contiguous() {
+			return false
+		}
+	}
+	return n == 1 || a.Out[0].P == nil || a.Out[0].Contiguous()
+}
+
+// forCalls cuts a run into calls of the kernel. It makes the frame for the m
+// elements from at on, then calls run.
+func (k *kernel) forCalls(n, data int, a *Args, run func(at, m int)) {
+	for at := 0; at < n; {
+		m := min(n-at, k.load(a, data, at, n))
+		run(at, m)
+		at += m
+	}
+	a.frame = frame{}
+}
+
+// load makes the frame for the elements from at on. It returns how many of
+// them it holds for.
+func (k *kernel) load(a *Args, data, at, n int) int {
+	f := &a.frame
+	if k.compute == tensor.F64 {
+		return load[float64](k, f, a, data, at, n)
+	}
+	return load[float32](k, f, a, data, at, n)
+}
+
+func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
+	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
+	f.reciprocal, f.stream = a.Attrs.Reciprocal, a.Stream
+	limit := callSize
+	in := [2]*unsafe.Pointer{&f.in0, &f.in1}
+	for i, d := range k.in {
+		if d == tensor.None {
+			continue
+		}
+		*in[i] = a.In[i].At(int64(at)).P
+		if a.In[i].P == nil {
+			*in[i], limit = unsafe.Pointer(&a.Scratch.zeros), ParamBlock
+		}
+	}
+	f.out = a.Out[0].At(int64(at)).P
+	if f.out == nil && k.out != tensor.None {
+		f.out, f.stream, limit = unsafe.Pointer(&a.Scratch.unused), false, ParamBlock
+	}
+	if a.In[data].P == nil {
+		return limit // no parameters
+	}
+	scale, zero := a.In[data], a.In[data+1]
+	f.lanes = n > 1 && (scale.Stride != 0 || zero.Stride != 0)
+	if a.Ready {
+		f.scale, f.zero = scale.At(int64(at)).P, zero.At(int64(at)).P
+		return limit
+	}
+	m := 1
+	if f.lanes {
+		limit = ParamBlock
+		m = min(limit, n-at)
+	}
+	p := &a.Scratch.params
+	LoadParams(unsafe.Slice((*C)(unsafe.Pointer(&p[0])), m), unsafe.Slice((*C)(unsafe.Pointer(&p[1])), m), scale.At(int64(at)), zero.At(int64(at)), a)
+	f.scale, f.zero = unsafe.Pointer(&p[0]), unsafe.Pointer(&p[1])
+	return limit
+}
+
+// LoadParams fills s and z with scales and zero points as kernels want them.
+func LoadParams[C Compute](s, z []C, scale, zero Span, a *Args) {
+	Load(s, scale)
+	Load(z, zero)
+	if zero.P != nil && zero.DType.IsFloat() {
+		for i, v := range z {
+			z[i] = roundZeroPoint(v, C(a.Lo), C(a.Hi))
+		}
+	}
+}
+
+// output runs the kernel on the m elements of the frame. Stores around the
+// caches begin where the output is at a multiple of a register.
+func (k *kernel) output(m int, a *Args) {
+	f := &a.frame
+	if !f.stream {
+		k.part(m, false, a)
+		return
+	}
+	head := min(m, k.misaligned(f))
+	f.stream = false
+	k.part(head, head < m, a)
+	f.stream = true
+	k.part(m-head, false, a)
+}
+
+// misaligned returns how many elements lie before the first place that stores
+// around the caches can begin at.
+func (k *kernel) misaligned(f *frame) int {
+	return int(-uintptr(f.out) % streamAlignment / uintptr(k.out.Size()))
+}
+
+// streamAlignment is the size of the largest register.
+const streamAlignment = 64
+
+// part runs the kernel on m elements. It moves the frame on where there are
+// more: a pointer past the end of memory must not be seen by the collector.
+func (k *kernel) part(m int, more bool, a *Args) {
+	f, rest := &a.frame, m%k.step
+	if whole := m - rest; whole > 0 {
+		k.run(whole, f)
+		if rest > 0 || more {
+			k.advance(whole, f)
+		}
+	}
+	if rest > 0 {
+		k.finish(rest, a)
+		if more {
+			k.advance(rest, f)
+		}
+	}
+}
+
+// advance moves the frame's pointers n elements on.
+func (k *kernel) advance(n int, f *frame) {
+	size := int(k.compute.Size())
+	f.in0 = unsafe.Add(f.in0, n*int(k.in[0].Size()))
+	f.in1 = unsafe.Add(f.in1, n*int(k.in[1].Size()))
+	f.out = unsafe.Add(f.out, n*int(k.out.Size()))
+	if f.lanes {
+		f.scale, f.zero = unsafe.Add(f.scale, n*size), unsafe.Add(f.zero, n*size)
+	}
+	if f.sum0 != nil {
+		if !f.wide {
+			n %= Lanes
+		}
+		f.sum0, f.sum1 = unsafe.Add(f.sum0, n*size), unsafe.Add(f.sum1, n*size)
+	}
+}
+
+// finish runs the kernel on fewer elements than its step: on copies that are
+// followed by zeros, of which only the elements' results are kept.
+func (k *kernel) finish(n int, a *Args) {
+	f, s := &a.frame, a.Scratch
+	g := &s.part.frame
+	*g = *f
+	g.stream = false
+	size := int(k.compute.Size())
+	pad := func(number int, p *unsafe.Pointer, size int) {
+		to := s.part.memory[number][:]
+		clear(to[copy(to, unsafe.Slice((*byte)(*p), n*size)):])
+		*p = unsafe.Pointer(&to[0])
+	}
+	if k.in[0] != tensor.None {
+		pad(0, &g.in0, int(k.in[0].Size()))
+	}
+	if k.in[1] != tensor.None {
+		pad(1, &g.in1, int(k.in[1].Size()))
+	}
+	if f.lanes {
+		pad(2, &g.scale, size)
+		pad(3, &g.zero, size)
+	}
+	g.out = unsafe.Pointer(&s.part.memory[4])
+	k.run(k.step, g)
+	if k.out != tensor.None {
+		copy(unsafe.Slice((*byte)(f.out), n*int(k.out.Size())), s.part.memory[4][:])
+	}
+	*g = frame{}
+}

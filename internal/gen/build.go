@@ -1,0 +1,315 @@
+package main
+
+import (
+	"fmt"
+	"go/token"
+	"go/types"
+	"strings"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// op describes an operation on elements of one or two data inputs and the
+// parameters of their groups.
+type op struct {
+	name   string // of the table in cpu, in lower case
+	doc    string // what a kernel does to element i
+	params int    // 2: scale and zero point, 1: scale, 0: none
+	bounds bool   // reads lo and hi
+	sums   int    // sets of accumulators
+	group  int    // vectors side by side on AVX-512, where fewer than usual
+	types  []variant
+	body   func(k *kernel)
+}
+
+// typeNames lists the types in a function's name.
+func (v variant) typeNames() (name string) {
+	for _, t := range append(v.in[:len(v.in):len(v.in)], v.out) {
+		if t != nil {
+			name += t.name
+		}
+	}
+	return name
+}
+
+// frameFields is the layout of cpu.frame, which kernels read.
+var frameFields = []struct {
+	name, goType, doc string
+	offset            int
+}{
+	{"in0", "unsafe.Pointer", "the data inputs, contiguous", 0},
+	{"in1", "unsafe.Pointer", "", 8},
+	{"out", "unsafe.Pointer", "the data output, contiguous", 16},
+	{"scale", "unsafe.Pointer", "parameters in the compute type, one for each element", 24},
+	{"zero", "unsafe.Pointer", "or, unless lanes, one for all", 32},
+	{"sum0", "unsafe.Pointer", "accumulators in the compute type, one for each element", 40},
+	{"sum1", "unsafe.Pointer", "or, unless wide, 64 that elements take in turn", 48},
+	{"lo", "uint64", "bounds of codes: the bits of a number of the compute type", 56},
+	{"hi", "uint64", "", 64},
+	{"lanes", "bool", "", 72},
+	{"wide", "bool", "", 73},
+	{"reciprocal", "bool", "multiply by 1/scale", 74},
+	{"stream", "bool", "store around the caches; out is a multiple of the register size", 75},
+}
+
+func (o *op) functionName(isa *isa, v variant) string {
+	return strings.ToLower(o.name[:1]) + o.name[1:] + isa.name + v.typeNames()
+}
+
+// block returns how many vectors a kernel handles side by side, and how many
+// elements one turn of its main loop handles.
+func (o *op) block(isa *isa, v variant) (group, elements int) {
+	group = isa.group
+	if o.group > 0 {
+		group = min(group, o.group)
+	}
+	elements = group * isa.bytes / v.compute.size
+	if o.sums > 0 {
+		elements = stripeLanes
+	}
+	return group, elements
+}
+
+// step returns what the number of elements of a call must be a multiple of.
+func (o *op) step(isa *isa, v variant) int {
+	if isa.masks {
+		return 1
+	}
+	group, _ := o.block(isa, v)
+	return group * isa.bytes / v.compute.size
+}
+
+// assembly generates all kernels of an op.
+func (o *op) assembly() ([]byte, error) {
+	c := build.NewContext()
+	c.ConstraintExpr("amd64")
+	globals := map[string]operand.Mem{}
+	for _, isa := range isas {
+		for _, v := range o.types {
+			o.function(c, globals, isa, v)
+		}
+	}
+	file, err := c.Result()
+	if err != nil {
+		return nil, err
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.name, err)
+	}
+	for _, f := range file.Functions() {
+		if strings.Contains(f.Name, "AVX2") {
+			if err := checkAVX2(f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	text, err := printer.NewGoAsm(printer.Config{Name: "internal/gen", Pkg: "cpu"}).Print(file)
+	return text, err
+}
+
+// checkAVX2 makes sure that only registers and instructions of AVX2 are used.
+func checkAVX2(f *ir.Function) error {
+	for _, i := range f.Instructions() {
+		for _, isa := range i.ISA {
+			if strings.HasPrefix(isa, "AVX512") {
+				return fmt.Errorf("%s: %s is AVX-512", f.Name, i.Opcode)
+			}
+		}
+		for _, r := range i.Registers() {
+			if p, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector && p.PhysicalIndex() >= 16 {
+				return fmt.Errorf("%s: %s is AVX-512", f.Name, p.Asm())
+			}
+		}
+	}
+	return nil
+}
+
+// signature returns that of all kernels: func(n int, f *frame).
+func signature() *gotypes.Signature {
+	pkg := types.NewPackage("cpu", "cpu")
+	frame := types.NewNamed(types.NewTypeName(token.NoPos, pkg, "frame", nil), types.NewStruct(nil, nil), nil)
+	params := types.NewTuple(
+		types.NewVar(token.NoPos, pkg, "n", types.Typ[types.Int]),
+		types.NewVar(token.NoPos, pkg, "f", types.NewPointer(frame)))
+	return gotypes.NewSignature(pkg, types.NewSignatureType(nil, nil, nil, params, nil, false))
+}
+
+// function generates one kernel: parameters that are the same for all
+// elements are loaded, then blocks are handled, then what is left.
+func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa, v variant) {
+	c.Function(o.functionName(isa, v))
+	c.Attributes(attr.NOSPLIT)
+	c.Signature(signature())
+	k := &kernel{c: c, globals: globals, op: o, isa: isa, compute: v.compute, in: v.in, out: v.out,
+		lanes: isa.bytes / v.compute.size, ptr: map[string]reg.GPVirtual{}, param: map[string]value{}}
+	n := c.GP64()
+	c.Load(c.Param("n"), n)
+	k.frame = c.GP64()
+	c.Load(c.Param("f"), k.frame)
+	group, block := o.block(isa, v)
+	k.pointers()
+	k.uniform(group)
+
+	k.group = group
+	loop, rest := k.newLabel("block"), k.newLabel("rest")
+	c.Label(loop)
+	c.CMPQ(n, operand.U32(block))
+	c.JLT(operand.LabelRef(rest))
+	for k.at = 0; k.at < block; k.at += group * k.lanes {
+		k.parameters()
+		o.body(k)
+	}
+	k.advance(block, true)
+	c.SUBQ(operand.U32(block), n)
+	c.JMP(operand.LabelRef(loop))
+	c.Label(rest)
+	k.at = 0
+	k.rest(n, block)
+	if v.out != nil {
+		k.fence()
+	}
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// rest handles less than a block: a vector at a time under a mask, or, where
+// there are no masks, a group at a time.
+func (k *kernel) rest(n reg.GPVirtual, block int) {
+	c := k.c
+	step := k.group * k.lanes
+	if k.isa.masks {
+		step, k.group = k.lanes, 1
+	} else if step == block {
+		return
+	}
+	loop, done := k.newLabel("some"), k.newLabel("done")
+	c.Label(loop)
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef(done))
+	if k.isa.masks {
+		k.tail = c.K()
+		bits := c.GP64()
+		c.MOVQ(operand.I64(-1), bits)
+		c.BZHIQ(n, bits, bits)
+		c.KMOVW(bits.As32(), k.tail)
+	}
+	k.parameters()
+	k.op.body(k)
+	k.advance(step, false)
+	c.SUBQ(operand.U32(step), n)
+	c.JMP(operand.LabelRef(loop))
+	c.Label(done)
+}
+
+// pointers loads the addresses of the operands in use.
+func (k *kernel) pointers() {
+	load := func(name string) {
+		k.ptr[name] = k.c.GP64()
+		k.c.MOVQ(k.field(name), k.ptr[name])
+	}
+	for i, t := range k.in {
+		if t != nil {
+			load(fmt.Sprintf("in%d", i))
+		}
+	}
+	if k.out != nil {
+		load("out")
+	}
+	for _, name := range k.paramNames() {
+		load(name)
+	}
+	for i := range k.op.sums {
+		load(fmt.Sprintf("sum%d", i))
+	}
+}
+
+func (k *kernel) paramNames() []string { return []string{"scale", "zero"}[:k.op.params] }
+
+// uniform fills the registers of parameters with the first of each, which
+// holds for all elements unless there is one for each.
+func (k *kernel) uniform(group int) {
+	for _, name := range k.paramNames() {
+		for range group {
+			r := k.vector()
+			k.emit(k.broadcast(), operand.Mem{Base: k.ptr[name]}, r)
+			k.param[name] = append(k.param[name], r)
+		}
+	}
+	if k.op.bounds {
+		for _, name := range []string{"lo", "hi"} {
+			r := k.vector()
+			k.emit(k.broadcast(), k.field(name), r)
+			k.param[name] = value{r}
+		}
+	}
+}
+
+func (k *kernel) broadcast() string {
+	if k.double() {
+		return "VBROADCASTSD"
+	}
+	return "VBROADCASTSS"
+}
+
+// parameters loads those of the current group, where there is one for each
+// element.
+func (k *kernel) parameters() {
+	if k.op.params == 0 {
+		return
+	}
+	loaded := k.newLabel("loaded")
+	k.jumpUnless("lanes", loaded)
+	for _, name := range k.paramNames() {
+		for i := range k.group {
+			r := k.param[name][i]
+			k.fetch(k.ps("VMOVU"), k.pointer(name, i, k.compute.size), r)
+		}
+	}
+	k.c.Label(loaded)
+}
+
+// advance moves the pointers on. Accumulators of a stripe come round after a
+// whole block.
+func (k *kernel) advance(elements int, block bool) {
+	c := k.c
+	add := func(name string, size int) { c.ADDQ(operand.U32(elements*size), k.ptr[name]) }
+	for i, t := range k.in {
+		if t != nil {
+			add(fmt.Sprintf("in%d", i), t.size)
+		}
+	}
+	if k.out != nil {
+		add("out", k.out.size)
+	}
+	for _, name := range k.paramNames() {
+		add(name, k.compute.size)
+	}
+	if k.op.sums == 0 {
+		return
+	}
+	stay := k.newLabel("stay")
+	if block {
+		k.jumpUnless("wide", stay)
+	}
+	for i := range k.op.sums {
+		add(fmt.Sprintf("sum%d", i), k.compute.size)
+	}
+	if block {
+		c.Label(stay)
+	}
+}
+
+// fence orders stores around the caches before whatever comes after.
+func (k *kernel) fence() {
+	skip := k.newLabel("unfenced")
+	k.jumpUnless("stream", skip)
+	k.c.SFENCE()
+	k.c.Label(skip)
+}

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Lanes is the number of partial sums of a striped reduction.
+const stripeLanes = 64
+
+// kernel is a function under construction. An op's body describes what
+// happens to one group of vectors by calling its methods; a value is such a
+// group, held in registers.
+type kernel struct {
+	c       *build.Context
+	globals map[string]operand.Mem // constants of the file
+	op      *op
+	isa     *isa
+	compute *storage
+	in      []*storage // types of the data inputs
+	out     *storage   // type of the data output, or nil
+
+	lanes int // elements of one vector
+	group int // vectors side by side in the block being emitted
+	at    int // of the group, in elements from the pointers
+	tail  reg.OpmaskVirtual
+	frame reg.GPVirtual
+	ptr   map[string]reg.GPVirtual
+	param map[string]value
+	label int
+}
+
+// value is one vector register for each vector of a group.
+type value []reg.VecVirtual
+
+// mask holds one truth value for each element: mask registers, or vectors.
+type mask []reg.Register
+
+// memory is a place relative to one of the kernel's pointers.
+type memory struct{ operand.Mem }
+
+func (m memory) plus(bytes int) memory { return memory{m.Offset(bytes)} }
+
+// emit appends an instruction by name: avo has a method for each.
+func (k *kernel) emit(name string, operands ...any) {
+	method := reflect.ValueOf(k.c).MethodByName(name)
+	if !method.IsValid() {
+		panic("no instruction " + name)
+	}
+	args := make([]reflect.Value, len(operands))
+	for i, o := range operands {
+		switch o := o.(type) {
+		case int:
+			args[i] = reflect.ValueOf(operand.Op(operand.Imm(uint64(o))))
+		case memory:
+			args[i] = reflect.ValueOf(operand.Op(o.Mem))
+		default:
+			args[i] = reflect.ValueOf(o)
+		}
+	}
+	method.Call(args)
+}
+
+// ps completes the name of an instruction on the compute type.
+func (k *kernel) ps(name string) string {
+	if k.double() {
+		return name + "PD"
+	}
+	return name + "PS"
+}
+
+func (k *kernel) newLabel(name string) string {
+	k.label++
+	return fmt.Sprintf("%s%d", name, k.label)
+}
+
+func (k *kernel) vector() reg.VecVirtual { return k.isa.vector(k.c) }
+
+func (k *kernel) newValue() value {
+	v := make(value, k.group)
+	for i := range v {
+		v[i] = k.vector()
+	}
+	return v
+}
+
+// constant returns memory that holds a word in every lane of a vector.
+func (k *kernel) constant(word any) memory {
+	var c operand.Constant
+	switch w := word.(type) {
+	case uint32:
+		c = operand.U32(w)
+	case uint64:
+		c = operand.U64(w)
+	}
+	return k.table(strings.Trim(fmt.Sprintf("all%d_%x", c.Bytes()*8, word), "<>"), c)
+}
+
+// table returns memory that holds words one after the other, repeated to the
+// length of a vector.
+func (k *kernel) table(name string, words ...operand.Constant) memory {
+	m, ok := k.globals[name]
+	if !ok {
+		m = k.c.StaticGlobal(name)
+		k.c.DataAttributes(attr.RODATA | attr.NOPTR)
+		for at, i := 0, 0; at < 64; i++ {
+			w := words[i%len(words)]
+			k.c.AddDatum(at, w)
+			at += w.Bytes()
+		}
+		k.globals[name] = m
+	}
+	return memory{m}
+}
+
+// pointer returns the address of the current group's vector i behind a
+// pointer to elements of a size.
+func (k *kernel) pointer(name string, i, size int) memory {
+	return memory{operand.Mem{Base: k.ptr[name], Disp: (k.at + i*k.lanes) * size}}
+}
+
+// in returns elements of a data input.
+func (k *kernel) load(input int) value {
+	v := make(value, k.group)
+	for i := range v {
+		v[i] = k.in[input].load(k, k.pointer(fmt.Sprintf("in%d", input), i, k.in[input].size))
+	}
+	return v
+}
+
+// apply emits an instruction for each vector: to = from[0] op from[1] ...,
+// operands in Go's order, which is the reverse of the manual's.
+func (k *kernel) apply(name string, from ...any) value {
+	to := k.newValue()
+	for i := range to {
+		operands := make([]any, 0, len(from)+1)
+		for _, f := range from {
+			if v, ok := f.(value); ok {
+				f = v[i]
+			}
+			operands = append(operands, f)
+		}
+		k.emit(name, append(operands, to[i])...)
+	}
+	return to
+}
+
+func (k *kernel) add(a, b value) value { return k.apply(k.ps("VADD"), b, a) }
+func (k *kernel) sub(a, b value) value { return k.apply(k.ps("VSUB"), b, a) }
+func (k *kernel) mul(a, b value) value { return k.apply(k.ps("VMUL"), b, a) }
+func (k *kernel) div(a, b value) value { return k.apply(k.ps("VDIV"), b, a) }
+
+// min and max return b where either is a NaN, and where both are zeros.
+func (k *kernel) min(a, b value) value { return k.apply(k.ps("VMIN"), b, a) }
+func (k *kernel) max(a, b value) value { return k.apply(k.ps("VMAX"), b, a) }
+
+// rint rounds to whole numbers, ties to even.
+func (k *kernel) rint(a value) value { return k.apply(k.ps(k.isa.rint), 8, a) }
+
+// The comparisons of VCMP that are in use; false for a NaN, but unordered.
+const (
+	unordered    = 3
+	ordered      = 7
+	lessEqual    = 18
+	greaterEqual = 29
+)
+
+// compare returns where a and b compare so.
+func (k *kernel) compare(a value, predicate int, b value) mask {
+	m := make(mask, k.group)
+	for i := range m {
+		if k.isa.masks {
+			m[i] = k.c.K()
+		} else {
+			m[i] = k.vector()
+		}
+		k.emit(k.ps("VCMP"), predicate, b[i], a[i], m[i])
+	}
+	return m
+}
+
+// within returns where lo <= a <= hi; false for a NaN.
+func (k *kernel) within(a, lo, hi value) mask {
+	if !k.isa.masks {
+		return k.both(k.compare(a, greaterEqual, lo), k.compare(a, lessEqual, hi))
+	}
+	m := k.compare(a, greaterEqual, lo)
+	for i := range m {
+		k.emit(k.ps("VCMP"), lessEqual, hi[i], a[i], m[i], m[i])
+	}
+	return m
+}
+
+// both returns where a and b hold.
+func (k *kernel) both(a, b mask) mask { return k.combine("KANDW", "VAND", a, b) }
+
+// butNot returns where b holds and a does not.
+func (k *kernel) butNot(a, b mask) mask { return k.combine("KANDNW", "VANDN", a, b) }
+
+func (k *kernel) combine(masks, vectors string, a, b mask) mask {
+	m := make(mask, k.group)
+	for i := range m {
+		if k.isa.masks {
+			m[i] = k.c.K()
+			k.emit(masks, b[i], a[i], m[i])
+		} else {
+			m[i] = k.vector()
+			k.emit(k.ps(vectors), b[i], a[i], m[i])
+		}
+	}
+	return m
+}
+
+// keep returns a where the mask holds, else +0.
+func (k *kernel) keep(m mask, a value) value {
+	to := k.newValue()
+	for i := range to {
+		if k.isa.masks {
+			k.emit(k.ps("VMOVA")+"_Z", a[i], m[i], to[i])
+		} else {
+			k.emit(k.ps("VAND"), a[i], m[i], to[i])
+		}
+	}
+	return to
+}
+
+// pick returns a where the mask holds, else b.
+func (k *kernel) pick(m mask, a, b value) value {
+	to := k.newValue()
+	for i := range to {
+		if k.isa.masks {
+			k.emit(k.ps("VBLENDM"), a[i], b[i], m[i], to[i])
+		} else {
+			k.emit(k.ps("VBLENDV"), m[i], a[i], b[i], to[i])
+		}
+	}
+	return to
+}
+
+// The parameters of the elements, in the compute type: the same for the whole
+// run, or one for each element. scale and zero are loaded before the body.
+func (k *kernel) scale() value { return k.param["scale"][:k.group] }
+func (k *kernel) zero() value  { return k.param["zero"][:k.group] }
+
+// lo and hi are the bounds of codes.
+func (k *kernel) lo() value { return k.bound("lo") }
+func (k *kernel) hi() value { return k.bound("hi") }
+
+func (k *kernel) bound(name string) value {
+	v := make(value, k.group)
+	for i := range v {
+		v[i] = k.param[name][0]
+	}
+	return v
+}
+
+// clamp returns a between the bounds; a is not a NaN.
+func (k *kernel) clamp(a value) value { return k.max(k.min(a, k.hi()), k.lo()) }
+
+// quotient returns x / s, or x * (1/s) for rounding=reciprocal.
+func (k *kernel) quotient(x, s value) value {
+	u := k.newValue()
+	reciprocal, done := k.newLabel("reciprocal"), k.newLabel("divided")
+	k.jumpIf("reciprocal", reciprocal)
+	for i := range u {
+		k.emit(k.ps("VDIV"), s[i], x[i], u[i])
+	}
+	k.c.JMP(operand.LabelRef(done))
+	k.c.Label(reciprocal)
+	for i := range u {
+		t := k.vector()
+		k.emit(k.ps("VMOVU"), k.one(), t)
+		k.emit(k.ps("VDIV"), s[i], t, t)
+		k.emit(k.ps("VMUL"), t, x[i], u[i])
+	}
+	k.c.Label(done)
+	return u
+}
+
+func (k *kernel) one() memory {
+	if k.double() {
+		return k.constant(uint64(0x3FF0000000000000))
+	}
+	return k.constant(uint32(0x3F800000))
+}
+
+// store writes a group to the data output, rounded once.
+func (k *kernel) store(v value) { k.write(k.out.pack, v) }
+
+// storeExact is store for values that are elements of the output's type.
+func (k *kernel) storeExact(v value) { k.write(k.out.exact, v) }
+
+func (k *kernel) write(pack func(k *kernel, v value) []reg.Register, v value) {
+	packed := pack(k, v)
+	to := k.pointer("out", 0, k.out.size)
+	if k.tail != nil {
+		k.out.masked(k, packed, to)
+		return
+	}
+	around, done := k.newLabel("around"), k.newLabel("stored")
+	k.jumpIf("stream", around)
+	for _, stream := range []bool{false, true} {
+		at := to
+		for _, r := range packed {
+			name := "VMOVDQU"
+			switch {
+			case stream:
+				name = "VMOVNTDQ"
+			case k.isa.masks && r.Size() == 64:
+				name = "VMOVDQU64"
+			}
+			k.emit(name, r, at)
+			at = at.plus(int(r.Size()))
+		}
+		if !stream {
+			k.c.JMP(operand.LabelRef(done))
+			k.c.Label(around)
+		}
+	}
+	k.c.Label(done)
+}
+
+// fold replaces the elements' accumulators of a sum: old becomes next(old).
+func (k *kernel) fold(sum int, next func(old value) value) {
+	old := make(value, k.group)
+	place := func(i int) memory { return k.pointer(fmt.Sprintf("sum%d", sum), i, k.compute.size) }
+	for i := range old {
+		old[i] = k.compute.load(k, place(i))
+	}
+	for i, r := range next(old) {
+		if k.tail != nil {
+			k.compute.masked(k, []reg.Register{r}, place(i))
+		} else {
+			k.emit(k.ps("VMOVU"), r, place(i))
+		}
+	}
+}
+
+// accumulate adds terms to a sum.
+func (k *kernel) accumulate(sum int, terms value) {
+	k.fold(sum, func(old value) value { return k.add(old, terms) })
+}
+
+// jumpIf branches on one of the frame's flags: the same way all along a run.
+func (k *kernel) jumpIf(flag, label string) {
+	k.c.CMPB(k.field(flag), operand.U8(0))
+	k.c.JNE(operand.LabelRef(label))
+}
+
+func (k *kernel) jumpUnless(flag, label string) {
+	k.c.CMPB(k.field(flag), operand.U8(0))
+	k.c.JEQ(operand.LabelRef(label))
+}
+
+func (k *kernel) field(name string) operand.Mem {
+	for _, f := range frameFields {
+		if f.name == name {
+			return operand.Mem{Base: k.frame, Disp: f.offset}
+		}
+	}
+	panic("no field " + name)
+}
+
+// double reports whether the kernel computes in f64.
+func (k *kernel) double() bool { return k.compute.size == 8 }

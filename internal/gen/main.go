@@ -1,0 +1,52 @@
+// Command gen writes the assembly of package cpu: for each op its kernels on
+// every instruction set, and the Go declarations that go with them. Without
+// arguments it writes the files; a test compares them with those on disk.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+const folder = "../../cpu"
+
+func main() {
+	files, err := generate()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "gen:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// generate returns the text of each file.
+func generate() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, o := range ops {
+		text, err := o.assembly()
+		if err != nil {
+			return nil, err
+		}
+		files["z_"+o.fileName()+"_amd64.s"] = text
+		if files["z_"+o.fileName()+"_amd64.go"], err = o.declarations(); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range units {
+		if err := u.write(files); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if files["z_frame.go"], err = frameFile(); err != nil {
+		return nil, err
+	}
+	files["z_none.go"], err = noneFile()
+	return files, err
+}

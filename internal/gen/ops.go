@@ -1,0 +1,177 @@
+package main
+
+// ops lists what is generated, one file each. Adding an op is adding an entry:
+// its operands, the types it is made for, and what happens to a vector.
+var ops = []*op{
+	{
+		name:   "Quantize",
+		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
+		params: 2, bounds: true,
+		types: join(pairs(floats, codes), same(1, floats)),
+		body: func(k *kernel) {
+			u := k.quotient(k.load(0), k.scale())
+			k.store(k.code(u))
+		},
+	},
+	{
+		name:   "QuantizeBackward",
+		doc:    "dx[i] = inside(x[i]) ? dy[i]/scale : +0",
+		params: 2, bounds: true,
+		types: same(2, floats),
+		body: func(k *kernel) {
+			in := k.inside(k.load(1))
+			k.store(k.keep(in, k.div(k.load(0), k.scale())))
+		},
+	},
+	{
+		name:   "Dequantize",
+		doc:    "y[i] = (q[i] - zero) * scale",
+		params: 2,
+		types:  join(pairs(codes, floats), same(1, floats)),
+		body: func(k *kernel) {
+			k.store(k.mul(k.sub(k.load(0), k.zero()), k.scale()))
+		},
+	},
+	{
+		name:   "DequantizeBackwardInput",
+		doc:    "dq[i] = dy[i] * scale",
+		params: 1,
+		types:  same(1, floats),
+		body: func(k *kernel) {
+			k.store(k.mul(k.load(0), k.scale()))
+		},
+	},
+	{
+		name:   "DequantizeBackward",
+		doc:    "dq[i] = dy[i] * scale; sum0[i] += dy[i] * (q[i] - zero); sum1[i] += dy[i]",
+		params: 2, sums: 2,
+		types: join(third(pairs(floats, codes)), same(2, floats)),
+		body: func(k *kernel) {
+			dy := k.load(0)
+			k.store(k.mul(dy, k.scale()))
+			k.accumulate(0, k.mul(dy, k.sub(k.load(1), k.zero())))
+			k.accumulate(1, dy)
+		},
+	},
+	{
+		name:   "FakeQuantize",
+		doc:    "y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0",
+		params: 2, bounds: true,
+		types: same(1, floats),
+		body: func(k *kernel) {
+			u := k.quotient(k.load(0), k.scale())
+			k.store(k.mul(k.sub(k.code(u), k.zero()), k.scale()))
+		},
+	},
+	{
+		name:   "FakeQuantizeBackwardInput",
+		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0",
+		params: 2, bounds: true,
+		types: same(2, floats),
+		body: func(k *kernel) {
+			in := k.inside(k.load(1))
+			k.storeExact(k.keep(in, k.load(0)))
+		},
+	},
+	{
+		name:   "FakeQuantizeBackward",
+		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale",
+		params: 2, bounds: true, sums: 2, group: 2,
+		types: same(2, floats),
+		body: func(k *kernel) {
+			u := k.quotient(k.load(1), k.scale())
+			r := k.rint(u)
+			t, e := k.add(r, k.zero()), k.sub(r, u)
+			in, number := k.within(t, k.lo(), k.hi()), k.compare(t, ordered, t)
+			e = k.pick(in, e, k.sub(k.clamp(t), k.zero()))
+			dy := k.load(0)
+			k.accumulate(0, k.keep(number, k.mul(dy, e)))
+			k.accumulate(1, k.keep(k.butNot(in, number), dy))
+			k.storeExact(k.keep(in, dy))
+		},
+	},
+	{
+		name:  "MinMax",
+		doc:   "sum0[i] = min(sum0[i], x[i]); sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1",
+		sums:  2,
+		types: inputs(floats),
+		body: func(k *kernel) {
+			x := k.load(0)
+			k.fold(0, func(lowest value) value { return k.min(x, lowest) })
+			k.fold(1, func(highest value) value {
+				return k.pick(k.compare(x, unordered, x), x, k.max(x, highest))
+			})
+		},
+	},
+}
+
+// code returns clamp(rint(u) + zero), a NaN u counting as 0.
+func (k *kernel) code(u value) value {
+	r := k.rint(k.keep(k.compare(u, ordered, u), u))
+	return k.clamp(k.add(r, k.zero()))
+}
+
+// inside returns where x quantizes to a code within the bounds.
+func (k *kernel) inside(x value) mask {
+	t := k.add(k.rint(k.quotient(x, k.scale())), k.zero())
+	return k.within(t, k.lo(), k.hi())
+}
+
+// The types that kernels are made for.
+var (
+	floats = []*storage{f32, f16, bf16}
+	codes  = []*storage{s8, u8}
+)
+
+// variant is the types that one kernel is made for.
+type variant struct {
+	compute *storage
+	in      []*storage // of the data inputs
+	out     *storage   // of the data output, or nil
+}
+
+func join(lists ...[]variant) (all []variant) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// pairs has each type of the input with each of the output.
+func pairs(ins, outs []*storage) (all []variant) {
+	for _, in := range ins {
+		for _, out := range outs {
+			all = append(all, variant{f32, []*storage{in}, out})
+		}
+	}
+	return all
+}
+
+// third turns the outputs of pairs into second inputs, and gives the output
+// the type of the first.
+func third(pairs []variant) (all []variant) {
+	for _, v := range pairs {
+		all = append(all, variant{v.compute, []*storage{v.in[0], v.out}, v.in[0]})
+	}
+	return all
+}
+
+// same has one type for all of a number of inputs and the output.
+func same(inputs int, types []*storage) (all []variant) {
+	for _, t := range types {
+		v := variant{f32, nil, t}
+		for range inputs {
+			v.in = append(v.in, t)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// inputs has an input alone.
+func inputs(types []*storage) (all []variant) {
+	for _, t := range types {
+		all = append(all, variant{f32, []*storage{t}, nil})
+	}
+	return all
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The storage types. A type of codes (packed s4, an 8-bit float) needs its
+// load, its pack and its masked store here, and nothing elsewhere.
+var (
+	f32  = &storage{"F32", 4, loadWhole, packWhole, packWhole, storeMaskedWhole}
+	f64  = &storage{"F64", 8, loadWhole, packWhole, packWhole, storeMaskedWhole}
+	f16  = &storage{"F16", 2, loadF16, packF16, packF16, storeMasked16}
+	bf16 = &storage{"BF16", 2, loadBF16, packBF16, truncateBF16, storeMasked16}
+	s8   = &storage{"S8", 1, loadCodes("VPMOVSXBD"), packCodes("VPACKSSWB", "VPMOVSDB"), nil, storeMaskedCodes("VPMOVSDB")}
+	u8   = &storage{"U8", 1, loadCodes("VPMOVZXBD"), packCodes("VPACKUSWB", "VPMOVUSDB"), nil, storeMaskedCodes("VPMOVUSDB")}
+)
+
+// half returns a register of half a vector's size.
+func (k *kernel) half() reg.VecVirtual {
+	if k.isa.bytes == 64 {
+		return k.c.YMM()
+	}
+	return k.c.XMM()
+}
+
+// fetch emits a load that widens, masked in the tail.
+func (k *kernel) fetch(name string, from memory, to reg.VecVirtual) reg.VecVirtual {
+	if k.tail != nil {
+		k.emit(name+"_Z", from, k.tail, to)
+	} else {
+		k.emit(name, from, to)
+	}
+	return to
+}
+
+// The compute type as it is.
+
+func loadWhole(k *kernel, from memory) reg.VecVirtual {
+	return k.fetch(k.ps("VMOVU"), from, k.vector())
+}
+
+func packWhole(_ *kernel, v value) []reg.Register { return registers(v) }
+
+func storeMaskedWhole(k *kernel, v []reg.Register, to memory) {
+	k.emit(k.ps("VMOVU"), v[0], k.tail, to)
+}
+
+func registers(v value) (r []reg.Register) {
+	for _, x := range v {
+		r = append(r, x)
+	}
+	return r
+}
+
+// f16: the conversions of F16C, which keep denormals.
+
+func loadF16(k *kernel, from memory) reg.VecVirtual {
+	return k.fetch("VCVTPH2PS", from, k.vector())
+}
+
+func packF16(k *kernel, v value) (packed []reg.Register) {
+	for _, x := range v {
+		h := k.half()
+		k.emit("VCVTPS2PH", nearestEven, x, h)
+		packed = append(packed, h)
+	}
+	return packed
+}
+
+const nearestEven = 0
+
+func storeMasked16(k *kernel, v []reg.Register, to memory) {
+	k.emit("VMOVDQU16", v[0], k.tail, to)
+}
+
+// bf16: the upper half of an f32.
+
+func loadBF16(k *kernel, from memory) reg.VecVirtual {
+	v := k.fetch("VPMOVZXWD", from, k.vector())
+	k.emit("VPSLLD", 16, v, v)
+	return v
+}
+
+// packBF16 adds 0x7fff and the last bit kept: to nearest, ties to even,
+// denormals as they are. VCVTNEPS2BF16 would flush those.
+func packBF16(k *kernel, v value) []reg.Register {
+	rounded := k.newValue()
+	for i, x := range v {
+		r := rounded[i]
+		k.emit("VPSRLD", 16, x, r)
+		k.emit(k.bits("VPAND"), k.constant(uint32(1)), r, r)
+		k.emit("VPADDD", x, r, r)
+		k.emit("VPADDD", k.constant(uint32(0x7fff)), r, r)
+	}
+	isNaN, quiet := k.compare(v, unordered, v), k.constant(uint32(0x7fc00000))
+	for i, r := range rounded {
+		if k.isa.masks {
+			k.emit("VMOVDQU32", quiet, isNaN[i], r)
+		} else {
+			k.emit("VBLENDVPS", isNaN[i], quiet, r, r)
+		}
+	}
+	return truncateBF16(k, rounded)
+}
+
+// bits completes the name of a bitwise instruction.
+func (k *kernel) bits(name string) string {
+	if k.isa.masks {
+		return name + "D"
+	}
+	return name
+}
+
+// truncateBF16 takes the upper halves.
+func truncateBF16(k *kernel, v value) (packed []reg.Register) {
+	if k.isa.masks && len(v)%2 == 0 {
+		index := k.vector()
+		var odd []operand.Constant
+		for i := range 32 {
+			odd = append(odd, operand.U16(2*i+1))
+		}
+		k.emit("VMOVDQU64", k.table("odd16", odd...), index)
+		for i := 0; i < len(v); i += 2 {
+			both := k.vector()
+			k.emit("VMOVDQA64", v[i], both)
+			k.emit("VPERMT2W", v[i+1], index, both)
+			packed = append(packed, both)
+		}
+		return packed
+	}
+	shifted := k.apply("VPSRLD", 16, v)
+	if k.isa.masks {
+		for _, x := range shifted {
+			h := k.half()
+			k.emit("VPMOVDW", x, h)
+			packed = append(packed, h)
+		}
+		return packed
+	}
+	for i := 0; i < len(v); i += 2 {
+		both := k.vector()
+		k.emit("VPACKUSDW", shifted[i+1], shifted[i], both)
+		k.emit("VPERMQ", 0xD8, both, both)
+		packed = append(packed, both)
+	}
+	return packed
+}
+
+// Codes: bytes. Values are whole numbers within the codes' bounds.
+
+func loadCodes(widen string) func(k *kernel, from memory) reg.VecVirtual {
+	return func(k *kernel, from memory) reg.VecVirtual {
+		if k.double() {
+			v := k.vector()
+			k.emit("VCVTDQ2PD", k.fetch(widen, from, k.half()), v)
+			return v
+		}
+		v := k.fetch(widen, from, k.vector())
+		k.emit("VCVTDQ2PS", v, v)
+		return v
+	}
+}
+
+func packCodes(narrow, direct string) func(k *kernel, v value) []reg.Register {
+	return func(k *kernel, v value) (packed []reg.Register) {
+		whole := k.toInt32(v)
+		switch {
+		case k.tail != nil:
+			return registers(whole)
+		case !k.isa.masks:
+			// Eight words, which lie in two halves of a register, to bytes.
+			words, upper := k.vector(), k.c.XMM()
+			k.emit("VPACKSSDW", whole[1], whole[0], words)
+			k.emit("VPERMQ", 0xD8, words, words)
+			k.emit("VEXTRACTI128", 1, words, upper)
+			bytes := k.c.XMM()
+			k.emit(narrow, upper, words.AsX(), bytes)
+			return []reg.Register{bytes}
+		case len(whole) == 4:
+			// Packing works within quarters of a register: the dwords come
+			// out transposed.
+			a, b := k.vector(), k.vector()
+			k.emit("VPACKSSDW", whole[1], whole[0], a)
+			k.emit("VPACKSSDW", whole[3], whole[2], b)
+			k.emit(narrow, b, a, a)
+			var transposed []operand.Constant
+			for i := range 16 {
+				transposed = append(transposed, operand.U32(i%4*4+i/4))
+			}
+			k.emit("VMOVDQU32", k.table("transposed32", transposed...), b)
+			k.emit("VPERMD", a, b, a)
+			return []reg.Register{a}
+		}
+		for _, x := range whole {
+			bytes := k.c.XMM()
+			k.emit(direct, x, bytes)
+			packed = append(packed, bytes)
+		}
+		return packed
+	}
+}
+
+// toInt32 converts whole numbers to vectors of 32-bit integers; in the tail
+// of an f64 kernel they fill half a vector.
+func (k *kernel) toInt32(v value) value {
+	if !k.double() {
+		return k.apply("VCVTPS2DQ", v)
+	}
+	var whole value
+	for i := 0; i < len(v); i += 2 {
+		low := k.half()
+		k.emit("VCVTPD2DQ", v[i], low)
+		if k.tail != nil {
+			return value{low}
+		}
+		high, both := k.half(), k.vector()
+		k.emit("VCVTPD2DQ", v[i+1], high)
+		k.emit("VINSERTI64X4", 1, high, both, both)
+		whole = append(whole, both)
+	}
+	return whole
+}
+
+func storeMaskedCodes(direct string) func(k *kernel, v []reg.Register, to memory) {
+	return func(k *kernel, v []reg.Register, to memory) { k.emit(direct, v[0], k.tail, to) }
+}
