@@ -101,11 +101,19 @@ func perBlocks(_ *Problem, shape, block []int64) (grouping, error) {
 	g := grouping{block: block, paramDim: absentDims(shape)}
 	params := make([]int64, len(shape))
 	for i, d := range shape {
-		params[i] = (d + block[i] - 1) / max(block[i], 1)
+		params[i] = ceilDiv(d, max(block[i], 1))
 		g.paramDim[i] = i
 	}
 	g.paramShapes = [][]int64{params}
 	return g, nil
+}
+
+// ceilDiv returns n / d rounded up, for any d of at least 1.
+func ceilDiv(n, d int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	return (n-1)/d + 1
 }
 
 // region is a box of x all of whose groups have the same extents. There is

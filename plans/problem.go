@@ -3,7 +3,6 @@ package plans
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +48,27 @@ func Parse(text string) (Problem, error) {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		return p, errorf(InvalidProblem, o.name, key, "is not a key of this op; want %s", strings.Join(o.keys(), ", "))
 	}
-	return p, o.infer(&p)
+	if err := o.infer(&p); err != nil {
+		return p, err
+	}
+	return p, p.checkSizes()
+}
+
+// maxElements bounds a tensor's elements, an extent of 0 counting as 1: more
+// than memory holds, and few enough for sizes and costs to fit 64 bits.
+const maxElements = 1 << 48
+
+func (p *Problem) checkSizes() error {
+	for i, shape := range p.shapes {
+		n := int64(1)
+		for _, d := range shape {
+			if d > maxElements/n {
+				return p.errorf(p.op.args[i].name, "has shape %s; want at most 2^48 elements", tensor.ShapeString(shape))
+			}
+			n *= max(d, 1)
+		}
+	}
+	return nil
 }
 
 // MustParse is Parse for texts known to be right; it panics on an error.
@@ -149,9 +168,6 @@ func (p *Problem) readTensor(i int, v string, given bool) error {
 		}
 		if len(p.shapes[i]) > tensor.MaxRank {
 			return errorf(InvalidProblem, p.op.name, a.name, "has %d dimensions; want at most %d", len(p.shapes[i]), tensor.MaxRank)
-		}
-		if n := tensor.NumElements(p.shapes[i]); n < 0 || n > math.MaxInt64/16 {
-			return errorf(InvalidProblem, p.op.name, a.name, "is %q: its size exceeds 64 bits", v)
 		}
 	}
 	return nil

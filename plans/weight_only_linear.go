@@ -28,7 +28,7 @@ var weightOnlyLinear = op{
 		case g < 1:
 			return p.errorf("group_size", "is %d; want at least 1", g)
 		}
-		groups := []int64{w[0], (w[1] + g - 1) / g}
+		groups := []int64{w[0], ceilDiv(w[1], g)}
 		p.setShape("weight_scale", groups)
 		p.setShape("weight_zero_point", groups)
 		p.setShape("bias", w[:1])

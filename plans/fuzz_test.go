@@ -1,0 +1,106 @@
+package plans_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// FuzzParse asks that no text makes Parse or Select panic, and that what
+// parses has a text which parses to the same.
+//
+//	go test -fuzz FuzzParse ./plans
+func FuzzParse(f *testing.F) {
+	for i := range testcase.Table {
+		c, err := testcase.Table[i].New(testcase.NewSource(1, testcase.Small))
+		require.NoError(f, err)
+		f.Add(c.Text)
+	}
+	for _, text := range []string{
+		"quantize_per_group x=f32[3,4] q=s8 group_size=9223372036854775807 qmin=0 qmax=1",
+		"quantize_per_block x=f32[3,4] q=s8 block_size=[9223372036854775807,1] qmin=0 qmax=1",
+		"weight_only_linear x=f32[2,3] weight=s8[4,3] group_size=9223372036854775807",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := plans.Parse(text)
+		if err != nil {
+			requireKind(t, err, plans.InvalidProblem)
+			return
+		}
+		again, err := plans.Parse(p.String())
+		require.NoError(t, err, "the text of %q", text)
+		require.Equal(t, p.String(), again.String())
+		if !p.Device().IsCPU() {
+			return
+		}
+		plan, err := plans.Select(0, p, plans.Preference{})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, plan.WorkspaceSize(), int64(0), text)
+		for _, a := range plans.Describe(plan).Args {
+			for _, d := range a.Shape {
+				require.GreaterOrEqual(t, d, int64(0), "%s of %s", a.Name, text)
+				require.Less(t, d, int64(1<<48+1), "%s of %s", a.Name, text)
+			}
+		}
+		require.Error(t, plan.CanImplement(nil))
+	})
+}
+
+// FuzzRun draws a case from a seed and runs it in every way.
+//
+//	go test -fuzz FuzzRun ./plans
+func FuzzRun(f *testing.F) {
+	for seed := range uint64(4) {
+		f.Add(seed, false)
+		f.Add(seed, true)
+	}
+	f.Fuzz(runEveryWay)
+}
+
+func runEveryWay(t *testing.T, seed uint64, edge bool) {
+	size := testcase.Small
+	if edge {
+		size = testcase.Edge
+	}
+	s := testcase.NewSource(seed, size)
+	c, err := testcase.Table[s.IntN(len(testcase.Table))].New(s)
+	require.NoError(t, err)
+	c.Expand(s.Rand)
+	want := run(t, c, definition)
+	for i, threads := range threadCounts {
+		o := testcase.Options{Preference: plans.Preference{Threads: threads}, Memory: testcase.Memory(1 + s.IntN(2)), Alternate: i%2 == 0}
+		same(t, c, o, want, "compact")
+		o.Layout = testcase.Mixed(s.Rand)
+		same(t, c, o, want, "mixed strides")
+	}
+}
+
+// TestRandom runs cases of new seeds for a second. ISOBIT_SEED repeats a run,
+// and 0 (with -timeout 0) goes on for ever.
+func TestRandom(t *testing.T) {
+	seed, until := rand.Uint64(), time.Now().Add(time.Second)
+	if text := os.Getenv("ISOBIT_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	for ; time.Now().Before(until) && !t.Failed(); seed++ {
+		t.Run("", func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("repeat with ISOBIT_SEED=%d go test -run TestRandom ./plans", seed)
+				}
+			}()
+			runEveryWay(t, seed, seed%2 == 0)
+		})
+	}
+}

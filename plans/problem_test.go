@@ -1,0 +1,173 @@
+package plans_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// A problem's text and the problem are inverse to each other, whatever the
+// order of keys.
+func TestTextRoundTrip(t *testing.T) {
+	forEachOp(t, testcase.Small, 30, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		canonical := c.Problem.String()
+		p, err := plans.Parse(canonical)
+		require.NoError(t, err)
+		require.Equal(t, c.Problem, p)
+		require.Equal(t, canonical, p.String())
+		fields := strings.Split(c.Text, " ")
+		r.Shuffle(len(fields)-1, func(i, j int) { fields[i+1], fields[j+1] = fields[j+1], fields[i+1] })
+		p, err = plans.Parse(strings.Join(fields, " ") + " device=cpu")
+		require.NoError(t, err)
+		require.Equal(t, canonical, p.String())
+	})
+	const device = "embedding weight=f32[5,3] indices=i32[2] device=cuda:3"
+	p := plans.MustParse(device)
+	require.Equal(t, device, p.String())
+	require.Equal(t, tensor.Device{Kind: tensor.CUDA, Index: 3}, p.Device())
+	require.Equal(t, "", plans.Problem{}.String())
+}
+
+// Defaults are left out; what differs from them stays.
+func TestTextLeavesDefaultsOut(t *testing.T) {
+	for text, want := range map[string]string{
+		"quantize_per_tensor x=f32[2] scale=f32 zero_point=i32 q=s8 qmin=-0 qmax=+7 rounding=nearest": "quantize_per_tensor x=f32[2] q=s8 qmin=0 qmax=7",
+		"quantize_per_tensor x=f32[] zero_point=none q=s8 qmin=0 qmax=7 rounding=reciprocal":          "quantize_per_tensor x=f32[] zero_point=none q=s8 qmin=0 qmax=7 rounding=reciprocal",
+		"embedding_renorm weight=f32[2,3] indices=i32[] max_norm=1e0 norm_type=2.0":                   "embedding_renorm weight=f32[2,3] indices=i32[] max_norm=1",
+		"embedding_renorm weight=f32[2,3] indices=i32[] max_norm=Inf norm_type=+inf":                  "embedding_renorm weight=f32[2,3] indices=i32[] max_norm=inf norm_type=inf",
+		"choose_qparams_per_token x=f64[2] scale=f64 qmin=0 qmax=7 zero_point=none":                   "choose_qparams_per_token x=f64[2] qmin=0 qmax=7",
+		"choose_qparams_per_token x=f64[2] scale=f32 qmin=0 qmax=7 zero_point=i32":                    "choose_qparams_per_token x=f64[2] scale=f32 zero_point=i32 qmin=0 qmax=7",
+		"fake_quantize_per_tensor_backward grad_output=f16[2] grad_factor=0x1p-2 qmin=0 qmax=7":       "fake_quantize_per_tensor_backward grad_output=f16[2] qmin=0 qmax=7 grad_factor=0.25",
+	} {
+		p, err := plans.Parse(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, p.String())
+	}
+}
+
+// Each bad text gives an error that names the op, the key, what came and what
+// was wanted.
+func TestBadTexts(t *testing.T) {
+	const quantize = "quantize_per_channel x=f32[2,3] q=s8 axis=0 qmin=-128 qmax=127"
+	for _, tc := range []struct{ text, op, arg, want string }{
+		{"", "", "op", `^"" is not known; want one of quantize_per_tensor, .*$`},
+		{"quantise x=f32[2]", "", "op", `^"quantise" is not known; want one of `},
+		{" " + quantize, "", "op", `^"" is not known`},
+		{quantize + " ", "quantize_per_channel", "text", `^has ""; want key=value, each key once, separated by single spaces$`},
+		{quantize + " axis=1", "quantize_per_channel", "text", `^has "axis=1"; want key=value, each key once`},
+		{quantize + " axis", "quantize_per_channel", "text", `^has "axis"; want key=value`},
+		{quantize + " rounding=", "quantize_per_channel", "text", `^has "rounding="; want key=value`},
+		{quantize + " axes=1", "quantize_per_channel", "axes", `^is not a key of this op; want x, scale, zero_point, q, axis, qmin, qmax, rounding, device$`},
+		{quantize + " rounding=up", "quantize_per_channel", "rounding", `^is "up"; want nearest or reciprocal$`},
+		{quantize + " scale=s8", "quantize_per_channel", "scale", `^is s8; want one of f32, f64, f16, bf16$`},
+		{quantize + " scale=f32[2]", "quantize_per_channel", "scale", `^is "f32\[2\]"; want a type without a shape$`},
+		{quantize + " scale=none", "quantize_per_channel", "scale", `^is none, but it is required$`},
+		{quantize + " device=gpu", "quantize_per_channel", "device", `^is "gpu"; want cpu or cuda:N$`},
+		{quantize + " device=cuda:-1", "quantize_per_channel", "device", `^is "cuda:-1"; want`},
+		{quantize + " device=cuda:01", "quantize_per_channel", "device", `^is "cuda:01"; want`},
+		{"quantize_per_channel x=f32[2,3] q=s8 qmin=0 qmax=1", "quantize_per_channel", "axis", `^is missing$`},
+		{"quantize_per_channel q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^is missing; want a type and a shape, such as f32\[8,64\]$`},
+		{"quantize_per_channel x=f32[2] axis=0 qmin=0 qmax=1", "quantize_per_channel", "q", `^is missing; want a type$`},
+		{"quantize_per_channel x=f32 q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^is "f32"; want a type with a shape$`},
+		{"quantize_per_channel x=f32[2 q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^is "f32\[2"; want a shape such as \[8,64\]$`},
+		{"quantize_per_channel x=f32[-2] q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^is "f32\[-2\]"; want a shape such as`},
+		{"quantize_per_channel x=f32[2,] q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^is "f32\[2,\]"; want a shape such as`},
+		{"quantize_per_channel x=f32[1,1,1,1,1,1,1,1,1] q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^has 9 dimensions; want at most 8$`},
+		{"quantize_per_channel x=f32[99999999999999999999] q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `want a shape such as`},
+		{"quantize_per_channel x=f32[4294967296,65537] q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^has shape \[4294967296,65537\]; want at most 2\^48 elements$`},
+		{"quantize_per_channel x=f32[0,9223372036854775807] q=s8 axis=1 qmin=0 qmax=1", "quantize_per_channel", "x", `want at most 2\^48`},
+		{"choose_qparams_per_token x=f32[9223372036854775807,0] qmin=0 qmax=1", "choose_qparams_per_token", "x", `want at most 2\^48`},
+		{"embedding weight=f32[1,1099511627776] indices=i32[1099511627776]", "embedding", "y", `^has shape \[1099511627776,1099511627776\]; want at most 2\^48`},
+		{"embedding_backward grad_output=f32[0] indices=i64[] grad_weight=f32[9223372036854775807,0]", "embedding_backward", "grad_weight", `want at most 2\^48`},
+		{"grid_sample input=f32[1,1099511627776,1,1] grid=f32[1,1,1099511627776,2]", "grid_sample", "y", `want at most 2\^48`},
+		{"quantized_linear x=s8[1099511627776,1] weight=s8[1099511627776,1]", "quantized_linear", "y", `want at most 2\^48`},
+		{"quantize_per_channel x=f32[2,3] q=s8 axis=2 qmin=0 qmax=1", "quantize_per_channel", "axis", `^is 2; want -2 to 1 for shape \[2,3\]$`},
+		{"quantize_per_channel x=f32[2,3] q=s8 axis=-3 qmin=0 qmax=1", "quantize_per_channel", "axis", `^is -3; want -2 to 1 for shape \[2,3\]$`},
+		{"quantize_per_channel x=f32[] q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "axis", `^is 0; want`},
+		{"quantize_per_channel x=f32[2,3] q=s8 axis=a qmin=0 qmax=1", "quantize_per_channel", "axis", `^is "a"; want a whole number$`},
+		{"quantize_per_channel x=f32[2,3] q=s8 axis=0 qmin=1 qmax=0", "quantize_per_channel", "qmin", `^is 1, above qmax, which is 0$`},
+		{"quantize_per_channel x=f32[2,3] q=s8 axis=0 qmin=-129 qmax=0", "quantize_per_channel", "qmin", `^is -129; s8 starts at -128$`},
+		{"quantize_per_channel x=f32[2,3] q=u8 axis=0 qmin=0 qmax=256", "quantize_per_channel", "qmax", `^is 256; u8 ends at 255$`},
+		{"quantize_per_tensor x=f64[2] q=bf16 qmin=0 qmax=257", "quantize_per_tensor", "qmax", `^is 257; bf16 ends at 256$`},
+		{"quantize_per_tensor x=f32[2] q=f64 qmin=0 qmax=16777217", "quantize_per_tensor", "qmax", `^is 16777217; `},
+		{"fake_quantize_per_tensor x=f64[2] qmin=-8388609 qmax=0", "fake_quantize_per_tensor", "qmin", `^is -8388609; the range of fake-quantized codes starts at -8388608$`},
+		{"quantize_per_tensor x=f32[] q=s4 qmin=0 qmax=7", "quantize_per_tensor", "x", `^has shape \[\]; want at least one dimension to pack along$`},
+		{"quantize_per_tensor x=f32[2] q=f8e4m3 qmin=0 qmax=7", "quantize_per_tensor", "zero_point", `^is i32; f8e4m3 codes have a scale only: want none$`},
+		{"quantize_per_token x=f32[] q=s8 qmin=0 qmax=7", "quantize_per_token", "x", `^has shape \[\]; want at least one dimension$`},
+		{"quantize_per_group x=f32[] q=s8 group_size=2 qmin=0 qmax=7", "quantize_per_group", "x", `^has shape \[\]; want at least one dimension$`},
+		{"quantize_per_group x=f32[4] q=s8 group_size=0 qmin=0 qmax=7", "quantize_per_group", "group_size", `^is 0; want at least 1$`},
+		{"quantize_per_block x=f32[4,4] q=s8 block_size=[2] qmin=0 qmax=7", "quantize_per_block", "block_size", `^is \[2\]; want one extent of at least 1 for each dimension of shape \[4,4\]$`},
+		{"quantize_per_block x=f32[4] q=s8 block_size=2 qmin=0 qmax=7", "quantize_per_block", "block_size", `^is "2"; want a list such as \[1,32\]$`},
+		{"fake_quantize_per_tensor x=f32[2] y=f64 qmin=0 qmax=7", "fake_quantize_per_tensor", "y", `^is f64; want f32, the type of x$`},
+		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_input=none qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_input", `^is none, and so are grad_scale and grad_zero_point; want at least one$`},
+		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_zero_point=f32 qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_zero_point", `only a float zero point has a gradient$`},
+		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_scale=f64 qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_scale", `^is f64; want f32, the type of scale$`},
+		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_factor=one qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_factor", `^is "one"; want a number$`},
+		{"dequantize_per_tensor_backward grad_output=f32[2] q=none grad_scale=f32 qmin=0 qmax=7", "dequantize_per_tensor_backward", "q", `^is none, but grad_scale is computed from it$`},
+		{"choose_qparams_per_token x=f32[2] symmetric=false zero_point=none qmin=0 qmax=7", "choose_qparams_per_token", "zero_point", `^is none, but symmetric=false chooses one$`},
+		{"choose_qparams_per_token x=f32[2] symmetric=0 qmin=0 qmax=7", "choose_qparams_per_token", "symmetric", `^is "0"; want true or false$`},
+		{"embedding weight=f32[5] indices=i32[2]", "embedding", "weight", `^has shape \[5\]; want \[V, D\]$`},
+		{"embedding weight=f32[5,3] indices=i32[1,1,1,1,1,1,1,1]", "embedding", "indices", `^has 8 dimensions; want at most 7$`},
+		{"embedding_backward grad_output=f32[2,4] indices=i32[2] grad_weight=f32[5,3]", "embedding_backward", "grad_output", `^has shape \[2,4\]; want \[2,3\]$`},
+		{"embedding_backward grad_output=f32[2,3] indices=i32[2] grad_weight=f32[5,3] padding_idx=-2", "embedding_backward", "padding_idx", `^is -2; want a row, or -1 for none$`},
+		{"embedding_renorm weight=f32[5,3] indices=i32[2] max_norm=nan", "embedding_renorm", "max_norm", `^is NaN; want a number$`},
+		{"embedding_renorm weight=f32[5,3] indices=i32[2] max_norm=1 norm_type=0", "embedding_renorm", "norm_type", `^is 0; want more than 0$`},
+		{"grid_sample input=f32[1,2,3] grid=f32[1,2,2]", "grid_sample", "input", `want \[N, C, H, W\] or \[N, C, D, H, W\]$`},
+		{"grid_sample input=f32[1,2,3,3] grid=f32[2,2,2,2]", "grid_sample", "grid", `^has shape \[2,2,2,2\]; want 4 dimensions, the first 1, the last 2$`},
+		{"grid_sample input=f32[1,2,0,3] grid=f32[1,2,2,2]", "grid_sample", "input", `want spatial extents of at least 1$`},
+		{"grid_sample input=f32[1,2,3,3] grid=f64[1,2,2,2]", "grid_sample", "grid", `^is f64 with an input of f32; want f32$`},
+		{"grid_sample input=f16[1,2,3,3] grid=bf16[1,2,2,2]", "grid_sample", "grid", `^is bf16 with an input of f16; want f16 or f32$`},
+		{"grid_sample_backward grad_output=f32[1,2,2,3] input=f32[1,2,3,3] grid=f32[1,2,2,2]", "grid_sample_backward", "grad_output", `^has shape \[1,2,2,3\]; want \[1,2,2,2\]$`},
+		{"grid_sample_backward grad_output=f32[1,2,2,2] input=f32[1,2,3,3] grid=f32[1,2,2,2] grad_input=none grad_grid=none", "grid_sample_backward", "grad_input", `^is none, and so is grad_grid; want at least one$`},
+		{"affine_grid theta=f32[1,3,3] grid=f32[1,4,4,2]", "affine_grid", "theta", `^has shape \[1,3,3\]; want \[1,2,3\]$`},
+		{"affine_grid theta=f32[1,2,3] grid=f32[1,4,4,3]", "affine_grid", "grid", `^has shape \[1,4,4,3\]; want \[N, H, W, 2\] or \[N, D, H, W, 3\]$`},
+		{"quantized_linear x=s8[2,3] weight=s8[4,5]", "quantized_linear", "weight", `^has shape \[4,5\]; want \[N, 3\]$`},
+		{"weight_only_linear x=f32[2,3] weight=s8[4,3] group_size=0", "weight_only_linear", "group_size", `^is 0; want at least 1$`},
+	} {
+		_, err := plans.Parse(tc.text)
+		require.Error(t, err, tc.text)
+		e := requireKind(t, err, plans.InvalidProblem)
+		require.Equal(t, []string{tc.op, tc.arg}, []string{e.Op, e.Arg}, "%s: %v", tc.text, err)
+		require.Regexp(t, tc.want, e.Msg, tc.text)
+	}
+	_, err := plans.Select(0, plans.Problem{}, plans.Preference{})
+	requireKind(t, err, plans.InvalidProblem)
+}
+
+// Preferences that no row meets.
+func TestBadPreferences(t *testing.T) {
+	forEachOp(t, testcase.Small, 1, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
+		_, err := plans.Select(0, c.Problem, plans.Preference{Row: "sse9"})
+		e := requireKind(t, err, plans.InvalidProblem)
+		require.Equal(t, []string{c.Op.Name, "preference"}, []string{e.Op, e.Arg})
+		require.Regexp(t, `^names row "sse9"; want (one of \[.*go\]|go)$`, e.Msg)
+	})
+}
+
+// Blocks larger than any tensor are one block.
+func TestHugeBlocks(t *testing.T) {
+	for text, want := range map[string][]int64{
+		"quantize_per_group x=f32[3,4] q=s8 group_size=9223372036854775807 qmin=0 qmax=1":           {3, 1},
+		"quantize_per_block x=f32[3,4] q=s8 block_size=[9223372036854775807,3] qmin=0 qmax=1":       {1, 2},
+		"quantize_per_group x=f32[3,0] q=s8 group_size=9223372036854775807 qmin=0 qmax=1":           {3, 0},
+		"dynamic_quantize_per_group x=f32[3,4] q=s8 group_size=9223372036854775807 qmin=0 qmax=1":   {3, 1},
+		"weight_only_linear x=f32[2,4] weight=s8[3,4] group_size=9223372036854775807":               {3, 1},
+		"weight_only_linear x=f32[2,4] weight=u4[3,4] group_size=4611686018427387904 bias=none":     {3, 1},
+		"fake_quantize_per_block x=f16[3,4] block_size=[3,9223372036854775807] qmin=0 qmax=1 y=f16": {1, 1},
+	} {
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
+		require.NoError(t, err)
+		for _, a := range c.Args {
+			if a.Name == "scale" || a.Name == "weight_scale" {
+				require.Equal(t, want, a.Shape, text)
+			}
+		}
+		same(t, c, testcase.Options{Memory: testcase.EndsPage}, run(t, c, definition), "guarded")
+	}
+}
