@@ -1,0 +1,104 @@
+"""Trains, exports, and classifies the held-out digits in Python, C++ and Go: see README.md."""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import isobit
+import torch
+from data import distorted_copies, load
+from export import export
+from model import DigitNet
+from picture import draw
+from safetensors.torch import save_file
+from train import accuracy, predict, train
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+WANTED = 0.94  # accuracy on held-out digits
+
+
+def cpp_compiler() -> list[str]:
+    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
+        if name and shutil.which(name):
+            return [name]
+    return [sys.executable, "-m", "ziglang", "c++"]
+
+
+def build(out: Path) -> dict[str, list[str]]:
+    """Builds the servers; gives the command of each by its language."""
+    package = Path(isobit.__file__).parent
+    library, include = package / "lib/libisobit.so.1", package / "include"
+    flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-I", include, f"-Wl,-rpath,{library.parent}"]
+    cpp = out / "serve-cpp"
+    subprocess.run([*cpp_compiler(), *flags, HERE / "serve.cpp", library, "-o", cpp], check=True)
+    go = out / "serve-go"
+    command = [os.environ.get("GO", "go"), "build", "-o", go, "./examples/digits/serve"]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
+    return {"Python": [sys.executable, HERE / "serve.py"], "C++": [cpp], "Go": [go]}
+
+
+def serve(command: list[str], model: Path, digits: Path) -> tuple[float, str]:
+    """Runs a server in a process of its own; gives the accuracy and the digest that it prints."""
+    output = subprocess.run([*command, model, digits], check=True, capture_output=True, text=True).stdout
+    lines = dict(line.split() for line in output.splitlines())
+    return float(lines["accuracy"]), lines["sha256"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="train for seconds, whatever the accuracy")
+    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="folder for what is made")
+    options = parser.parse_args()
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    servers = build(out)
+
+    digits, test = load()
+    held_out = distorted_copies(test)
+    if options.quick:
+        options.epochs = 2
+        digits, held_out = digits.first(256), held_out.first(360)
+
+    nets, histories = {}, {}
+    for name, transformer in (("with transformer", True), ("without", False)):
+        torch.manual_seed(0)
+        nets[name] = DigitNet(transformer)
+        histories[name] = train(name, nets[name], digits, held_out, options.epochs)
+    net = nets["with transformer"]
+    draw(out / "digits.png", histories, net, held_out)
+    export(net, out / "model.safetensors")
+    save_file({"canvases": held_out.images, "labels": held_out.labels}, out / "held_out.safetensors")
+
+    logits = {name: predict(net, held_out.images) for name, net in nets.items()}
+    results = {
+        f"PyTorch, {name}": (accuracy(x, held_out.labels), hashlib.sha256(x.numpy().tobytes()).hexdigest())
+        for name, x in logits.items()
+    }
+    for language, command in servers.items():
+        results[f"{language}, from the file"] = serve(command, out / "model.safetensors", out / "held_out.safetensors")
+
+    print(f"\n{len(held_out.labels)} held-out digits   accuracy   SHA-256 of the logits")
+    for name, (right, digest) in results.items():
+        print(f"{name:<24} {right:8.2%}   {digest}")
+    print(f"training took {sum(h.seconds for h in histories.values()):.0f} s; picture: {out / 'digits.png'}")
+
+    served = {digest for name, (_, digest) in results.items() if name != "PyTorch, without"}
+    if len(served) != 1:
+        print("FAILED: the digests differ", file=sys.stderr)
+        return 1
+    right = results["PyTorch, with transformer"][0]
+    if right < WANTED and not options.quick:
+        print(f"FAILED: the accuracy is {right:.2%}; at least {WANTED:.0%} is wanted", file=sys.stderr)
+        return 1
+    print("The trained network and the three servers computed the same bits.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+// Serve classifies the held-out digits with the exported model, through
+// isobit's plans and without cgo.
+//
+//	serve model.safetensors held_out.safetensors
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// must returns v, or ends the program with the error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+// run selects the plan for a problem and runs it on tensors.
+func run(problem string, args ...tensor.View) {
+	plan := must(plans.Select(0, must(plans.Parse(problem)), plans.Preference{}))
+	if err := plan.Run(0, make([]byte, plan.WorkspaceSize()), args); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// linear is a quantized linear layer.
+type linear struct{ weight, scale, bias tensor.View }
+
+// apply quantizes the rows of x and multiplies them with the layer's codes.
+func (l linear) apply(x tensor.View) tensor.View {
+	n, out := x.Shape[0], l.weight.Shape[0]
+	codes, scale, y := tensor.New(tensor.S8, x.Shape...), tensor.New(tensor.F32, n), tensor.New(tensor.F32, n, out)
+	run(fmt.Sprintf("dynamic_quantize_per_token x=%v q=s8 qmin=-127 qmax=127", &x), x, codes, scale, tensor.View{})
+	run(fmt.Sprintf("quantized_linear x=%v weight=%v", &codes, &l.weight), codes, scale, l.weight, l.scale, l.bias, y)
+	return y
+}
+
+// chain applies layers with relu between them.
+func chain(x tensor.View, layers []linear) tensor.View {
+	for i, l := range layers {
+		if i > 0 {
+			values := tensor.Slice[float32](x)
+			for j, v := range values {
+				values[j] = max(v, 0)
+			}
+		}
+		x = l.apply(x)
+	}
+	return x
+}
+
+// digitNet is the network of model.py.
+type digitNet struct {
+	embedding        tensor.View
+	locate, classify []linear
+}
+
+func load(file *safeTensors) digitNet {
+	layer := func(name string) linear {
+		return linear{
+			must(file.get(name+".weight_codes", tensor.S8)),
+			must(file.get(name+".weight_scale", tensor.F32)),
+			must(file.get(name+".bias", tensor.F32)),
+		}
+	}
+	return digitNet{
+		must(file.get("embedding", tensor.F32)),
+		[]linear{layer("locate.0"), layer("locate.1"), layer("locate.2")},
+		[]linear{layer("classify.0"), layer("classify.1")},
+	}
+}
+
+// logits classifies square canvases of intensities, all in one batch.
+func (net *digitNet) logits(canvases tensor.View) tensor.View {
+	n, size, c := canvases.Shape[0], canvases.Shape[1], net.embedding.Shape[1]
+	features := tensor.New(tensor.F32, n, size, size, c)
+	run(fmt.Sprintf("embedding weight=%v indices=%v", &net.embedding, &canvases), net.embedding, canvases, features)
+
+	theta := chain(reshape(features, n, size*size*c), net.locate)
+	theta = reshape(theta, n, 2, 3)
+	grid := tensor.New(tensor.F32, n, size, size, 2)
+	run(fmt.Sprintf("affine_grid theta=%v grid=%v", &theta, &grid), theta, grid)
+
+	// Channels come last in memory; strides show them to grid_sample as it wants them.
+	input, image := features, tensor.New(tensor.F32, n, c, size, size)
+	input.Shape, input.Strides = image.Shape, []int64{size * size * c, 1, size * c, c}
+	run(fmt.Sprintf("grid_sample input=%v grid=%v", &input, &grid), input, grid, image)
+
+	return chain(reshape(image, n, c*size*size), net.classify)
+}
+
+// reshape shows a compact tensor with another shape.
+func reshape(v tensor.View, shape ...int64) tensor.View {
+	v.Shape = shape
+	return v
+}
+
+// accuracy is the part of the rows whose largest logit is the label's.
+func accuracy(logits, labels tensor.View) float64 {
+	values, classes, right := tensor.Slice[float32](logits), int(logits.Shape[1]), 0
+	for i, label := range tensor.Slice[int64](labels) {
+		best := 0
+		for j, v := range values[i*classes : (i+1)*classes] {
+			if v > values[i*classes+best] {
+				best = j
+			}
+		}
+		if int64(best) == label {
+			right++
+		}
+	}
+	return float64(right) / float64(labels.Shape[0])
+}
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 3 {
+		log.Fatal("usage: serve model.safetensors held_out.safetensors")
+	}
+	net := load(must(open(os.Args[1])))
+	heldOut := must(open(os.Args[2]))
+	canvases := must(heldOut.get("canvases", tensor.U8))
+	indices := tensor.New(tensor.I32, canvases.Shape...) // an embedding takes i32 or i64
+	for i, v := range tensor.Slice[uint8](canvases) {
+		tensor.Slice[int32](indices)[i] = int32(v)
+	}
+	logits := net.logits(indices)
+	fmt.Printf("accuracy %.4f\n", accuracy(logits, must(heldOut.get("labels", tensor.I64))))
+	fmt.Printf("sha256 %x\n", sha256.Sum256(tensor.Bytes(logits)))
+}
