@@ -124,13 +124,7 @@ def quantized(d):
         low, high = sorted(int(v) for v in d.rng.integers(low, high + 1, 2))
     elif stem == "fake_quantize" and point not in ("s8", "u8") and d.chance(0.3):
         low, high = -(2**23), 2**23
-    elif (
-        not backward
-        and stem != "fake_quantize"
-        and code in ("f32", "f64")
-        and point not in ("s8", "u8")
-        and d.chance(0.3)
-    ):
+    elif stem != "fake_quantize" and {x, code} <= {"f32", "f64"} and point not in ("s8", "u8") and d.chance(0.3):
         low, high = -(2**24), 2**24
     fields = [*granularity_field(d, granularity, shape), f"qmin={low}", f"qmax={high}"]
     if stem in ("choose_qparams", "dynamic_quantize"):
