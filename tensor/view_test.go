@@ -1,0 +1,88 @@
+package tensor_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The table of types agrees with itself: names, DLPack's codes, sizes.
+func TestDTypes(t *testing.T) {
+	for d := tensor.F32; int(d) < tensor.Count; d++ {
+		byName, ok := tensor.ParseDType(d.String())
+		require.True(t, ok)
+		require.Equal(t, d, byName)
+		code, bits := d.DLPack()
+		require.Equal(t, d, tensor.FromDLPack(code, bits))
+		require.Equal(t, int64(bits+7)/8, d.Size(), d.String())
+		lo, hi := d.WholeRange()
+		require.Less(t, lo, hi)
+	}
+	_, ok := tensor.ParseDType("none")
+	require.False(t, ok)
+	require.Equal(t, tensor.None, tensor.FromDLPack(2, 128))
+	require.Equal(t, "dtype(99)", tensor.DType(99).String())
+}
+
+func TestViews(t *testing.T) {
+	v := tensor.Of([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	require.Equal(t, "f32[2,3]", v.String())
+	require.Equal(t, []int64{3, 1}, []int64{v.Stride(0), v.Stride(1)})
+	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, tensor.Slice[float32](v))
+	require.Len(t, tensor.Bytes(v), 24)
+	require.Equal(t, int64(24), v.High)
+	require.Panics(t, func() { tensor.Of([]float32{1}, 2) })
+	require.Panics(t, func() { tensor.Slice[float64](v) })
+	scalar := tensor.Scalar(int64(7))
+	require.Equal(t, "i64[]", scalar.String())
+	require.Equal(t, int64(1), scalar.NumElements())
+	absent := tensor.View{}
+	require.False(t, absent.Present())
+	require.Equal(t, "none", absent.String())
+
+	column := tensor.View{Data: v.Data, DType: tensor.F32, Shape: []int64{3, 2}, Strides: []int64{1, 3}}
+	require.False(t, column.IsContiguous())
+	require.Panics(t, func() { tensor.Bytes(column) })
+	one := tensor.View{Data: v.Data, DType: tensor.F32, Shape: []int64{1, 3}, Strides: []int64{77, 1}}
+	require.True(t, one.IsContiguous())
+}
+
+// Extent spans what strides reach, in both directions, and never wraps around.
+func TestExtent(t *testing.T) {
+	for _, tc := range []struct {
+		shape, strides []int64
+		lo, hi         int64
+	}{
+		{[]int64{}, nil, 0, 4},
+		{[]int64{2, 3}, nil, 0, 24},
+		{[]int64{2, 3}, []int64{-3, 1}, -12, 12},
+		{[]int64{2, 3}, []int64{10, -2}, -16, 44},
+		{[]int64{2, 0}, []int64{10, 1}, 0, 0},
+		{[]int64{1, 3}, []int64{math.MaxInt64, 1}, 0, 12},
+		{[]int64{2, 3}, []int64{1 << 62, 1}, math.MinInt64, math.MaxInt64},
+		{[]int64{2, 3}, []int64{0, -1 << 62}, math.MinInt64, math.MaxInt64},
+		{[]int64{2}, []int64{math.MinInt64}, math.MinInt64, math.MaxInt64},
+		{[]int64{1 << 40}, []int64{1 << 30}, math.MinInt64, math.MaxInt64},
+	} {
+		v := tensor.View{DType: tensor.F32, Shape: tc.shape, Strides: tc.strides}
+		lo, hi := v.Extent()
+		require.Equal(t, []int64{tc.lo, tc.hi}, []int64{lo, hi}, "%v %v", tc.shape, tc.strides)
+	}
+}
+
+func TestNumElements(t *testing.T) {
+	require.Equal(t, int64(1), tensor.NumElements(nil))
+	require.Equal(t, int64(0), tensor.NumElements([]int64{math.MaxInt64, 0, 2}))
+	require.Equal(t, int64(-1), tensor.NumElements([]int64{math.MaxInt64, 2}))
+	require.Equal(t, int64(-1), tensor.NumElements([]int64{-1}))
+}
+
+func TestDevices(t *testing.T) {
+	require.Equal(t, "cpu", tensor.Device{}.String())
+	require.Equal(t, "cpu", tensor.Device{Kind: tensor.CPU}.String())
+	require.Equal(t, "cuda:2", tensor.Device{Kind: tensor.CUDA, Index: 2}.String())
+	require.Equal(t, "device(9):1", tensor.Device{Kind: 9, Index: 1}.String())
+}
