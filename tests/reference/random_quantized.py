@@ -1,0 +1,130 @@
+"""Random problems of the contract's section 3, for random_problems."""
+
+import numpy as np
+
+from .floats import FLOATS
+from .granularity import Groups
+from .ops import GRANULARITY
+
+
+def granularity_field(d, granularity, shape):
+    if granularity == "per_channel":
+        return [f"axis={int(d.rng.integers(-len(shape), len(shape)))}"]
+    if granularity == "per_group":
+        return [f"group_size={d.extent(140)}"]
+    if granularity == "per_block":
+        blocks = [int(d.rng.integers(1, max(n, 1) + 3)) for n in shape]
+        return [f"block_size=[{','.join(map(str, blocks))}]"]
+    return []
+
+
+def quantized(d):
+    """The fields of a problem of section 3."""
+    granularity = GRANULARITY[d.op]
+    stem, backward = d.op.split("_per_")[0], d.op.endswith("_backward")
+    shape = d.shape(0 if granularity == "per_tensor" else 1, d.one_of(2, 4, 8))
+    x = d.float_type()
+    code = d.one_of("s8", "u8", "s8", "u8", *FLOATS)
+    point = d.one_of("none", "i32", "i64", "s8", "u8", "f32", *FLOATS)
+    if {point, code} == {"s8", "u8"}:
+        point = "i32"
+    low, high = {"s8": (-128, 127), "u8": (0, 255)}.get(point if code in FLOATS else code, (-256, 256))
+    if stem in ("choose_qparams", "dynamic_quantize"):
+        code = d.one_of("s8", "u8")
+        low, high = {"s8": (-128, 127), "u8": (0, 255)}[code]
+        low, high = d.one_of((low, high), (0, high), (max(low, -8), 7), (low, 0), (0, 0))
+    elif d.chance(0.5):
+        low, high = sorted(int(v) for v in d.rng.integers(low, high + 1, 2))
+    elif stem == "fake_quantize" and point not in ("s8", "u8") and d.chance(0.3):
+        low, high = -(2**23), 2**23
+    elif stem != "fake_quantize" and {x, code} <= {"f32", "f64"} and point not in ("s8", "u8") and d.chance(0.3):
+        low, high = -(2**24), 2**24
+    fields = [*granularity_field(d, granularity, shape), f"qmin={low}", f"qmax={high}"]
+    if stem in ("choose_qparams", "dynamic_quantize"):
+        symmetric = d.chance(0.5)
+        if symmetric and d.chance(0.3):
+            low, high = d.one_of((1, 9), (3, 3), (low, low + 1))
+            fields = [*granularity_field(d, granularity, shape), f"qmin={low}", f"qmax={high}"]
+        fields += [f"x={d.spec(x, shape)}", f"symmetric={'true' if symmetric else 'false'}"]
+        fields += [f"q={code}"] if stem == "dynamic_quantize" else []
+        fields += [f"scale={d.one_of('f32', *FLOATS)}"] if d.chance(0.3) else []
+        kinds = ("i32", "i64", "none") if symmetric else ("i32", "i64")
+        return fields + ([f"zero_point={d.one_of(*kinds)}"] if d.chance(0.5) else [])
+    scale = d.one_of("f32", x, *FLOATS)
+    fields += [f"scale={scale}", f"zero_point={point}"]
+    if stem != "dequantize" and d.chance(0.3):
+        fields.append("rounding=reciprocal")
+    if not backward:
+        tensor = {"quantize": "x", "dequantize": "q", "fake_quantize": "x"}[stem]
+        fields.append(f"{tensor}={d.spec(code if stem == 'dequantize' else x, shape)}")
+        return fields + {"quantize": [f"q={code}"], "dequantize": [f"y={x}"], "fake_quantize": []}[stem]
+    fields.append(f"grad_output={d.spec(x, shape)}")
+    if stem == "quantize":
+        # The gradient has the type of the codes, which need not be that of x.
+        return fields + ([f"x={d.one_of(*FLOATS)}"] if d.chance(0.3) else [])
+    if stem == "dequantize":
+        fields.append(f"q={code}")
+    if d.chance(0.8):
+        fields.append(f"grad_scale={scale}")
+    elif stem == "dequantize" and d.chance(0.5):
+        fields = [f for f in fields if not f.startswith("q=")] + ["q=none"]
+    if point in FLOATS and d.chance(0.8):
+        fields.append(f"grad_zero_point={point}")
+    if any(f.startswith("grad_s") or f.startswith("grad_z") for f in fields) and d.chance(0.2):
+        fields.append("grad_input=none")
+    if stem == "fake_quantize" and d.chance(0.5):
+        fields.append(f"grad_factor={d.one_of('0.01', '-2', '0.3333', '1e-20', '0')}")
+    return fields
+
+
+def fill_quantized(d):
+    low, high = d.values["qmin"], d.values["qmax"]
+    shape = d.arguments[0][2].shape
+    groups = Groups(shape, GRANULARITY[d.op], d.values)
+    scale = 2.0 ** d.rng.integers(-8, 3, groups.shape) * d.one_of(1, 0.8, 1 / 3)
+    if d.chance(0.1):
+        scale = d.rng.choice([0.0, -0.0, -0.5, np.inf, np.nan, 1e-42, 3e38, 1.0], groups.shape)
+    spread = np.nan_to_num(scale.reshape(-1), nan=1.0, posinf=1.0)[groups.ids]
+    inputs = []
+    for name, direction, spec in d.arguments:
+        if direction != "in" or spec is None:
+            inputs += [None] * (direction == "in")
+        elif name == "scale":
+            inputs.append(one_or_none(d, d.stored(scale, spec.dtype)))
+        elif name == "zero_point":
+            inputs.append(one_or_none(d, zero_points(d, spec.dtype, low, high, groups.shape)))
+        elif name == "q":
+            inputs.append(codes(d, spec.dtype, shape))
+        elif name == "x" and not d.op.startswith(("choose", "dynamic")):
+            # Ties, values around the limits and beyond, and any.
+            steps = d.rng.integers(2 * max(low, -600) - 40, 2 * min(high, 600) + 41, shape) * 0.5
+            loose = d.rng.standard_normal(shape) * 40
+            values = np.where(d.rng.random(shape) < 0.5, steps, loose) * spread
+            inputs.append(d.stored(d.salted(values), spec.dtype))
+        else:
+            inputs.append(d.normal(spec.dtype, shape))
+    return inputs
+
+
+def one_or_none(d, parameter):
+    """per_tensor's parameter has the shape [1] or []."""
+    if parameter.shape == (1,) and GRANULARITY[d.op] == "per_tensor" and d.chance(0.5):
+        return parameter.reshape(())
+    if GRANULARITY[d.op] == "per_token" and d.chance(0.3):
+        return parameter.reshape((*parameter.shape, 1))
+    return parameter
+
+
+def zero_points(d, dtype, low, high, shape):
+    if dtype not in FLOATS:
+        return d.stored(d.rng.integers(low, high + 1, shape), dtype)
+    values = d.rng.uniform(low - 3, high + 3, shape)
+    halves = np.floor(values) + 0.5
+    values = np.where(d.rng.random(shape) < 0.3, halves, values)
+    return d.stored(d.salted(values), dtype)
+
+
+def codes(d, dtype, shape):
+    low, high = {"s8": (-128, 127), "u8": (0, 255)}.get(dtype, (-256, 256))
+    values = d.rng.integers(low, high + 1, shape)
+    return d.stored(values if dtype not in FLOATS else d.salted(values), dtype)
