@@ -157,9 +157,7 @@ func sgd[T kernel.Float](k *call) error {
 	k.t.For(len(p), 2, 64, func(lo, hi int) {
 		p, g := p[lo:hi], g[lo:hi]
 		if v == nil && decay == 0 {
-			for i := range p {
-				p[i] -= T(lr * g[i])
-			}
+			kernel.Descend(p, g, lr)
 			return
 		}
 		for i := range p {

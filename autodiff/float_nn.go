@@ -33,7 +33,9 @@ func (x Float[B]) Conv2d(weight, bias Float[B], w Window) Float[B] {
 // MaxPool2d takes the largest element of every window over the last two
 // dimensions: the first of equals, which alone gets the gradient.
 func (x Float[B]) MaxPool2d(w Window) Float[B] {
-	return Float[B]{x.run(OpMaxPool2d, &Attr{Window: w})}
+	out := x.runAll(OpMaxPool2d, &Attr{Window: w})
+	out[1].Release() // the graph holds the positions, if it needs them
+	return Float[B]{out[0]}
 }
 
 // AvgPool2d takes the mean of every window over the last two dimensions.

@@ -80,7 +80,7 @@ func Mul[T Number]() Binary[T, T] {
 	return Binary[T, T]{
 		VV: func(z, x, y []T) {
 			x, y = x[:len(z)], y[:len(z)]
-			for i := range z {
+			for i := fast(mulVec, z, x, y); i < len(z); i++ {
 				z[i] = x[i] * y[i]
 			}
 		},
@@ -115,14 +115,14 @@ func Div[T Number]() Binary[T, T] {
 
 func addVV[T Number](z, x, y []T) {
 	x, y = x[:len(z)], y[:len(z)]
-	for i := range z {
+	for i := fast(addVec, z, x, y); i < len(z); i++ {
 		z[i] = x[i] + y[i]
 	}
 }
 
 func mulVS[T Number](z, x []T, y T) {
 	x = x[:len(z)]
-	for i := range z {
+	for i := fast(scaleVec, z, x, []T{y}); i < len(z); i++ {
 		z[i] = x[i] * y
 	}
 }

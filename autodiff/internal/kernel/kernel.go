@@ -27,6 +27,14 @@ func slice[U, T any](x []T) []U {
 	return unsafe.Slice((*U)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
+// isFloat32 tells float32 from the other types of arithmetic.
+func isFloat32[T any]() bool {
+	var t T
+	_, ok := any(t).(float32)
+	return ok
+}
+
+// is32 tells the sizes of floats apart.
 func is32[T any]() bool {
 	var t T
 	return unsafe.Sizeof(t) == 4

@@ -12,17 +12,21 @@ type Pool struct {
 // key orders floats as whole numbers do, with equal zeros and NaN on top.
 func key[T Float](v T) int64 {
 	if is32[T]() {
-		if v != v {
-			return 1 << 32
-		}
-		b := int64(int32(math.Float32bits(float32(v + 0))))
-		return b ^ b>>63&0x7fffffff
+		return key32(float32(v))
 	}
 	if v != v {
 		return math.MaxInt64
 	}
 	b := int64(math.Float64bits(float64(v + 0)))
 	return b ^ b>>63&math.MaxInt64
+}
+
+func key32(v float32) int64 {
+	if v != v {
+		return 1 << 32
+	}
+	b := int32(math.Float32bits(v + 0))
+	return int64(b ^ b>>31&0x7fffffff)
 }
 
 // MaxPool writes the largest element of every window and its position in the
@@ -59,7 +63,7 @@ func maxPool2(y []float32, at []int32, x []float32, top, w int) {
 	a, b := x[top:][:w], x[top+w:][:w]
 	for o := range y {
 		i := 2 * o
-		k := max(max(key(a[i])<<2|3, key(a[i+1])<<2|2), max(key(b[i])<<2|1, key(b[i+1])<<2))
+		k := max(max(key32(a[i])<<2|3, key32(a[i+1])<<2|2), max(key32(b[i])<<2|1, key32(b[i+1])<<2))
 		pos := 3 - int(k&3)
 		p := top + pos>>1*w + i + pos&1
 		y[o], at[o] = x[p], int32(p)

@@ -38,7 +38,7 @@ func (s *Stripe[T]) Add(x []T) {
 }
 
 func addLanes[T Float](acc *[lanes]T, x []T) {
-	for ; len(x) >= lanes; x = x[lanes:] {
+	for x = x[fastLanes(acc, x):]; len(x) >= lanes; x = x[lanes:] {
 		row := (*[lanes]T)(x)
 		for l := range acc {
 			acc[l] += row[l]
@@ -152,8 +152,17 @@ func SumColumns[T Float](t Threads, z, x []T, outer, n, inner int) {
 // sumTile leaves the sums of up to 65,536 rows of w elements in acc[:w].
 func sumTile[T Float](acc, x []T, rows, w, stride int) {
 	used := min(rows, lanes)
-	clear(acc[:max(used, 1)*w])
-	for r := range rows {
+	if used == 0 {
+		clear(acc[:w])
+		return
+	}
+	// The first rows begin the lanes: +0 and the row.
+	for r := range used {
+		a := acc[r*w:][:w]
+		clear(a)
+		addVV(a, a, x[r*stride:][:w])
+	}
+	for r := used; r < rows; r++ {
 		row := x[r*stride : r*stride+w]
 		a := acc[r%lanes*w:][:w]
 		addVV(a, a, row)

@@ -38,7 +38,7 @@ func Neg[T Number](z, x, _ []T) {
 // Relu writes max(x, 0), a NaN for a NaN.
 func Relu[T Float](z, x, _ []T) {
 	x = x[:len(z)]
-	for i := range z {
+	for i := fast(reluVec, z, x, x); i < len(z); i++ {
 		z[i] = max(x[i], 0)
 	}
 }
@@ -46,6 +46,8 @@ func Relu[T Float](z, x, _ []T) {
 // ReluGrad writes g where y, Relu's result, is not 0; else 0. Without a
 // branch, which real activations mispredict half of the time.
 func ReluGrad[T Float](z, g, y []T) {
+	n := fast(reluGradVec, z, g, y)
+	z, g, y = z[n:], g[n:], y[n:]
 	if is32[T]() {
 		z, g, y := slice[uint32](z), slice[uint32](g), slice[uint32](y)
 		g, y = g[:len(z)], y[:len(z)]
@@ -73,6 +75,14 @@ func TanhGrad[T Float](z, g, y []T) {
 func SigmoidGrad[T Float](z, g, y []T) {
 	for i := range z {
 		z[i] = g[i] * T(y[i]*(1-y[i]))
+	}
+}
+
+// Descend writes p - rate*g to p.
+func Descend[T Float](p, g []T, rate T) {
+	g = g[:len(p)]
+	for i := fast(descendVec, p, g, []T{rate}); i < len(p); i++ {
+		p[i] -= T(rate * g[i])
 	}
 }
 
