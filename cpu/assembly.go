@@ -186,7 +186,7 @@ func (k *kernel) load(a *Args, data, at, n int) int {
 
 func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
-	f.reciprocal, f.stream = a.Attrs.Reciprocal, a.Stream
+	f.reciprocal, f.stream = a.Attrs.Reciprocal, a.Stream && a.Out[0].P != nil
 	limit := callSize
 	in := [2]*unsafe.Pointer{&f.in0, &f.in1}
 	for i, d := range k.in {
@@ -200,7 +200,7 @@ func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 	}
 	f.out = a.Out[0].At(int64(at)).P
 	if f.out == nil && k.out != tensor.None {
-		f.out, f.stream, limit = unsafe.Pointer(&a.Scratch.unused), false, ParamBlock
+		f.out, limit = unsafe.Pointer(&a.Scratch.unused), ParamBlock
 	}
 	if a.In[data].P == nil {
 		return limit // no parameters

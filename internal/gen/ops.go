@@ -47,10 +47,10 @@ var ops = []*op{
 		params: 2, sums: 2,
 		types: join(third(pairs(floats, codes)), same(2, floats)),
 		body: func(k *kernel) {
-			dy := k.load(0)
-			k.store(k.mul(dy, k.scale()))
-			k.accumulate(0, k.mul(dy, k.sub(k.load(1), k.zero())))
+			dy, q := k.load(0), k.load(1)
+			k.accumulate(0, k.mul(dy, k.sub(q, k.zero())))
 			k.accumulate(1, dy)
+			k.store(k.mul(dy, k.scale()))
 		},
 	},
 	{
