@@ -209,7 +209,13 @@ static PyObject *allocate(call *c, const op_tensor *t) {
     PyObject *shape = output_shape(c, t), *kw = NULL;
     const tensor_arg *owner = &c->args[like ? t->like : 0];
     if (shape) {
-      PyTuple_SetItem(args, 0, shape);
+      /* Extents as arguments of their own: torch parses a tuple of them more slowly. */
+      if (PyTuple_Size(shape) > 0) {
+        Py_DECREF(args);
+        args = shape;
+      } else {
+        PyTuple_SetItem(args, 0, shape);
+      }
       if (owner->t.device.device_type == kDLCPU) {
         Py_INCREF(kw = d->kw_cpu);
       } else {

@@ -221,7 +221,7 @@ const char *dtype_name(DLDataType dtype) {
   } names[] = {
       {kDLFloat, 32, "f32"}, {kDLFloat, 64, "f64"}, {kDLFloat, 16, "f16"}, {kDLBfloat, 16, "bf16"},
       {kDLInt, 8, "s8"},     {kDLUInt, 8, "u8"},    {kDLInt, 32, "i32"},   {kDLInt, 64, "i64"},
-      {kDLBool, 8, "bool"},
+      {kDLBool, 8, "bool"},  {kDLFloat8_e4m3fn, 8, "f8e4m3"}, {kDLFloat8_e5m2, 8, "f8e5m2"},
   };
   if (dtype.lanes != 1) return NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)

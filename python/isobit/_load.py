@@ -27,6 +27,8 @@ DTYPES: tuple[tuple[torch.dtype, int, int], ...] = (
     (torch.uint8, 1, 8),
     (torch.int32, 0, 32),
     (torch.int64, 0, 64),
+    (torch.float8_e4m3fn, 10, 8),
+    (torch.float8_e5m2, 12, 8),
 )
 
 

@@ -31,9 +31,29 @@ def kept(ctx: Any) -> list[Any]:
     return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
 
 
+def _once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes differentiating a gradient an error. torch's once_differentiable looks only at the
+    upstream gradient: where an input requires a gradient, it answers nothing."""
+
+    def once(ctx: Any, *grads: Any) -> Any:
+        with torch.no_grad():
+            outputs = backward(ctx, *grads)
+        if not torch.is_grad_enabled():
+            return outputs
+        if not any(isinstance(t, torch.Tensor) and t.requires_grad for t in (*grads, *ctx.saved_tensors)):
+            return outputs
+        error = torch._C._functions.DelayedError(_ONCE.format(name), len(outputs))
+        return error(*(t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in outputs))
+
+    return once
+
+
+_ONCE = "isobit::{} has no second derivative: isobit's ops can be differentiated once"
+
+
 def _no_second_derivative(name: str) -> Callable[..., Any]:
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(f"isobit::{name} has no derivative: isobit's ops can be differentiated once")
+        raise RuntimeError(_ONCE.format(name))
 
     return backward
 
@@ -48,7 +68,6 @@ class Op:
         self.run, self.fast = _C.define(self.name, plan, *self.signature.for_extension())
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item[3]]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
-        self.function: type[torch.autograd.Function] | None = None
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         self.raw = getattr(torch.ops.isobit, self.name).default
         self.defaults = tuple(a.default_value for a in self.raw._schema.arguments)
@@ -71,6 +90,9 @@ class Op:
 
     def _fake(self) -> Callable[..., Any]:
         def fake(*args: Any) -> Any:
+            devices = {a.device for a in args if isinstance(a, torch.Tensor)}
+            if len(devices) > 1:
+                raise RuntimeError(f"{self.name}: want tensors of one device, not {', '.join(sorted(map(str, devices)))}")
             outputs = self.signature.allocate(self.complete(args))
             return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
@@ -107,23 +129,31 @@ class Op:
 
         setup_context(ctx, inputs, output) and backward(ctx, *grads) are as in
         torch.autograd.Function; backward gives a gradient for each argument of the schema."""
-        self.function = type(
-            f"isobit_{self.name}",
-            (torch.autograd.Function,),
-            {
-                "forward": staticmethod(lambda *args: self(*args)),
-                "setup_context": staticmethod(setup_context),
-                "backward": staticmethod(torch.autograd.function.once_differentiable(backward)),
-                "generate_vmap_rule": True,
-            },
+        def forward(ctx: Any, *args: Any) -> Any:
+            y = self(*args)
+            setup_context(ctx, args, y)
+            return y
+
+        # torch.func needs the second form, whose call costs 15 us more.
+        self.function = self._function(forward=staticmethod(forward), backward=staticmethod(_once(self.name, backward)))
+        self.transformed = self._function(
+            forward=staticmethod(lambda *args: self(*args)),
+            setup_context=staticmethod(setup_context),
+            backward=staticmethod(torch.autograd.function.once_differentiable(backward)),
+            generate_vmap_rule=True,
         )
         torch.library.register_autograd(f"isobit::{self.name}", backward, setup_context=setup_context, lib=LIBRARY)
+
+    def _function(self, **methods: Any) -> type[torch.autograd.Function]:
+        return type(f"isobit_{self.name}", (torch.autograd.Function,), methods)
 
     def apply(self, *args: Any) -> Any:
         """The call where a gradient may be wanted."""
         if is_dynamo_compiling():
             return self.dispatch(*args)
-        return self.function.apply(*args)  # type: ignore[union-attr]
+        if torch._C._are_functorch_transforms_active():
+            return self.transformed.apply(*args)
+        return self.function.apply(*args)
 
     def not_differentiable(self) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""

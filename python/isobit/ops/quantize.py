@@ -66,9 +66,9 @@ def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> 
         raise TypeError(f"quantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
     if out is not None:
         return write_out(op, out, *args)
-    if isinstance(dtype, torch.dtype) and dtype.is_floating_point:
+    if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1:
         return op.apply(*args)
-    # Integers carry no gradient.
+    # Integers and 8-bit floats carry no gradient.
     return op(*(a.detach() if isinstance(a, Tensor) else a for a in args))
 
 

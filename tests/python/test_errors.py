@@ -1,0 +1,182 @@
+"""Each bad input gets its sentence, and nothing is written."""
+
+import isobit
+import numpy as np
+import pytest
+import torch
+from kit import draw
+
+S, Z = torch.full((4,), 0.5), torch.zeros(4, dtype=torch.int32)
+X = draw(4, 6)
+
+
+def quantize(x=X, s=S, z=Z, axis=0, low=-128, high=127, dtype=torch.int8, **keywords):
+    return isobit.quantize_per_channel(x, s, z, axis, low, high, dtype, **keywords)
+
+
+BAD = {
+    "axis": (ValueError, "axis", lambda: quantize(axis=2)),
+    "scale's length": (ValueError, "scale", lambda: quantize(s=S[:3])),
+    "zero point's length": (ValueError, "zero_point", lambda: quantize(z=Z[:3])),
+    "range": (ValueError, "qm", lambda: quantize(low=5, high=-5)),
+    "range beyond the type": (ValueError, "qmax", lambda: quantize(high=128)),
+    "zero point beyond the range": (ValueError, "zero_point", lambda: quantize(z=Z + 200)),
+    "integer input": (ValueError, "x", lambda: quantize(x=X.int())),
+    "integer scale": (ValueError, "scale", lambda: quantize(s=S.int())),
+    "complex input": (TypeError, "x", lambda: quantize(x=X.to(torch.complex64))),
+    "int16 codes": ((TypeError, ValueError, RuntimeError), "dtype", lambda: quantize(dtype=torch.int16)),
+    "codes of no dtype": ((TypeError, RuntimeError), None, lambda: quantize(dtype="int8")),
+    "rounding": (ValueError, "rounding", lambda: quantize(rounding="up")),
+    "not a tensor": (TypeError, "input must be a Tensor, not list", lambda: quantize(x=[1.0])),
+    "scale of None": ((TypeError, RuntimeError), "scale", lambda: quantize(s=None)),
+    "too many dimensions": (ValueError, "9 dimensions", lambda: quantize(x=X.reshape(4, 6, *[1] * 7))),
+    "meta beside cpu": ((RuntimeError, ValueError), None, lambda: quantize(s=S.to("meta"))),
+    "sparse input": ((RuntimeError, TypeError, ValueError, NotImplementedError), None, lambda: quantize(x=X.to_sparse())),
+    "dtype of codes": (
+        ValueError,
+        "dtype",
+        lambda: isobit.dequantize_per_tensor(X.to(torch.int8), 1.0, 0, 0, 1, torch.uint8),
+    ),
+    "out's shape": (ValueError, "q", lambda: quantize(out=torch.empty(4, 5, dtype=torch.int8))),
+    "out's dtype": (ValueError, "q", lambda: quantize(out=torch.empty(4, 6, dtype=torch.int32))),
+    "out that overlaps itself": (ValueError, "q", lambda: quantize(out=torch.empty(1, 6, dtype=torch.int8).expand(4, 6))),
+    "index too large": (ValueError, "13", lambda: isobit.embedding(torch.tensor([[1, 13]]), draw(13, 2))),
+    "index negative": (ValueError, "-1", lambda: isobit.embedding(torch.tensor([-1]), draw(13, 2))),
+    "index float": (ValueError, "indices", lambda: isobit.embedding(torch.tensor([1.0]), draw(13, 2))),
+    "padding_idx": (ValueError, "padding_idx", lambda: isobit.embedding(torch.tensor([1]), draw(13, 2), 13)),
+    "embedding of one dimension": (ValueError, "weight", lambda: isobit.embedding(torch.tensor([1]), draw(13))),
+    "mode": (ValueError, "mode", lambda: isobit.grid_sample(draw(1, 1, 2, 2), draw(1, 2, 2, 2), "linear")),
+    "grid's last extent": (ValueError, "grid", lambda: isobit.grid_sample(draw(1, 1, 2, 2), draw(1, 2, 2, 3))),
+    "grid's batch": (ValueError, "grid", lambda: isobit.grid_sample(draw(1, 1, 2, 2), draw(2, 2, 2, 2))),
+    "grid's dtype": (ValueError, "grid", lambda: isobit.grid_sample(draw(1, 1, 2, 2), draw(1, 2, 2, 2).half())),
+    "theta's shape": (ValueError, "theta", lambda: isobit.affine_grid(draw(1, 3, 3), [1, 1, 2, 2])),
+    "size": (NotImplementedError, "size", lambda: isobit.affine_grid(draw(1, 2, 3), [1, 2, 2])),
+    "linear's extents": (ValueError, "last extent", lambda: isobit.quantized_linear(draw(2, 3), draw(4, 5))),
+    "linear's bias": (ValueError, "bias", lambda: isobit.quantized_linear(draw(2, 3), draw(4, 3), draw(5))),
+    "threads": (ValueError, "n is 0", lambda: isobit.set_num_threads(0)),
+    "threads of another type": (TypeError, "n must be", lambda: isobit.set_num_threads(2.0)),
+    "dynamic dtype": (ValueError, "dtype", lambda: isobit.quantize_per_token_dynamic(X, torch.int32)),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case):
+    kind, words, call = BAD[case]
+    with pytest.raises(kind, match=words):
+        call()
+
+
+def test_nothing_is_written():
+    out = torch.full((4, 6), 77, dtype=torch.int8)
+    for bad in ({"axis": 5}, {"s": S[:2]}, {"z": Z + 200}, {"rounding": "up"}):
+        with pytest.raises(ValueError):
+            quantize(out=out, **bad)
+    assert (out == 77).all()
+    weight, y = draw(5, 3), torch.full((2, 3), 7.0)
+    plan = isobit.Plan("embedding weight=f32[5,3] indices=i64[2]")
+    with pytest.raises(ValueError, match="position 1|\\[1\\]"):
+        plan.run(weight, torch.tensor([0, 9]), y)
+    assert (y == 7).all()
+
+
+def test_a_view_that_needs_resolving():
+    """The imaginary part of a conjugated tensor is a negative view: its bytes have the other sign."""
+    z = torch.view_as_complex(draw(4, 6, 2))
+    x = z.conj().imag
+    assert x.is_neg()
+    want = isobit.fake_quantize_per_channel_affine(-z.imag, S, Z, 0, -128, 127)
+    assert torch.equal(isobit.fake_quantize_per_channel_affine(x, S, Z, 0, -128, 127), want)
+    plan = isobit.Plan("quantize_per_tensor x=f32[4,6] zero_point=none q=s8 qmin=-8 qmax=7")
+    with pytest.raises(ValueError, match="resolve_neg"):
+        plan.run(x, torch.tensor(1.0), None, torch.empty(4, 6, dtype=torch.int8))
+
+
+def test_out_with_a_gradient():
+    x = X.clone().requires_grad_()
+    out = torch.empty_like(X)
+    with pytest.raises(RuntimeError, match="out="):
+        isobit.fake_quantize_per_channel_affine(x, S, Z, 0, -8, 7, out=out)
+    with torch.no_grad():
+        assert isobit.fake_quantize_per_channel_affine(x, S, Z, 0, -8, 7, out=out) is out
+
+
+def test_out_that_overlaps_an_input():
+    x = X.clone()
+    with pytest.raises(ValueError, match="overlap"):
+        isobit.quantize_per_tensor(x[:3], 1.0, 0, -8, 7, torch.float32, out=x[1:])
+    assert torch.equal(x, X)
+
+
+class TestPlan:
+    problem = "quantize_per_tensor x=f32[6] zero_point=none q=s8 qmin=-8 qmax=7"
+
+    def test_numpy(self):
+        x, q = np.array([-9, -1.5, 0, 0.5, 1.5, 99], np.float32), np.zeros(6, np.int8)
+        plan = isobit.Plan(self.problem)
+        plan.run(x, np.float32([1]), None, q)
+        assert q.tolist() == [-8, -2, 0, 0, 2, 7]
+        assert plan.workspace_size == 0
+        assert [a["name"] for a in plan.describe()["args"]] == ["x", "scale", "zero_point", "q"]
+        assert plan.describe()["problem"] == self.problem
+
+    def test_read_only_output(self):
+        q = np.zeros(6, np.int8)
+        q.setflags(write=False)
+        with pytest.raises(ValueError, match="tensor 3 is read-only"):
+            isobit.Plan(self.problem).run(np.ones(6, np.float32), np.float32([1]), None, q)
+        assert not q.any()
+
+    def test_read_only_input(self):
+        x, q = np.ones(6, np.float32), np.zeros(6, np.int8)
+        x.setflags(write=False)
+        isobit.Plan(self.problem).run(x, np.float32([1]), None, q)
+        assert q.tolist() == [1] * 6
+
+    def test_strided_numpy(self):
+        x, q = np.arange(12, dtype=np.float32)[::-2], np.zeros((6, 3), np.int8)[:, 1]
+        isobit.Plan(self.problem).run(x, np.float32([1]), None, q)
+        assert q.tolist() == np.clip(x, -8, 7).tolist()
+
+    def test_legacy_producer(self):
+        class Old:
+            """A producer of before DLPack 1.0: no max_version."""
+
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+            def __dlpack__(self, stream=None):
+                return self.array.__dlpack__(stream=stream)
+
+        q = np.zeros(6, np.int8)
+        isobit.Plan(self.problem).run(Old(np.full(6, 3, np.float32)), Old(np.float32([1])), None, Old(q))
+        assert q.tolist() == [3] * 6
+
+    @pytest.mark.parametrize(
+        "text", ("", "nonsense", "quantize_per_tensor", "quantize_per_tensor x=f32[6] q=s8 qmin=-8 qmax=oops", "x" * 5000)
+    )
+    def test_malformed_problem(self, text):
+        with pytest.raises(ValueError):
+            isobit.Plan(text)
+
+    def test_wrong_count(self):
+        with pytest.raises(ValueError, match="want 4"):
+            isobit.Plan(self.problem).run(np.ones(6, np.float32))
+        with pytest.raises(TypeError, match="tensor"):
+            isobit.Plan(self.problem).run(*["x"] * 4)
+
+    def test_row(self):
+        plan = isobit.Plan(self.problem, row="go")
+        assert plan.describe()["row"] == "go"
+        with pytest.raises((ValueError, NotImplementedError)):
+            isobit.Plan(self.problem, row="no such row")
+
+    def test_can_implement(self):
+        plan = isobit.Plan(self.problem)
+        q = np.zeros(6, np.int8)
+        plan.can_implement(np.ones(6, np.float32), np.float32([1]), None, q)
+        assert not q.any()
+        with pytest.raises(ValueError, match="x"):
+            plan.can_implement(np.ones(5, np.float32), np.float32([1]), None, q)

@@ -1,0 +1,214 @@
+"""Gradients through autograd: against the backward ops of tests/reference, and by finite differences."""
+
+import math
+
+import isobit
+import pytest
+import torch
+from kit import FLOATS, NAMES, assert_same, draw, expect, spell
+from torch.autograd import gradcheck
+
+RANGE = "qmin=-8 qmax=7"
+
+
+def grad(y, inputs, dy):
+    return torch.autograd.grad(y, inputs, dy)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+class TestAgainstReference:
+    def test_fake_quantize(self, dtype):
+        x = draw(5, 12, dtype=dtype).requires_grad_()
+        scale = (draw(5, seed=1).abs() + 0.2).requires_grad_()
+        zero = draw(5, seed=2).requires_grad_()
+        dy = draw(5, 12, dtype=dtype, seed=3)
+        y = isobit.fake_quantize_per_channel_affine(x, scale, zero, 0, -8, 7, grad_factor=0.5)
+        words = f"grad_output={spell(dy, True)} scale=f32 zero_point=f32 axis=0 {RANGE} grad_factor=0.5"
+        text = f"fake_quantize_per_channel_backward {words} grad_scale=f32 grad_zero_point=f32"
+        assert_same(grad(y, (x, scale, zero), dy), expect(text, dy, x, scale, zero))
+
+    def test_fake_quantize_of_one_input_at_a_time(self, dtype):
+        x, scale, zero = draw(5, 12, dtype=dtype), draw(5, seed=1).abs() + 0.2, draw(5, seed=2)
+        dy = draw(5, 12, dtype=dtype, seed=3)
+        full = isobit.fake_quantize_per_channel_affine_backward(dy, x, scale, zero, 0, -8, 7)
+        for i in range(3):
+            inputs = [t.clone() for t in (x, scale, zero)]
+            inputs[i].requires_grad_()
+            y = isobit.fake_quantize_per_channel_affine(*inputs, 0, -8, 7)
+            assert_same(grad(y, (inputs[i],), dy), (full[i],))
+
+    def test_quantize_to_float_codes(self, dtype):
+        x = draw(5, 12, dtype=dtype).requires_grad_()
+        scale = draw(5, 1, seed=1).abs() + 0.2
+        dy = draw(5, 12, dtype=dtype, seed=3)
+        q = isobit.quantize_per_token(x, scale, None, -8, 7, dtype)
+        assert q.dtype == dtype
+        text = f"quantize_per_token_backward grad_output={spell(dy, True)} scale=f32 zero_point=none {RANGE}"
+        assert_same(grad(q, (x,), dy), (expect(text, dy, x, scale, None),))
+
+    def test_codes_and_back(self, dtype):
+        """quantize to float codes and dequantize are fake_quantize, with its gradient of the input."""
+        x = draw(5, 12, dtype=dtype).requires_grad_()
+        scale, zero = draw(5, seed=1).abs() + 0.2, torch.arange(5)
+        q = isobit.quantize_per_channel(x, scale, zero, 0, -8, 7, dtype)
+        y = isobit.dequantize_per_channel(q, scale, zero, 0, -8, 7, dtype, out_dtype=dtype)
+        assert_same(y, isobit.fake_quantize_per_channel_affine(x, scale, zero, 0, -8, 7))
+        (dx,) = grad(y, (x,), torch.ones_like(y))
+        fake = isobit.fake_quantize_per_channel_affine(x, scale, zero, 0, -8, 7)
+        assert dx.dtype == dtype
+        assert torch.allclose(dx, grad(fake, (x,), torch.ones_like(y))[0], rtol=2**-7)
+
+    def test_dequantize(self, dtype):
+        q = torch.randint(-8, 8, (5, 12), dtype=torch.int8)
+        scale = (draw(5, seed=1).abs() + 0.2).requires_grad_()
+        zero = draw(5, seed=2).requires_grad_()
+        dy = draw(5, 12, dtype=dtype, seed=3)
+        y = isobit.dequantize_per_channel(q, scale, zero, 0, -8, 7, torch.int8, out_dtype=dtype)
+        words = f"grad_output={spell(dy, True)} q=s8 scale=f32 zero_point=f32 axis=0 {RANGE}"
+        text = f"dequantize_per_channel_backward {words} grad_input=none grad_scale=f32 grad_zero_point=f32"
+        assert_same(grad(y, (scale, zero), dy), expect(text, dy, q, scale, zero)[1:])
+
+    def test_embedding(self, dtype):
+        weight = draw(11, 6, dtype=dtype).requires_grad_()
+        indices = torch.randint(0, 11, (40, 3))
+        dy = draw(40, 3, 6, dtype=dtype, seed=3)
+        for padding in (None, 4, -1):
+            for frequency in (False, True):
+                y = isobit.embedding(indices, weight, padding, scale_grad_by_freq=frequency)
+                row = -1 if padding is None else padding % 11
+                want = isobit.embedding_backward(dy, indices, 11, row, frequency)
+                assert_same(grad(y, (weight,), dy), (want,))
+            sparse = grad(isobit.embedding(indices, weight, padding, sparse=True), (weight,), dy)[0]
+            assert sparse.is_sparse and sparse.is_coalesced()
+            assert_same(sparse.to_dense(), isobit.embedding_backward(dy, indices, 11, row, False))
+            rows = sparse.indices()[0]
+            assert bool((rows[1:] > rows[:-1]).all())
+
+    def test_spatial_transformer(self, dtype):
+        image = draw(2, 3, 6, 7, dtype=dtype).requires_grad_()
+        theta = draw(2, 2, 3, dtype=dtype, spread=0.6, seed=1).requires_grad_()
+        dy = draw(2, 3, 5, 4, dtype=dtype, seed=3)
+        grid = isobit.affine_grid(theta, [2, 3, 5, 4])
+        y = isobit.grid_sample(image, grid, padding_mode="border")
+        words = f"{spell(dy, True)} input={spell(image, True)} grid={spell(grid, True)} padding_mode=border"
+        d_image, d_grid = expect(f"grid_sample_backward grad_output={words}", dy, image, grid)
+        d_theta = expect(f"affine_grid_backward grad_grid={spell(d_grid, True)}", d_grid)
+        assert_same(grad(y, (image, theta), dy), (d_image, d_theta))
+
+    def test_quantized_linear(self, dtype):
+        x = draw(2, 3, 8, dtype=dtype).requires_grad_()
+        weight = draw(5, 8, dtype=dtype, seed=1).requires_grad_()
+        bias = draw(5, dtype=dtype, seed=2).requires_grad_()
+        dy = draw(2, 3, 5, dtype=dtype, seed=3)
+        dx, dw, db = grad(isobit.quantized_linear(x, weight, bias), (x, weight, bias), dy)
+
+        def straight_through(t):
+            codes, scale, _ = isobit.quantize_per_token_dynamic(t)
+            return isobit.dequantize_per_token(codes, scale, None, -127, 127, torch.int8, dtype)
+
+        assert_same(dx, dy @ straight_through(weight))
+        assert_same(dw, dy.reshape(6, 5).t() @ straight_through(x).reshape(6, 8))
+        assert_same(db, dy.reshape(6, 5).sum(0))
+
+
+def f64(*shape, seed=0, spread=1.0):
+    return draw(*shape, dtype=torch.float64, seed=seed, spread=spread).requires_grad_()
+
+
+class TestByFiniteDifferences:
+    def test_dequantize(self):
+        q, scale, zero = f64(4, 6), f64(4, seed=1), torch.arange(4)
+
+        def call(q, scale):
+            return isobit.dequantize_per_channel(q, scale, zero, 0, -8, 7, torch.float64, out_dtype=torch.float64)
+
+        assert gradcheck(call, (q, scale))
+
+    def test_fake_quantize_away_from_rounding(self):
+        """Outside the range the result moves with the scale alone: (qmin or qmax - z) * scale."""
+        x = torch.tensor([[-90.0, 90.0]], dtype=torch.float64, requires_grad=True)
+        scale = torch.tensor([0.5], dtype=torch.float64, requires_grad=True)
+        assert gradcheck(lambda x, s: isobit.fake_quantize_per_channel_affine(x, s, None, 0, -8, 7), (x, scale))
+
+    @pytest.mark.parametrize("padding", (None, 2))
+    def test_embedding(self, padding):
+        indices = torch.tensor([[0, 3, 3], [1, 0, 4]])
+        mask = torch.ones(2, 3, 1, dtype=torch.float64)
+        if padding is not None:
+            indices[0, 1] = padding
+            mask = (indices != padding).double()[..., None]
+        assert gradcheck(lambda w: isobit.embedding(indices, w, padding) * mask, (f64(5, 3),))
+
+    @pytest.mark.parametrize("padding", ("zeros", "border", "reflection"))
+    @pytest.mark.parametrize("corners", (False, True))
+    def test_grid_sample(self, padding, corners):
+        grid = f64(2, 3, 4, 2, seed=1, spread=0.45)
+        assert gradcheck(
+            lambda x, g: isobit.grid_sample(x, g, padding_mode=padding, align_corners=corners), (f64(2, 2, 5, 6), grid)
+        )
+
+    def test_grid_sample_nearest(self):
+        grid = draw(1, 3, 4, 2, dtype=torch.float64, spread=0.45)
+        assert gradcheck(lambda x: isobit.grid_sample(x, grid, mode="nearest"), (f64(1, 2, 5, 6),))
+
+    @pytest.mark.parametrize("corners", (False, True))
+    def test_affine_grid(self, corners):
+        assert gradcheck(lambda t: isobit.affine_grid(t, [2, 1, 3, 4], corners), (f64(2, 2, 3),))
+        assert gradcheck(lambda t: isobit.affine_grid(t, [2, 1, 2, 3, 4], corners), (f64(2, 3, 4),))
+
+    def test_quantized_linear_bias(self):
+        x, w = draw(3, 4, dtype=torch.float64), draw(5, 4, dtype=torch.float64)
+        assert gradcheck(lambda b: isobit.quantized_linear(x, w, b), (f64(5),))
+
+
+def test_no_second_derivative():
+    """An error, be it the upstream gradient or an input that the gradient depends on."""
+    x, dy = draw(3, 4).requires_grad_(), draw(3, 4).requires_grad_()
+    y = isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7)
+    (dx,) = torch.autograd.grad(y, x, dy, create_graph=True)
+    with pytest.raises(RuntimeError, match="can be differentiated once"):
+        dx.sum().backward()
+    image, grid = draw(1, 2, 4, 4).requires_grad_(), draw(1, 3, 3, 2, spread=0.4).requires_grad_()
+    (d_grid,) = torch.autograd.grad(isobit.grid_sample(image, grid).sum(), grid, create_graph=True)
+    with pytest.raises(RuntimeError, match="can be differentiated once"):
+        d_grid.square().sum().backward()
+    weight = draw(5, 8).requires_grad_()
+    y = isobit.quantized_linear(draw(3, 8), weight)
+    (dw,) = torch.autograd.grad(y, weight, draw(3, 5).requires_grad_(), create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiated once|once_differentiable"):
+        dw.sum().backward()
+    raw = torch.ops.isobit.quantize_per_tensor_backward(x, x, torch.tensor(0.5), None, -8, 7)
+    with pytest.raises(RuntimeError, match="can be differentiated once"):
+        raw.sum().backward()
+
+
+def test_raw_ops_have_gradients():
+    x = draw(3, 4).requires_grad_()
+    scale = torch.tensor(0.5)
+    y = torch.ops.isobit.fake_quantize_per_tensor_affine(x, scale, None, -8, 7)
+    want = torch.autograd.grad(isobit.fake_quantize_per_tensor_affine(x, scale, None, -8, 7).sum(), x)
+    assert_same(torch.autograd.grad(y.sum(), x), want)
+
+
+def test_integers_carry_no_gradient():
+    x = draw(3, 4).requires_grad_()
+    q = isobit.quantize_per_tensor(x, 0.5, 0, -8, 7, torch.int8)
+    assert not q.requires_grad
+    assert not isobit.quantize_per_token_dynamic(x)[1].requires_grad
+    assert not isobit.choose_qparams_per_token(x, torch.int8)[0].requires_grad
+
+
+def test_lsq_trains():
+    """A scale that starts far off finds a value with a lower error."""
+    x = draw(4, 256, spread=1.0)
+    scale = torch.full((4,), 0.5, requires_grad=True)
+    optimizer = torch.optim.Adam([scale], lr=0.01)
+    errors = []
+    for _ in range(60):
+        y = isobit.fake_quantize_per_channel_affine(x, scale, None, 0, -8, 7, grad_factor=1 / math.sqrt(256 * 7))
+        loss = (y - x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        errors.append(loss.item())
+    assert errors[-1] < 0.8 * errors[0]

@@ -1,0 +1,330 @@
+"""Every op's values, bit for bit against tests/reference, in every layout."""
+
+import isobit
+import pytest
+import torch
+from kit import FLOATS, NAMES, assert_same, draw, expect, layouts, spell
+
+INT8 = "qmin=-128 qmax=127"
+
+
+class Family:
+    """How the functions of one granularity are called, and the problem that they stand for."""
+
+    def __init__(self, name, plan, parameter_shape, attributes, before=(), after=()):
+        self.name, self.plan = name, plan
+        self.parameter_shape = parameter_shape
+        self.attributes = attributes
+        self.before, self.after = before, after
+
+    def __repr__(self):
+        return self.name
+
+    def call(self, prefix, *tensors, dtype=(), suffix="", **keywords):
+        affine = "_affine" if prefix.startswith("fake") else ""
+        function = getattr(isobit, f"{prefix}_{self.name}{affine}{suffix}")
+        return function(*tensors, *self.before, -128, 127, *dtype, *self.after, **keywords)
+
+    def problem(self, op, tensors, **more):
+        words = [f"{op.replace('@', self.plan)}"]
+        words += [f"{k}={spell(v, shape=i == 0)}" for i, (k, v) in enumerate(tensors.items())]
+        words += [f"{k}={spell(v) if isinstance(v, torch.dtype) or v is None else v}" for k, v in more.items()]
+        return " ".join([*words, *self.attributes, INT8])
+
+
+FAMILIES = (
+    Family("per_tensor", "per_tensor", lambda s: (), ()),
+    Family("per_channel", "per_channel", lambda s: (s[0],), ("axis=0",), before=(0,)),
+    Family("per_channel", "per_channel", lambda s: (s[-1],), ("axis=-1",), before=(-1,)),
+    Family("per_token", "per_token", lambda s: s[:-1], ()),
+    Family("per_channel_group", "per_group", lambda s: (*s[:-1], -(-s[-1] // 5)), ("group_size=5",), after=(5,)),
+)
+
+
+def parameters(family, shape, scale_type=torch.float32, zero_type=torch.int32):
+    n = family.parameter_shape(shape)
+    scale = draw(*n, seed=5).abs() * 0.1 + 0.02
+    zero = None if zero_type is None else (draw(*n, seed=6) * 4).to(zero_type)
+    return scale.to(scale_type), zero
+
+
+ZERO_TYPES = (torch.int32, torch.int64, torch.float32, None)
+SHAPES = ((6, 7), (3, 2, 11), (2, 3, 4, 5), (1, 1), (0, 4), (4, 0), (64, 33))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+class TestQuantizeFamily:
+    @pytest.mark.parametrize("shape", SHAPES, ids=str)
+    def test_forward(self, family, dtype, shape):
+        x = draw(*shape, dtype=dtype, special=True)
+        for zero_type in ZERO_TYPES:
+            scale, zero = parameters(family, shape, zero_type=zero_type)
+            words = {"x": x, "scale": scale, "zero_point": zero}
+            for q_type in (torch.int8, dtype):
+                want = expect(family.problem("quantize_@", words, q=q_type), x, scale, zero)
+                assert_same(family.call("quantize", x, scale, zero, dtype=(q_type,)), want)
+            want = expect(family.problem("fake_quantize_@", words), x, scale, zero)
+            assert_same(family.call("fake_quantize", x, scale, zero), want)
+
+    def test_layouts(self, family, dtype):
+        x = draw(4, 3, 5, 6, dtype=dtype, special=True)
+        scale, zero = parameters(family, x.shape)
+        words = {"x": x, "scale": scale, "zero_point": zero}
+        want = expect(family.problem("quantize_@", words, q=torch.int8), x, scale, zero)
+        fake = expect(family.problem("fake_quantize_@", words), x, scale, zero)
+        for name, y in layouts(x):
+            q = family.call("quantize", y, scale, zero, dtype=(torch.int8,))
+            assert q.is_contiguous(), name
+            assert_same(q, want)
+            assert_same(family.call("fake_quantize", y, scale, zero), fake)
+            out = torch.empty_like(want.transpose(0, 1)).transpose(0, 1)
+            assert family.call("quantize", y, scale, zero, dtype=(torch.int8,), out=out) is out
+            assert_same(out, want)
+
+    def test_expanded(self, family, dtype):
+        x = draw(1, 6, dtype=dtype).expand(5, 6)
+        scale, zero = parameters(family, x.shape)
+        words = {"x": x, "scale": scale, "zero_point": zero}
+        assert_same(
+            family.call("fake_quantize", x, scale, zero),
+            expect(family.problem("fake_quantize_@", words), x, scale, zero),
+        )
+        one = scale.reshape(-1)[0].expand(scale.shape)
+        words["scale"] = one
+        assert_same(
+            family.call("fake_quantize", x, one, zero),
+            expect(family.problem("fake_quantize_@", words), x, one, zero),
+        )
+
+    def test_scale_dtypes(self, family, dtype):
+        x = draw(6, 7, dtype=dtype)
+        for scale_type in FLOATS:
+            scale, zero = parameters(family, x.shape, scale_type)
+            words = {"x": x, "scale": scale, "zero_point": zero}
+            for rounding in ("nearest", "reciprocal"):
+                want = expect(family.problem("quantize_@", words, q=torch.int8, rounding=rounding), x, scale, zero)
+                assert_same(family.call("quantize", x, scale, zero, dtype=(torch.int8,), rounding=rounding), want)
+
+    def test_dequantize(self, family, dtype):
+        shape = (6, 11)
+        q = (draw(*shape) * 30).clamp(-128, 127).to(torch.int8)
+        for zero_type in ZERO_TYPES:
+            scale, zero = parameters(family, shape, zero_type=zero_type)
+            for codes in (q, q.to(dtype)):
+                words = {"q": codes, "scale": scale, "zero_point": zero}
+                want = expect(family.problem("dequantize_@", words, y=dtype), codes, scale, zero)
+                for _, view in layouts(codes):
+                    got = self.dequantize(family, view, scale, zero, dtype)
+                    assert got.is_contiguous()
+                    assert_same(got, want)
+
+    @staticmethod
+    def dequantize(family, codes, scale, zero, dtype):
+        if family.name in ("per_tensor", "per_channel"):
+            return family.call("dequantize", codes, scale, zero, dtype=(codes.dtype,), out_dtype=dtype)
+        return family.call("dequantize", codes, scale, zero, dtype=(codes.dtype,), output_dtype=dtype)
+
+    def test_backwards(self, family, dtype):
+        x = draw(6, 11, dtype=dtype, special=True, seed=1)
+        dy = draw(6, 11, dtype=dtype, special=True, seed=2)
+        for zero_type in ZERO_TYPES:
+            scale, zero = parameters(family, x.shape, zero_type=zero_type)
+            learned = torch.float32 if zero_type == torch.float32 else None
+            words = {"grad_output": dy, "x": x, "scale": scale, "zero_point": zero}
+            for _, g in layouts(dy):
+                want = expect(family.problem("quantize_@_backward", words), g, x, scale, zero)
+                assert_same(family.call("quantize", g, x, scale, zero, suffix="_backward"), want)
+                wants = {"grad_scale": torch.float32, "grad_zero_point": learned}
+                want = expect(
+                    family.problem("fake_quantize_@_backward", words, **wants, grad_factor=0.25), g, x, scale, zero
+                )
+                got = family.call("fake_quantize", g, x, scale, zero, suffix="_backward", grad_factor=0.25)
+                assert_same(got, want)
+                q = family.call("quantize", x.nan_to_num(0), scale, zero, dtype=(torch.int8,))
+                deq = {"grad_output": dy, "q": q, "scale": scale, "zero_point": zero}
+                want = expect(family.problem("dequantize_@_backward", deq, **wants), g, q, scale, zero)
+                assert_same(family.call("dequantize", g, q, scale, zero, suffix="_backward"), want)
+
+
+def test_numbers_as_parameters():
+    x = draw(5, 9, special=True)
+    scale, zero = torch.tensor(0.07, dtype=torch.float64), torch.tensor(3)
+    for call in (isobit.quantize_per_tensor, isobit.fake_quantize_per_tensor_affine):
+        more = (torch.int8,) if call is isobit.quantize_per_tensor else ()
+        assert_same(call(x, 0.07, 3, -128, 127, *more), call(x, scale, zero, -128, 127, *more))
+        assert_same(call(x, 1, None, -128, 127, *more), call(x, 1.0, 0, -128, 127, *more))
+    q = isobit.quantize_per_tensor(x, 0.07, 3, -128, 127, torch.int8)
+    y = isobit.dequantize_per_tensor(q, 0.07, 3, -128, 127, torch.int8)
+    assert_same(y, isobit.dequantize_per_tensor(q, scale, zero, -128, 127, torch.int8))
+    assert y.dtype == torch.float32
+
+
+def test_unsigned_codes():
+    x, scale, zero = draw(6, 9, special=True), draw(6).abs() + 0.1, torch.full((6,), 100)
+    words = "scale=f32 zero_point=i64 qmin=0 qmax=255 axis=0"
+    q = isobit.quantize_per_channel(x, scale, zero, 0, 0, 255, torch.uint8)
+    assert_same(q, expect(f"quantize_per_channel x=f32[6,9] q=u8 {words}", x, scale, zero))
+    y = isobit.dequantize_per_channel(q, scale, zero, 0, 0, 255, torch.uint8)
+    assert_same(y, expect(f"dequantize_per_channel q=u8[6,9] y=f32 {words}", q, scale, zero))
+
+
+def test_rank_zero():
+    x = torch.tensor(2.6)
+    assert isobit.quantize_per_tensor(x, 0.5, 0, -128, 127, torch.int8).shape == ()
+    assert isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -128, 127).item() == 2.5
+
+
+def test_agrees_with_torch_by_reciprocal():
+    """The option that exists to match PyTorch's CPU bits does, on values in range."""
+    x = draw(64, 64, spread=1.0)
+    scale = draw(64, seed=3).abs() * 0.1 + 0.02
+    zero = torch.zeros(64, dtype=torch.int32)
+    got = isobit.fake_quantize_per_channel_affine(x, scale, zero, 0, -128, 127, rounding="reciprocal")
+    assert torch.equal(got, torch.fake_quantize_per_channel_affine(x, scale, zero, 0, -128, 127))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+def test_qparams(dtype):
+    for shape in ((5, 9), (2, 3, 17), (4, 1), (0, 3)):
+        x = draw(*shape, dtype=dtype, seed=3)
+        if x.numel() > 9:
+            x[0] = 0
+            x.reshape(-1)[-1] = float("nan")
+        for name, y in layouts(x):
+            parameter = torch.float64 if dtype == torch.float64 else torch.float32
+            words = f"x={spell(x, True)} scale={spell(parameter)}"
+            scale, zero = isobit.choose_qparams_per_token(y, torch.int8)
+            want = expect(f"choose_qparams_per_token {words} zero_point=none symmetric=true {INT8}", x)
+            assert_same(scale, want[0].reshape(scale.shape))
+            assert scale.shape == (*shape[:-1], 1), name
+            assert zero.dtype == torch.int32 and not zero.any()
+            got = isobit.choose_qparams_per_token_asymmetric(y, torch.int8)
+            want = expect(f"choose_qparams_per_token {words} zero_point=i32 symmetric=false {INT8}", x)
+            assert_same(got, tuple(w.reshape(scale.shape) for w in want))
+            q, scale, zero = isobit.quantize_per_token_dynamic(y)
+            assert zero is None
+            assert_same(q, isobit.quantize_per_token(y, scale, None, -128, 127, torch.int8))
+            q, scale, zero = isobit.quantize_per_token_dynamic(y, torch.uint8, symmetric=False)
+            assert_same(q, isobit.quantize_per_token(y, scale, zero, 0, 255, torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("index", (torch.int32, torch.int64), ids=NAMES.get)
+def test_embedding(dtype, index):
+    weight = draw(13, 6, dtype=dtype, special=True)
+    for shape in ((4, 5), (7,), (), (0,), (2, 0, 3)):
+        indices = torch.randint(0, 13, shape, dtype=index)
+        words = f"weight={spell(weight, True)} indices={spell(indices, True)}"
+        want = expect(f"embedding {words}", weight, indices)
+        for _, w in layouts(weight):
+            assert_same(isobit.embedding(indices, w), want)
+        for padding in (None, 3, -2):
+            assert_same(isobit.embedding(indices, weight, padding), want)
+        dy = draw(*shape, 6, dtype=dtype, seed=4)
+        for padding in (-1, 3):
+            for frequency in (False, True):
+                text = (
+                    f"embedding_backward grad_output={spell(dy, True)} indices={spell(indices, True)} "
+                    f"grad_weight={spell(weight, True)} padding_idx={padding} scale_grad_by_freq={str(frequency).lower()}"
+                )
+                want_grad = expect(text, dy, indices)
+                assert_same(isobit.embedding_backward(dy, indices, 13, padding, frequency), want_grad)
+
+
+@pytest.mark.parametrize("norm_type", (1.0, 2.0, float("inf")))
+def test_embedding_renorm(norm_type):
+    weight = draw(9, 33)
+    indices = torch.tensor([[0, 3], [3, 8]])
+    words = f"weight={spell(weight, True)} indices={spell(indices, True)} max_norm=2.5 norm_type={norm_type:g}"
+    norm = "inf" if norm_type == float("inf") else f"{norm_type:g}"
+    words = words.replace(f"norm_type={norm_type:g}", f"norm_type={norm}")
+    want = expect(f"embedding_renorm {words}", weight, indices)
+    version = weight._version
+    y = isobit.embedding(indices, weight, max_norm=2.5, norm_type=norm_type)
+    assert_same(weight, want)
+    assert_same(y, want[indices])
+    assert weight._version > version
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("mode", ("bilinear", "nearest"))
+@pytest.mark.parametrize("padding", ("zeros", "border", "reflection"))
+def test_grid_sample(dtype, mode, padding):
+    image = draw(2, 3, 6, 7, dtype=dtype)
+    for corners in (False, True):
+        grid = draw(2, 4, 5, 2, dtype=dtype, spread=0.8, seed=2)
+        grid[0, 0, 0, 0], grid[0, 0, 1, 1] = float("nan"), float("inf")
+        grids = [grid] if dtype.itemsize != 2 else [grid, grid.float()]
+        for g in grids:
+            words = (
+                f"input={spell(image, True)} grid={spell(g, True)} mode={mode} padding_mode={padding} "
+                f"align_corners={str(corners).lower()}"
+            )
+            want = expect(f"grid_sample {words}", image, g)
+            for name, x in layouts(image):
+                got = isobit.grid_sample(x, g, mode, padding, corners)
+                assert got.is_contiguous(), name
+                assert_same(got, want)
+            dy = draw(2, 3, 4, 5, dtype=dtype, seed=8)
+            want = expect(f"grid_sample_backward grad_output={spell(dy, True)} {words}", dy, image, g)
+            for _, d in layouts(dy):
+                assert_same(isobit.grid_sample_backward(d, image, g, mode, padding, corners), want)
+            only = isobit.grid_sample_backward(dy, image, g, mode, padding, corners, (False, True))
+            assert only[0] is None
+            assert_same(only[1], want[1])
+
+
+def test_grid_sample_of_a_volume():
+    volume, grid = draw(1, 2, 3, 4, 5), draw(1, 2, 3, 4, 3, spread=0.8)
+    words = f"input={spell(volume, True)} grid={spell(grid, True)}"
+    assert_same(isobit.grid_sample(volume, grid), expect(f"grid_sample {words}", volume, grid))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("corners", (False, True))
+def test_affine_grid(dtype, corners):
+    for size in ([3, 1, 5, 6], [2, 1, 1, 4], [0, 1, 2, 2], [1, 1, 2, 3, 4]):
+        rank = len(size) - 2
+        theta = draw(size[0], rank, rank + 1, dtype=dtype)
+        shape = [size[0], *size[2:], rank]
+        grid = torch.empty(shape, dtype=dtype)
+        words = f"align_corners={str(corners).lower()}"
+        want = expect(f"affine_grid theta={spell(theta, True)} grid={spell(grid, True)} {words}", theta)
+        assert_same(isobit.affine_grid(theta, torch.Size(size), corners), want)
+        dy = draw(*shape, dtype=dtype, seed=3)
+        want = expect(f"affine_grid_backward grad_grid={spell(dy, True)} {words}", dy)
+        assert_same(isobit.affine_grid_backward(dy, corners), want)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+def test_quantized_linear(dtype):
+    x, weight, bias = draw(5, 70, dtype=dtype), draw(9, 70, dtype=dtype, seed=1), draw(9, dtype=dtype, seed=2)
+    for b in (bias, None):
+        y = isobit.quantized_linear(x, weight, b)
+        xc, xs, _ = isobit.quantize_per_token_dynamic(x)
+        wc, ws, _ = isobit.quantize_per_token_dynamic(weight)
+        assert xc.min() >= -127 and wc.min() >= -127
+        xs, ws = xs.reshape(-1), ws.reshape(-1)
+        words = (
+            f"x={spell(xc, True)} x_scale={spell(xs)} weight={spell(wc, True)} weight_scale={spell(ws)} "
+            f"bias={spell(b)} y={spell(dtype)}"
+        )
+        want = expect(f"quantized_linear {words}", xc, xs, wc, ws, b)
+        assert_same(y, want)
+        assert_same(isobit.quantized_linear_codes(xc, xs, wc, ws, b, dtype), want)
+        reference = torch.nn.functional.linear(x.double(), weight.double(), None if b is None else b.double())
+        assert (y.double() - reference).abs().max() < 0.05 * reference.abs().max()
+    stacked = x.reshape(5, 1, 70).expand(5, 2, 70)
+    assert_same(isobit.quantized_linear(stacked, weight, bias)[:, 1], isobit.quantized_linear(x, weight, bias))
+
+
+@pytest.mark.parametrize("dtype", (torch.float8_e4m3fn, torch.float8_e5m2))
+def test_float8_codes(dtype):
+    x = draw(8, 16, spread=10)
+    most = torch.finfo(dtype).max
+    q = isobit.quantize_per_channel(x, torch.full((8,), 0.5), None, 0, -int(most), int(most), dtype)
+    assert q.dtype == dtype
+    y = isobit.dequantize_per_channel(q, torch.full((8,), 0.5), None, 0, -int(most), int(most), dtype)
+    assert_same(y, q.float() * 0.5)
+    assert (y - x).abs().max() <= x.abs().max() * (0.07 if dtype == torch.float8_e4m3fn else 0.13)
