@@ -1,0 +1,326 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func uniform[T Float](n int, seed uint64) []T {
+	x := make([]T, n)
+	Uniform(1, x, seed, -1, 1)
+	return x
+}
+
+// sizes lie around the widths of vectors, lanes and blocks.
+var sizes = []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 200, 1000, 4099}
+
+// stripe is the numeric contract's Stripe order, word for word.
+func stripe[T Float](x []T) T {
+	var blocks []T
+	for b := 0; b < max(len(x), 1); b += 65536 {
+		var acc [64]T
+		for i, v := range x[b:min(b+65536, len(x))] {
+			acc[i%64] += v
+		}
+		for h := 32; h > 0; h /= 2 {
+			for l := range h {
+				acc[l] += acc[l+h]
+			}
+		}
+		blocks = append(blocks, acc[0])
+	}
+	for len(blocks) > 1 {
+		var next []T
+		for i := 0; i < len(blocks); i += 2 {
+			if i+1 < len(blocks) {
+				next = append(next, blocks[i]+blocks[i+1])
+			} else {
+				next = append(next, blocks[i])
+			}
+		}
+		blocks = next
+	}
+	return blocks[0]
+}
+
+func TestSums(t *testing.T) {
+	negativeZero := float32(math.Copysign(0, -1))
+	for _, n := range append(sizes, 65535, 65536, 65537, 200_000) {
+		x := uniform[float32](n, uint64(n))
+		if n > 2 {
+			x[0], x[1] = 1e8, negativeZero
+		}
+		want := stripe(x)
+		for _, threads := range []Threads{1, 3} {
+			z := make([]float32, 1)
+			SumRows(threads, z, x, 1, n)
+			require.Equal(t, want, z[0], "%d elements", n)
+		}
+		// The same elements as a column, between others, and in segments.
+		const inner = 3
+		cols := make([]float32, n*inner)
+		for i, v := range x {
+			cols[i*inner], cols[i*inner+1], cols[i*inner+2] = v*2, v, negativeZero
+		}
+		z := make([]float32, inner)
+		SumColumns(2, z, cols, 1, n, inner)
+		require.Equal(t, want, z[1], "a column of %d", n)
+		require.False(t, math.Signbit(float64(z[2])), "a sum of negative zeros")
+		if n%5 == 0 && n > 0 {
+			SumSegments(2, z[:1], x, 5, 1, n/5)
+			require.Equal(t, want, z[0], "segments of %d", n)
+		}
+	}
+	// Wide columns go through tiles.
+	const rows, wide = 70, 300
+	x := uniform[float64](rows*wide, 1)
+	z := make([]float64, wide)
+	SumColumns(3, z, x, 1, rows, wide)
+	for j := range wide {
+		var col []float64
+		for r := range rows {
+			col = append(col, x[r*wide+j])
+		}
+		require.Equal(t, stripe(col), z[j])
+	}
+}
+
+// TestAssembly compares every assembly loop with its Go loop.
+func TestAssembly(t *testing.T) {
+	if !hasAVX2 {
+		t.Skip("this machine has no AVX2")
+	}
+	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1e-45, -1e-45, 3e38}
+	loops := map[string]func(z, x, y []float32){
+		"add":       addVV[float32],
+		"mul":       Mul[float32]().VV,
+		"scale":     func(z, x, y []float32) { mulVS(z, x, y[0]) },
+		"relu":      Relu[float32],
+		"relu_grad": ReluGrad[float32],
+		"descend":   func(z, x, y []float32) { Descend(z, x, y[0]) },
+	}
+	for name, loop := range loops {
+		for _, n := range sizes[1:] {
+			x, y := uniform[float32](n, 1), uniform[float32](n, 2)
+			for i := range x {
+				switch {
+				case i%3 == 1:
+					x[i] = special[i%len(special)]
+				case i%5 == 2:
+					y[i] = special[i/3%len(special)]
+				}
+			}
+			run := func(assembly bool) []float32 {
+				hasAVX2 = assembly
+				defer func() { hasAVX2 = true }()
+				// Guards on either side must stay as they are.
+				z := append([]float32{7}, slices.Clone(y)...)
+				z = append(z, 7)
+				loop(z[1:n+1], x, y)
+				require.Equal(t, []float32{7, 7}, []float32{z[0], z[n+1]}, "%s of %d wrote outside", name, n)
+				return z
+			}
+			require.Equal(t, bits(run(false)), bits(run(true)), "%s of %d", name, n)
+		}
+	}
+	for _, n := range []int{64, 128, 640} {
+		x := uniform[float32](n, 3)
+		var a, b [lanes]float32
+		addLanes(&a, x)
+		hasAVX2 = false
+		addLanes(&b, x)
+		hasAVX2 = true
+		require.Equal(t, b, a)
+	}
+}
+
+// bits makes values comparable: NaNs are equal, zeros of both signs are not.
+func bits(x []float32) (out []string) {
+	for _, v := range x {
+		out = append(out, fmt.Sprintf("%x %v", v, math.Signbit(float64(v)) && v == v))
+	}
+	return out
+}
+
+func TestGemm(t *testing.T) {
+	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {65, 129, 33}, {64, 128, 300}, {130, 260, 5}, {2, 3, 0}} {
+		m, n, k := s[0], s[1], s[2]
+		a, b, at := uniform[float32](m*k, 1), uniform[float32](k*n, 2), make([]float32, m*k)
+		want := make([]float32, m*n)
+		for i := range m {
+			for j := range n {
+				for l := range k { // one chain over k, every step rounded
+					want[i*n+j] += float32(a[i*k+l] * b[l*n+j])
+				}
+			}
+		}
+		Transpose(1, at, a, m, k, k)
+		for _, threads := range []Threads{1, 2, 8} {
+			c := make([]float32, m*n)
+			Gemm(threads, false, m, n, k, a, k, b, n, c, n, false)
+			require.Equal(t, want, c, "%v", s)
+			Gemm(threads, true, m, n, k, at, m, b, n, c, n, false)
+			require.Equal(t, want, c, "%v transposed", s)
+		}
+	}
+}
+
+// convolve is the textbook loop.
+func convolve(d *Conv, x, w, bias []float64) []float64 {
+	y := make([]float64, d.N*d.O*d.OH*d.OW)
+	cg, og := d.C/d.Groups, d.O/d.Groups
+	for i := range y {
+		ox, oy, o, n := i%d.OW, i/d.OW%d.OH, i/d.OW/d.OH%d.O, i/d.OW/d.OH/d.O
+		for c := range cg {
+			for kh := range d.KH {
+				for kw := range d.KW {
+					iy := oy*d.Stride[0] + kh*d.Dilation[0] - d.Pad[0]
+					ix := ox*d.Stride[1] + kw*d.Dilation[1] - d.Pad[1]
+					if iy >= 0 && iy < d.H && ix >= 0 && ix < d.W {
+						y[i] += x[((n*d.C+o/og*cg+c)*d.H+iy)*d.W+ix] * w[((o*cg+c)*d.KH+kh)*d.KW+kw]
+					}
+				}
+			}
+		}
+		y[i] += bias[o]
+	}
+	return y
+}
+
+func TestConv(t *testing.T) {
+	scratch := func(n int) ([]float64, func()) { return make([]float64, n), func() {} }
+	one := [2]int{1, 1}
+	for _, d := range []*Conv{
+		{N: 9, C: 2, H: 5, W: 6, O: 3, KH: 3, KW: 2, OH: 3, OW: 5, Stride: one, Dilation: one, Groups: 1},
+		{N: 2, C: 4, H: 6, W: 5, O: 4, KH: 3, KW: 3, OH: 3, OW: 3, Stride: [2]int{2, 2}, Pad: one, Dilation: one, Groups: 2},
+		{N: 1, C: 1, H: 7, W: 8, O: 2, KH: 2, KW: 3, OH: 7, OW: 3, Stride: [2]int{1, 3}, Pad: [2]int{1, 2}, Dilation: [2]int{2, 2}, Groups: 1},
+		{N: 1, C: 1, H: 2, W: 2, O: 1, KH: 5, KW: 5, OH: 2, OW: 2, Stride: one, Pad: [2]int{2, 2}, Dilation: one, Groups: 1},
+	} {
+		x := uniform[float64](d.N*d.C*d.H*d.W, 1)
+		w := uniform[float64](d.O*d.C/d.Groups*d.KH*d.KW, 2)
+		bias := uniform[float64](d.O, 3)
+		want := convolve(d, x, w, bias)
+		for _, threads := range []Threads{1, 4} {
+			y := make([]float64, len(want))
+			Forward(threads, d, scratch, y, x, w, bias)
+			require.InDeltaSlice(t, want, y, 1e-12)
+		}
+	}
+}
+
+func TestPools(t *testing.T) {
+	nan := float32(math.NaN())
+	x := []float32{
+		1, 2, 5, 5,
+		2, 0, 5, nan,
+		0, float32(math.Copysign(0, -1)), -1, -2,
+		nan, nan, -3, -4,
+	}
+	want := []float32{2, nan, nan, -1}
+	wantAt := []int32{1, 7, 12, 10}
+	p := &Pool{Planes: 1, H: 4, W: 4, KH: 2, KW: 2, OH: 2, OW: 2, Stride: [2]int{2, 2}}
+	y, at := make([]float32, 4), make([]int32, 4)
+	MaxPool(1, p, y, at, x)
+	require.Equal(t, bits(want), bits(y))
+	require.Equal(t, wantAt, at)
+	// f64 takes the general loop.
+	x64 := make([]float64, len(x))
+	for i, v := range x {
+		x64[i] = float64(v)
+	}
+	MaxPool(1, p, make([]float64, 4), at, x64)
+	require.Equal(t, wantAt, at)
+
+	p.CountPad = true
+	AvgPool(1, p, y, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
+	require.Equal(t, []float32{3.5, 5.5, 11.5, 13.5}, y)
+}
+
+func TestPermute(t *testing.T) {
+	shape := []int64{3, 4, 5, 2}
+	x := make([]uint32, 120)
+	for i := range x {
+		x[i] = uint32(i)
+	}
+	for _, axes := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3}, {1, 0, 3, 2}, {2, 3, 0, 1}, {0, 3, 1, 2}, {3, 0, 1, 2}} {
+		z := make([]uint32, 120)
+		Permute(2, z, x, shape, axes)
+		var n [4]int
+		for i, a := range axes {
+			n[i] = int(shape[a])
+		}
+		for i := range z {
+			at := [4]int{i / (n[1] * n[2] * n[3]), i / (n[2] * n[3]) % n[1], i / n[3] % n[2], i % n[3]}
+			var from [4]int
+			for k, a := range axes {
+				from[a] = at[k]
+			}
+			require.Equal(t, x[((from[0]*4+from[1])*5+from[2])*2+from[3]], z[i], "%v at %v", axes, at)
+		}
+	}
+}
+
+// TestScatterOrder holds ScatterAdd to the Chunk order: chunks of 256 from
+// left to right, folded pairwise.
+func TestScatterOrder(t *testing.T) {
+	for _, n := range []int{0, 1, 255, 256, 257, 700, 1500} {
+		x := uniform[float32](n, 9)
+		dst := make([]int64, n)
+		for i := range dst {
+			dst[i] = 1
+		}
+		var chunks []float32
+		for c := 0; c < n; c += 256 {
+			s := float32(0)
+			for _, v := range x[c:min(c+256, n)] {
+				s += v
+			}
+			chunks = append(chunks, s)
+		}
+		want := float32(3)
+		if n > 0 {
+			want += pairwise(chunks)
+		}
+		z := []float32{1, 3, 5}
+		ScatterAdd(z, x, dst, 3, 1)
+		require.Equal(t, []float32{1, want, 5}, z, "%d contributions", n)
+	}
+}
+
+func TestRandom(t *testing.T) {
+	x := make([]float64, 100_000)
+	Uniform(2, x, 5, 2, 4)
+	require.GreaterOrEqual(t, slices.Min(x), 2.0)
+	require.Less(t, slices.Max(x), 4.0)
+	require.InDelta(t, 3, stripe(x)/float64(len(x)), 0.01)
+	y := make([]float64, len(x))
+	Uniform(1, y, 5, 2, 4)
+	require.Equal(t, x, y, "threads change nothing")
+	Normal(2, x, 6, 1, 2)
+	require.InDelta(t, 1, stripe(x)/float64(len(x)), 0.03)
+	for i, v := range x {
+		y[i] = (v - 1) * (v - 1)
+	}
+	require.InDelta(t, 4, stripe(y)/float64(len(y)), 0.1)
+	f := make([]float32, len(x))
+	Uniform(1, f, 5, -1, 1)
+	require.Less(t, slices.Max(f), float32(1))
+}
+
+func TestSortAndBest(t *testing.T) {
+	nan := math.NaN()
+	x := []float64{3, 1, nan, 1, -2, 3}
+	z, at := make([]float64, 6), make([]int64, 6)
+	Sort(1, z, at, x, 1, 6, 1, false)
+	require.Equal(t, []int64{4, 1, 3, 0, 5, 2}, at)
+	Sort(1, z, at, x, 1, 6, 1, true)
+	require.Equal(t, []int64{2, 0, 5, 1, 3, 4}, at)
+	Best(1, z[:1], at[:1], x, 1, 6, 1, false)
+	require.Equal(t, int64(2), at[0], "the first NaN")
+	Best(1, z[:1], at[:1], []float64{1, 3, 3}, 1, 3, 1, false)
+	require.Equal(t, int64(1), at[0], "the first of equals")
+}
