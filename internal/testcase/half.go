@@ -57,11 +57,12 @@ func NearestHalf(dtype tensor.DType, v float64) uint16 {
 	if a != a {
 		return uint16(infinity + 1)
 	}
+	values := halfValues[dtype]
 	value := func(bits int) float64 {
 		if bits == infinity { // as far as rounding goes
 			return math.Ldexp(1, infinity>>f.fraction-f.bias)
 		}
-		return halfValues[dtype][bits]
+		return values[bits]
 	}
 	above := sort.Search(infinity, func(bits int) bool { return value(bits) >= a })
 	if above == 0 {
