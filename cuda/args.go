@@ -88,10 +88,7 @@ const (
 // It reserves workspace for the results of blocks.
 func (to *Program) stripeOf(reductions, longest int64, sums int, compute tensor.DType) (s stripeArgs, partial int64) {
 	s = stripeArgs{reductions: reductions, longest: longest, blocks: max(1, (longest+stripeBlock-1)/stripeBlock), channels: 1}
-	tile := int64(2048)
-	if compute == tensor.F64 {
-		tile = 1024
-	}
+	tile := tileOf(compute, sums)
 	// Short reductions share a tile.
 	for int64(s.channels)*2*max(longest, stripeLanes) <= tile && s.channels < stripeChannels {
 		s.channels *= 2
@@ -102,12 +99,20 @@ func (to *Program) stripeOf(reductions, longest int64, sums int, compute tensor.
 	return s, partial
 }
 
-// interleave arranges tiles for reductions whose elements take turns in memory.
-func (s *stripeArgs) interleave(compute tensor.DType) {
-	s.interleaved, s.channels = 1, stripeChannels
-	if compute == tensor.F64 {
-		s.channels = 16
+// tileOf is tile_of: the terms in a tile of each of some sums.
+func tileOf(compute tensor.DType, sums int) int64 {
+	switch bytes := compute.Size() * int64(sums); {
+	case bytes <= 8:
+		return 2048
+	case bytes <= 16:
+		return 1024
 	}
+	return 512
+}
+
+// interleave arranges tiles for reductions whose elements take turns in memory.
+func (s *stripeArgs) interleave(compute tensor.DType, sums int) {
+	s.interleaved, s.channels = 1, int32(tileOf(compute, sums)/stripeLanes)
 }
 
 // launchStripe runs a reduction's kernels, which stand one after the other:

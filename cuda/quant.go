@@ -174,7 +174,7 @@ func (s summing) build(p *Problem, to *Program, kernel int) {
 	var partial int64
 	a.stripe, partial = to.stripeOf(a.q.params, a.q.longest(p.Shapes[s.shape], p.Block), 2, to.Compute)
 	if a.q.dims == 0 && a.q.group == 1 && a.q.n > a.q.params {
-		a.stripe.interleave(to.Compute)
+		a.stripe.interleave(to.Compute, 2)
 	}
 	contiguous := a.q.dims == 0 && a.q.inner*a.q.rows == a.q.n
 	to.then(func(r *run) {

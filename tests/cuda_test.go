@@ -268,7 +268,7 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"scatter.cuh", "scatter_chunk = 256", "scatter_chunk = 512", "embedding_backward,sort", "embedding_backward grad_output=f32[3000,8] indices=i64[3000] grad_weight=f32[1,8]"},
 	{"sort.cu", "(1u << lane) - 1", "~1u << lane", "embedding_backward,sort", "embedding_backward grad_output=f32[200,8] indices=i64[200] grad_weight=f32[2,8]"},
 	{"grid_sample.cu", "sum += widen<T>(in[offset[i]]) * weight[i]", "sum = fma_(widen<T>(in[offset[i]]), weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
-	{"grid_sample_grid.cu", "(visit & 1) << 3 | (visit & 2) << 1 | (visit & 4) >> 1 | visit >> 3", "visit", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,16,8,8] input=f32[1,16,8,8] grid=f32[1,8,8,2] grad_input=none"},
+	{"grid_sample_grid.cu", "(c + STEP, right)", "(c + group_channels / 2 / STEP, right)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,16,8,8] input=f32[1,16,8,8] grid=f32[1,8,8,2] grad_input=none"},
 }
 
 // TestCUDAMutants shows that the comparison finds each of them.

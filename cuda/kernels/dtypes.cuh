@@ -24,9 +24,13 @@ struct bf16 {
 #define EACH_FLOAT_OF(M, X) M(X, f32) M(X, f64) M(X, f16) M(X, bf16)
 #define EACH_CODE_OF(M, X) M(X, s8) M(X, u8) EACH_FLOAT_OF(M, X)
 
-// A kernel takes one struct of arguments, whose layout args.go repeats.
+// A kernel takes one struct of arguments, whose layout ../args.go repeats, and
+// is run by blocks of at most 256 threads. KERNEL_FIT limits registers so that
+// so many blocks fit a multiprocessor.
 #ifndef KERNEL
-#define KERNEL(name, Args) extern "C" __global__ void name(const __grid_constant__ Args a)
+#define KERNEL(name, Args) extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ Args a)
+#define KERNEL_FIT(name, Args, blocks) \
+  extern "C" __global__ void __launch_bounds__(256, blocks) name(const __grid_constant__ Args a)
 #define DEVICE __device__ __forceinline__
 #endif
 
@@ -65,6 +69,12 @@ DEVICE u16 float_to_half(f32 f) {
   u16 h;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
   return h;
+}
+// The sum of four products of signed bytes and c.
+DEVICE i32 dot4(i32 x, i32 y, i32 c) {
+  i32 d;
+  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(x), "r"(y), "r"(c));
+  return d;
 }
 #endif
 

@@ -36,6 +36,7 @@ template <class S> struct EmbeddingBackward {
   static DEVICE void store(const Args &a, i64 row, i64 column, i32 n, u32 count, T (&sum)[WIDTH]) {
     i64 at = row * a.scatter.columns + column;
     if (a.by_freq && count > 0) {
+#pragma unroll
       for (i32 j = 0; j < WIDTH; j++) sum[j] = sum[j] / (T)count;
     }
     if (a.accumulate) {

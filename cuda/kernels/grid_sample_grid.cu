@@ -61,24 +61,16 @@ template <class S, i32 D> struct GroupFold {
       }
     }
   }
-  // Folds the group from channel c on. Visiting channels in bit-reversed
-  // order makes folding by halves a tree of neighbours.
-  DEVICE void fold(i64 c, Differences<T, D> &out) const {
-    Differences<T, D> level[4];
-    for (i32 visit = 0; visit < group_channels; visit++) {
-      i32 channel = (visit & 1) << 3 | (visit & 2) << 1 | (visit & 4) >> 1 | visit >> 3;
-      term(c + channel, out);
-#pragma unroll
-      for (i32 k = 0; k < 4; k++) {
-        if (visit >> k & 1) {
-          Differences<T, D> sum = level[k];
-          sum.add(out);
-          out = sum;
-        } else {
-          level[k] = out;
-          break;
-        }
-      }
+  // Folds the channels c, c + STEP, ... of a group: halves first, so that the
+  // whole group folds c with c + 8, then with c + 4, + 2, + 1.
+  template <i32 STEP> DEVICE void fold(i64 c, Differences<T, D> &out) const {
+    if constexpr (STEP == group_channels) {
+      term(c, out);
+    } else {
+      Differences<T, D> right;
+      fold<2 * STEP>(c, out);
+      fold<2 * STEP>(c + STEP, right);
+      out.add(right);
     }
   }
 };
@@ -122,7 +114,8 @@ DEVICE void grid_gradient(const GridGradientArgs &a, Differences<typename Comput
     total.clear();
     for (i64 first = 0; first < groups; first += blockDim.y) {
       group.clear();
-      if (here && any && first + threadIdx.y < groups) fold.fold((first + threadIdx.y) * group_channels, group);
+      if (here && any && first + threadIdx.y < groups)
+        fold.template fold<1>((first + threadIdx.y) * group_channels, group);
       if (blockDim.y == 1) {
         total.add(group);
         continue;

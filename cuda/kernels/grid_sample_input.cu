@@ -81,7 +81,10 @@ template <class S, i32 D, i32 TAPS> struct InputGradient {
       pixel = next;
     }
     out += pixel * a.out.image;
-    for (i32 j = 0; j < n; j++) out[j * a.out.channel] = Narrow<S>::from(sum[j]);
+#pragma unroll
+    for (i32 j = 0; j < WIDTH; j++) {
+      if (j < n) out[j * a.out.channel] = Narrow<S>::from(sum[j]);
+    }
   }
 };
 

@@ -27,15 +27,19 @@ DEVICE i32 codes_at(const Tensor &t, i64 row, i64 rows, i64 word, i64 k, i64 pit
 template <class S> DEVICE void quantized_linear(const LinearArgs &a) {
   typedef typename Compute<S>::type T;
   __shared__ i32 xs[linear_depth][linear_tile + 1], ws[linear_depth][linear_tile + 1];
+  __shared__ T x_scale[linear_tile], weight_scale[linear_tile], bias[linear_tile];
   const i32 tx = threadIdx.x % 16, ty = threadIdx.x / 16;
   const i64 across = (a.n + linear_tile - 1) / linear_tile, down = (a.m + linear_tile - 1) / linear_tile;
   for (i64 tile = blockIdx.x; tile < across * down; tile += gridDim.x) {
     i64 m0 = tile / across * linear_tile, n0 = tile % across * linear_tile;
-    i64 sum[linear_each][linear_each];
-    i32 acc[linear_each][linear_each];
-    for (i32 i = 0; i < linear_each; i++) {
-      for (i32 j = 0; j < linear_each; j++) sum[i][j] = acc[i][j] = 0;
+    if (threadIdx.x < linear_tile) {
+      i64 m = m0 + threadIdx.x, n = n0 + threadIdx.x;
+      if (m < a.m) x_scale[threadIdx.x] = get_any<T>(a.x_scale, m);
+      if (n < a.n) weight_scale[threadIdx.x] = get_any<T>(a.weight_scale, n);
+      if (n < a.n) bias[threadIdx.x] = get_any<T>(a.bias, n);
     }
+    i64 sum[linear_each][linear_each] = {};
+    i32 acc[linear_each][linear_each] = {};
     for (i64 word = 0; 4 * word < a.k; word += linear_depth) {
       for (i32 e = threadIdx.x; e < linear_tile * linear_depth; e += linear_threads) {
         i32 row = e / linear_depth, w = e % linear_depth;
@@ -44,30 +48,37 @@ template <class S> DEVICE void quantized_linear(const LinearArgs &a) {
       }
       __syncthreads();
       for (i32 w = 0; w < linear_depth; w++) {
+#pragma unroll
         for (i32 i = 0; i < linear_each; i++) {
           i32 x = xs[w][ty + 16 * i];
-          for (i32 j = 0; j < linear_each; j++) acc[i][j] = __dp4a(x, ws[w][tx + 16 * j], acc[i][j]);
+#pragma unroll
+          for (i32 j = 0; j < linear_each; j++) acc[i][j] = dot4(x, ws[w][tx + 16 * j], acc[i][j]);
         }
       }
       __syncthreads();
       if (4 * (word + linear_depth) % linear_exact != 0) continue;
+#pragma unroll
       for (i32 i = 0; i < linear_each; i++) {
+#pragma unroll
         for (i32 j = 0; j < linear_each; j++) {
           sum[i][j] += acc[i][j];
           acc[i][j] = 0;
         }
       }
     }
+    __syncthreads();
+#pragma unroll
     for (i32 i = 0; i < linear_each; i++) {
+#pragma unroll
       for (i32 j = 0; j < linear_each; j++) {
-        i64 m = m0 + ty + 16 * i, n = n0 + tx + 16 * j;
-        if (m >= a.m || n >= a.n) continue;
-        T scale = get_any<T>(a.x_scale, m) * get_any<T>(a.weight_scale, n);
-        T y = (T)(sum[i][j] + acc[i][j]) * scale;
-        if (a.has_bias) y += get_any<T>(a.bias, n);
-        element<S>(a.y, m * a.n + n) = Narrow<S>::from(y);
+        i32 row = ty + 16 * i, column = tx + 16 * j;
+        if (m0 + row >= a.m || n0 + column >= a.n) continue;
+        T y = (T)(sum[i][j] + acc[i][j]) * (x_scale[row] * weight_scale[column]);
+        if (a.has_bias) y += bias[column];
+        element<S>(a.y, (m0 + row) * a.n + n0 + column) = Narrow<S>::from(y);
       }
     }
+    __syncthreads();
   }
 }
 

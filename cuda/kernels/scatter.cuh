@@ -121,6 +121,7 @@ template <class Job>
 DEVICE void sum_chunk(const typename Job::Args &a, Merge<Job> &m, i64 column, i32 n,
                       typename Job::T (&sum)[Job::WIDTH]) {
   const i32 W = Job::WIDTH;
+#pragma unroll
   for (i32 j = 0; j < W; j++) sum[j] = 0;
   u32 from;
   i32 list = 0;
@@ -164,7 +165,10 @@ template <class Job> DEVICE void scatter_chunks(const typename Job::Args &a) {
     m.skip((u32)(slot + 1 - s.slot[d]) * scatter_chunk);
     typename Job::T sum[Job::WIDTH];
     sum_chunk<Job>(a, m, column, n, sum);
-    for (i32 j = 0; j < n; j++) ((typename Job::T *)s.sums)[slot * s.columns + column + j] = sum[j];
+#pragma unroll
+    for (i32 j = 0; j < Job::WIDTH; j++) {
+      if (j < n) ((typename Job::T *)s.sums)[slot * s.columns + column + j] = sum[j];
+    }
   }
 }
 
@@ -225,10 +229,13 @@ template <class Job> DEVICE void scatter_store(const typename Job::Args &a) {
     Merge<Job> m(a, d);
     u32 count = m.count();
     typename Job::T sum[Job::WIDTH];
-    if (count <= (u32)scatter_chunk)
+    if (count <= (u32)scatter_chunk) {
       sum_chunk<Job>(a, m, column, n, sum);
-    else
-      for (i32 j = 0; j < n; j++) sum[j] = ((typename Job::T *)s.sums)[(s.slot[d] - 1) * s.columns + column + j];
+    } else {
+      const typename Job::T *folded = (const typename Job::T *)s.sums + (s.slot[d] - 1) * s.columns + column;
+#pragma unroll
+      for (i32 j = 0; j < Job::WIDTH; j++) sum[j] = j < n ? folded[j] : (typename Job::T)0;
+    }
     Job::store(a, d, column, n, count, sum);
   }
 }

@@ -31,11 +31,14 @@ struct Stripe {
 //   plain(args): positions are neighbours in memory, so that several are loaded before any is used
 //   join(which, a, b): adds two sums, or whatever Stripe is used for
 //   finish(args, reduction, sums)
+// A tile is 16 KiB of terms, and its lanes' sums are at most as many.
+DEVICE constexpr i32 tile_of(i32 bytes) { return bytes <= 8 ? 2048 : bytes <= 16 ? 1024 : 512; }
+
 template <class Job> struct StripeTile {
   typedef typename Job::T T;
-  static constexpr i32 tile = sizeof(T) == 4 ? 2048 : 1024;
-  static constexpr i32 sums = Job::SUMS;
-  T terms[sums * (tile + stripe_channels)];
+  static constexpr i32 tile = tile_of(sizeof(T) * Job::SUMS);
+  T terms[Job::SUMS * (tile + stripe_channels)];
+  T lanes[Job::SUMS * tile]; // [SUMS][channels][lanes]
   typename Job::Channel channel[stripe_channels];
 };
 
@@ -96,49 +99,38 @@ template <class Job> DEVICE void stripe_one(const typename Job::Args &a, StripeT
   typedef typename Job::T T;
   const Stripe &s = a.stripe;
   const i32 S = Job::SUMS;
-  const i32 most = S * StripeTile<Job>::tile / stripe_threads;
   const i32 positions = StripeTile<Job>::tile / s.channels;
-  const i32 accumulators = S * s.channels * stripe_lanes;
+  const i32 lanes = S * s.channels * stripe_lanes;
   if ((i32)threadIdx.x < s.channels) {
     i64 c = first + threadIdx.x;
     t.channel[threadIdx.x].total = 0;
     if (c < s.reductions) t.channel[threadIdx.x] = Job::start(a, c);
   }
-  T acc[most];
-#pragma unroll
-  for (i32 m = 0; m < most; m++) acc[m] = 0;
+  for (i32 n = threadIdx.x; n < lanes; n += stripe_threads) t.lanes[n] = 0;
   __syncthreads();
   i64 stop = (block + 1) * stripe_block < s.longest ? (block + 1) * stripe_block : s.longest;
   for (i64 start = block * stripe_block; start < stop; start += positions) {
     stripe_stage<Job>(a, t, start, positions);
     __syncthreads();
-#pragma unroll
-    for (i32 m = 0; m < most; m++) {
-      i32 n = (i32)threadIdx.x + m * stripe_threads;
-      if (n >= accumulators) break;
+    for (i32 n = threadIdx.x; n < lanes; n += stripe_threads) {
       const T *row = t.terms + n / stripe_lanes * (positions + 1) + n % stripe_lanes;
-      for (i32 p = 0; p < positions; p += stripe_lanes)
-        acc[m] = Job::join(n / stripe_lanes / s.channels, acc[m], row[p]);
+      T sum = t.lanes[n];
+      for (i32 p = 0; p < positions; p += stripe_lanes) sum = Job::join(n / stripe_lanes / s.channels, sum, row[p]);
+      t.lanes[n] = sum;
     }
     __syncthreads();
   }
-#pragma unroll
-  for (i32 m = 0; m < most; m++) {
-    i32 n = (i32)threadIdx.x + m * stripe_threads;
-    if (n < accumulators) t.terms[n] = acc[m];
-  }
-  __syncthreads();
   for (i32 half = stripe_lanes / 2; half > 0; half /= 2) {
     for (i32 n = threadIdx.x; n < S * s.channels * half; n += stripe_threads) {
       i32 row = n / half, at = row * stripe_lanes + n % half;
-      t.terms[at] = Job::join(row / s.channels, t.terms[at], t.terms[at + half]);
+      t.lanes[at] = Job::join(row / s.channels, t.lanes[at], t.lanes[at + half]);
     }
     __syncthreads();
   }
   i64 c = first + threadIdx.x;
   if ((i32)threadIdx.x < s.channels && c < s.reductions) {
     T sums[S];
-    for (i32 k = 0; k < S; k++) sums[k] = t.terms[(k * s.channels + threadIdx.x) * stripe_lanes];
+    for (i32 k = 0; k < S; k++) sums[k] = t.lanes[(k * s.channels + threadIdx.x) * stripe_lanes];
     if (s.blocks == 1)
       Job::finish(a, c, sums);
     else
@@ -192,7 +184,7 @@ struct Adding {
 
 // Declares a job's two entry points.
 #define STRIPE_KERNELS(name, Job)    \
-  KERNEL(name, Job::Args) {          \
+  KERNEL_FIT(name, Job::Args, 3) {   \
     __shared__ StripeTile<Job> tile; \
     stripe<Job>(a, tile);            \
   }                                  \

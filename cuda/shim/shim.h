@@ -35,6 +35,8 @@ struct Kernel {
   Kernel name##_kernel(#name, sizeof(Args), [](const void *p) { name##_body(*(const Args *)p); }); \
   void name##_body(const Args &a)
 
+#define KERNEL_FIT(name, Args, blocks) KERNEL(name, Args)
+
 // Barriers switch to the next fiber (run.cc).
 void __syncthreads();
 void __syncwarp();
@@ -56,7 +58,7 @@ inline unsigned atomicMin(unsigned *p, unsigned v) {
   return old;
 }
 
-inline int __dp4a(int a, int b, int c) {
+inline int dot4(int a, int b, int c) {
   for (int i = 0; i < 4; i++) c += (int)(signed char)(a >> 8 * i) * (signed char)(b >> 8 * i);
   return c;
 }

@@ -1,0 +1,105 @@
+"""Compiles kernels/*.cu with NVRTC, one piece of PTX per kernel, so that a plan loads only what it runs.
+
+ptx.py LIBNVRTC            writes kernels.zip (NAME.ptx for each kernel) and kernels.sum, the
+                           digest of everything that kernels.zip was made from
+ptx.py --assemble PTXAS    assembles every kernel and lists registers, stack and spills
+"""
+
+import ctypes
+import hashlib
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+HERE = pathlib.Path(__file__).parent
+# What the numeric contract asks of the compiler, for the oldest GPU that is supported.
+OPTIONS = [
+    "--gpu-architecture=compute_75",
+    "--std=c++17",
+    "--fmad=false",
+    "--prec-div=true",
+    "--prec-sqrt=true",
+    "--ftz=false",
+]
+TARGETS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
+
+
+def digest():
+    """The SHA-256 of the sources and of this file, as ptx_test.go computes it."""
+    total = hashlib.sha256()
+    for path in sorted([*HERE.glob("kernels/*.cu*"), HERE / "ptx.py"], key=lambda p: p.name):
+        total.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def compile_file(nvrtc, path):
+    """The PTX of one source."""
+    program = ctypes.c_void_p()
+    options = [o.encode() for o in [*OPTIONS, f"-I{path.parent}"]]
+
+    def text(what):
+        size = ctypes.c_size_t()
+        getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
+        return buffer.value.decode()
+
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), path.read_bytes(), path.name.encode(), 0, None, None)
+    array = (ctypes.c_char_p * len(options))(*options)
+    if nvrtc.nvrtcCompileProgram(program, len(options), array) != 0:
+        sys.exit(f"{path.name}:\n{text('ProgramLog')}")
+    return text("PTX")
+
+
+def split(ptx):
+    """Yields (kernel, a module with that kernel alone)."""
+    ptx = re.sub(r"^\s*//.*\n", "", ptx, flags=re.M)
+    head, *kernels = re.split(r"^(?=\.visible \.entry )", ptx, flags=re.M)
+    version, *declarations = re.split(r"^(?=\.global|\.extern|\.const)", head, flags=re.M)
+    for kernel in kernels:
+        used = [d for d in declarations if re.search(rf"(?<![\w$]){re.escape(declared(d))}(?![\w$])", kernel)]
+        name = re.match(r"\.visible \.entry (\w+)", kernel)[1]
+        yield name, re.sub(r"\n\s*\n+", "\n", version + "".join(used) + kernel)
+
+
+def declared(declaration):
+    """The name that a declaration declares."""
+    if declaration.startswith(".extern"):
+        return re.search(r"\)\s*(\w+)|\.func (\w+)", declaration)[1]
+    return re.search(r"([\w$]+)(\[\d*\])?\s*(=|;)", declaration)[1]
+
+
+def write(kernels):
+    """kernels.zip, the same bytes from the same kernels."""
+    with zipfile.ZipFile(HERE / "kernels.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, text in sorted(kernels.items()):
+            archive.writestr(zipfile.ZipInfo(f"{name}.ptx", (1980, 1, 1, 0, 0, 0)), text, zipfile.ZIP_DEFLATED)
+    (HERE / "kernels.sum").write_text(digest() + "\n")
+
+
+def assemble(ptxas):
+    """Assembles each kernel for each target, as a driver does when it loads one."""
+    with zipfile.ZipFile(HERE / "kernels.zip") as archive, tempfile.TemporaryDirectory() as folder:
+        for entry in archive.namelist():
+            path = pathlib.Path(archive.extract(entry, folder))
+            for target in TARGETS:
+                command = [ptxas, "-v", f"-arch={target}", str(path), "-o", f"{folder}/out.cubin"]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode != 0:
+                    sys.exit(f"{entry} for {target}:\n{done.stderr}")
+                stack, spills = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores", done.stderr).groups()
+                registers = re.search(r"Used (\d+) registers", done.stderr)[1]
+                print(f"{entry[:-4]} {target}: registers {registers}, stack {stack}, spilled {spills}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--assemble":
+        assemble(sys.argv[2])
+    else:
+        library = ctypes.CDLL(sys.argv[1])
+        found = dict(k for path in sorted(HERE.glob("kernels/*.cu")) for k in split(compile_file(library, path)))
+        write(found)
+        print(f"{len(found)} kernels, {(HERE / 'kernels.zip').stat().st_size} bytes")

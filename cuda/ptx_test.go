@@ -1,0 +1,88 @@
+package cuda
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPTXIsCurrent compares the digest of the sources with the one noted when
+// they were last compiled.
+func TestPTXIsCurrent(t *testing.T) {
+	paths, err := filepath.Glob("kernels/*.cu*")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no kernels (%v)", err)
+	}
+	paths = append(paths, "ptx.py")
+	slices.SortFunc(paths, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	total := sha256.New()
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(total, "%s %x\n", filepath.Base(path), sha256.Sum256(text))
+	}
+	if got := fmt.Sprintf("%x\n", total.Sum(nil)); got != archiveSum {
+		t.Errorf("the sources have changed since kernels.zip was made: run ./build.sh ptx")
+	}
+}
+
+// TestPTXMatchesTable holds the compiled kernels against the table of ops.
+func TestPTXMatchesTable(t *testing.T) {
+	z, err := openArchive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compiled []string
+	for _, f := range z.File {
+		compiled = append(compiled, strings.TrimSuffix(f.Name, ".ptx"))
+	}
+	slices.Sort(compiled)
+	for _, name := range KernelNames() {
+		if !slices.Contains(compiled, name) {
+			t.Errorf("the table has %s, which is not compiled", name)
+		}
+	}
+	for _, name := range compiled {
+		if !slices.Contains(KernelNames(), name) {
+			t.Errorf("%s is compiled, but no op has it", name)
+		}
+	}
+}
+
+var (
+	fused     = regexp.MustCompile(`\b(fma|mad)\.[a-z.]*f(32|64)`)
+	imprecise = regexp.MustCompile(`\.approx|\.ftz|div\.full|\.sat\.f|cvt\.rn\.f16\.f64`)
+	entry     = regexp.MustCompile(`\.visible \.entry (\w+)\(`)
+)
+
+// TestPTXArithmetic looks for instructions that the numeric contract forbids:
+// fused ones (but for the exact remainder of reflection) and approximations.
+func TestPTXArithmetic(t *testing.T) {
+	for _, name := range KernelNames() {
+		text, err := ptxOf(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if m := entry.FindStringSubmatch(text); len(m) == 0 || m[1] != name {
+			t.Errorf("%s.ptx has another kernel", name)
+		}
+		if !strings.Contains(text, ".version 8.0\n.target sm_75\n") {
+			t.Errorf("%s: is not for PTX 8.0 and sm_75, which drivers from 525 load", name)
+		}
+		if m := imprecise.FindString(text); m != "" {
+			t.Errorf("%s has %s", name, m)
+		}
+		samples := strings.HasPrefix(name, "grid_") || strings.HasPrefix(name, "input_")
+		if m := fused.FindString(text); m != "" && !samples {
+			t.Errorf("%s has %s", name, m)
+		}
+	}
+}
