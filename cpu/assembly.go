@@ -233,6 +233,9 @@ func LoadParams[C Compute](s, z []C, scale, zero Span, a *Args) {
 	}
 }
 
+// Zeros returns ParamBlock zeros of either compute type.
+func (s *Scratch) Zeros() unsafe.Pointer { return unsafe.Pointer(&s.zeros) }
+
 // output runs the kernel on the m elements of the frame. Stores around the
 // caches begin where the output is at a multiple of a register.
 func (k *kernel) output(m int, a *Args) {

@@ -47,6 +47,7 @@ type Scratch struct {
 	tree64     [WeightTileRows]Tree[float64]
 	operands32 operands[float32]
 	operands64 operands[float64]
+	Tile       ParamTile
 	// Of generated kernels.
 	params [2][ParamBlock]float64
 	zeros  [ParamBlock]float64 // an absent data input

@@ -16,7 +16,10 @@ type family struct {
 	regions []region
 	operand [maxOperands]int // argument of each operand, or -1
 	param   [maxOperands]bool
-	packed  int      // the operand with two codes to a byte, or -1
+	packed  int // the operand with two codes to a byte, or -1
+	scale   int // the operand that holds scales, before zero points, or -1
+	compute tensor.DType
+	expand  cpu.Expand
 	args    cpu.Args // types and constants; the spans are filled in while running
 }
 
@@ -63,6 +66,7 @@ func isParam(name string) bool {
 // types fills in the kernel's types and constants.
 func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 	t := cpu.Types{Compute: compute}
+	f.compute, f.scale, f.expand = compute, f.scaleIndex(p), pickExpand(compute)
 	dtype := func(k int) tensor.DType {
 		i := f.operand[k]
 		switch {
@@ -88,7 +92,18 @@ func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 		f.args.Attrs.Reciprocal = p.word("rounding") == "reciprocal"
 	}
 	t.Attrs = f.args.Attrs
+	f.args.Stream = f.bytes() > lastLevelCache()
 	return t
+}
+
+// bytes returns the size of all elements of the kernel's operands.
+func (f *family) bytes() (bytes int64) {
+	for k := range kernelOperands {
+		if f.operand[k] >= 0 && !f.param[k] {
+			bytes += tensor.NumElements(f.shape) * f.sizeOf(k)
+		}
+	}
+	return bytes
 }
 
 // arm copies the types and constants into a worker's arguments.
@@ -179,26 +194,39 @@ func mapJob(f *family, kernel cpu.Elementwise) job {
 	}
 }
 
+// mapJobs are the jobs of a kernel that maps every element on its own: over
+// runs, and over tiles.
+type mapJobs struct{ runs, tiles job }
+
+func newMapJobs(f *family, kernel cpu.Elementwise) mapJobs {
+	return mapJobs{mapJob(f, kernel), tileJob(f, kernel)}
+}
+
 // runElementwise makes the run of an op that maps every element on its own.
 func runElementwise(f *family, kernel cpu.Elementwise) func(c *call) error {
-	job := mapJob(f, kernel)
+	jobs := newMapJobs(f, kernel)
 	return func(c *call) error {
 		for i := range f.regions {
-			f.mapRegion(c, &f.regions[i], job)
+			f.mapRegion(c, &f.regions[i], jobs)
 		}
 		return nil
 	}
 }
 
-// mapRegion runs a job made by mapJob over a region.
-func (f *family) mapRegion(c *call, r *region, job job) {
+// mapRegion runs one of the jobs over a region.
+func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
 	n := c.all.count()
+	if t := &c.tiles; f.tile(c) {
+		units := t.outer * t.high * t.wide
+		c.parallel((units+t.unitsPerJob-1)/t.unitsPerJob, n, jobs.tiles)
+		return
+	}
 	c.perJob = jobSize
 	if f.packed >= 0 {
 		// Whole rows, so that no two jobs share a byte.
 		row := r.rowLength(len(f.shape) - 1)
 		c.perJob = row * max(1, jobSize/max(1, row))
 	}
-	c.parallel((n+c.perJob-1)/max(1, c.perJob), n, job)
+	c.parallel((n+c.perJob-1)/max(1, c.perJob), n, jobs.runs)
 }

@@ -99,6 +99,7 @@ type call struct {
 	threads   int
 	all       layout // elementwise ops: every element
 	perJob    int64  // elementwise ops: elements of one job
+	tiles     tiling // elementwise ops: short groups
 	groups    layout // reductions: the groups
 	members   layout // reductions: the elements of the first group
 	blocks    int64  // reductions: blocks per group

@@ -137,7 +137,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 	join := func(c *call, w *worker, group int64) {
 		finish(c, w, group, fold.join(&w.scratch, partials[C](c)[group*c.blocks:][:c.blocks]))
 	}
-	mapAll := mapJob(f, then)
+	mapAll := newMapJobs(f, then)
 	return func(c *call) error {
 		for i := range f.regions {
 			r := &f.regions[i]

@@ -16,18 +16,20 @@ import (
 
 var threadCounts = []int{1, 2, 3, 8}
 
-// fanOut counts the workers that take jobs while f runs. Each job waits a
-// little, so that the others get some.
+// fanOut counts the workers that take jobs while f runs. The first one waits
+// for a second to come, if one does: jobs may be over before it is there.
 func fanOut(f func()) int {
 	var mu sync.Mutex
 	seen := map[int]bool{}
 	defer plans.SetBeforeJob(func(worker int) {
 		mu.Lock()
-		first := !seen[worker]
+		first := len(seen) == 0
 		seen[worker] = true
 		mu.Unlock()
-		if first {
-			time.Sleep(200 * time.Microsecond)
+		for start := time.Now(); first && time.Since(start) < 20*time.Millisecond; time.Sleep(100 * time.Microsecond) {
+			mu.Lock()
+			first = len(seen) == 1
+			mu.Unlock()
 		}
 	})()
 	f()

@@ -38,7 +38,7 @@ func generate() (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	for _, u := range units {
+	for _, u := range append(units, tile) {
 		if err := u.write(files); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,33 @@
+package plans
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// defaultCache is the size of the last-level cache where it is not known.
+const defaultCache = 32 << 20
+
+// lastLevelCache returns the size in bytes of the largest cache that a CPU
+// uses. What exceeds it is stored around the caches.
+var lastLevelCache = sync.OnceValue(func() int64 {
+	files, _ := filepath.Glob("/sys/devices/system/cpu/cpu0/cache/index*/size")
+	largest := int64(0)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		kilobytes, isKilo := strings.CutSuffix(strings.TrimSpace(string(text)), "K")
+		if n, err := strconv.ParseInt(kilobytes, 10, 64); err == nil && isKilo {
+			largest = max(largest, n<<10)
+		}
+	}
+	if largest == 0 {
+		return defaultCache
+	}
+	return largest
+})

@@ -1,0 +1,216 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Short groups: where parameters change after few elements that lie one after
+// the other, a call of the kernel for each run would cost more than its work.
+// A tile of consecutive elements is taken at once, with the parameters of
+// each; parameters that come again for later elements are prepared once.
+
+// longRun is how many elements with the same parameters are worth a call of
+// the kernel of their own.
+const longRun = 1024
+
+// tiling cuts a layout into outer points, each of which repeats cycles of
+// elements: cycles have the same parameters, and their elements are
+// consecutive in memory.
+type tiling struct {
+	cycle, repeat, outer int64
+	repeatDim            int   // the dimension that repeats cycles, or -1
+	varying              int   // the innermost dimension along which parameters change
+	run                  int64 // elements with the same parameters
+	columns              int64 // of a cycle that one tile has
+	copies               int64 // cycles that one tile has
+	width, rows          int64 // of a unit of work: columns and cycles
+	wide, high           int64 // units in a cycle, and along the repeats
+	unitsPerJob          int64
+}
+
+// tilingElements is about how many elements a unit of work has: enough to
+// make use of its parameters.
+const tilingElements = 1 << 17
+
+// tile finds the tiling of a call's elements, if their groups are short.
+func (f *family) tile(c *call) bool {
+	l, t := &c.all, &c.tiles
+	inner := l.dims - 1
+	if f.packed >= 0 || l.count() == 0 || (!f.varies(l, inner) && l.size[inner] >= longRun) {
+		return false
+	}
+	first := f.consecutive(l)
+	if first > inner {
+		return false
+	}
+	*t = tiling{cycle: 1, repeat: 1, outer: 1, repeatDim: -1, varying: -1, run: 1}
+	d := inner
+	for ; d >= first && (t.varying < 0 || f.varies(l, d)); d-- {
+		if t.varying < 0 && f.varies(l, d) {
+			t.varying, t.run = d, t.cycle
+		}
+		t.cycle *= l.size[d]
+	}
+	if t.varying < 0 || t.run > cpu.TileSize {
+		return false
+	}
+	if d >= 0 && !f.varies(l, d) {
+		t.repeatDim, t.repeat = d, l.size[d]
+	}
+	t.outer = l.count() / (t.cycle * t.repeat)
+	t.plan(t.repeatDim >= first, c.threads)
+	return true
+}
+
+// plan chooses the sizes of tiles and of units of work. Cycles that follow
+// each other in memory may share a tile.
+func (t *tiling) plan(joined bool, threads int) {
+	t.columns, t.copies = min(t.cycle, cpu.TileSize/t.run*t.run), 1
+	if joined && t.columns == t.cycle {
+		t.copies = min(cpu.TileSize/t.cycle, t.repeat)
+	}
+	// Every thread gets some units, of whole tiles.
+	elements := max(1, min(tilingElements, t.cycle*t.repeat*t.outer/int64(4*threads)))
+	t.rows = roundUp(max(1, min(t.repeat, elements/t.columns)), t.copies)
+	t.width = roundUp(max(1, min(t.cycle, elements/t.rows)), t.columns)
+	t.wide, t.high = (t.cycle+t.width-1)/t.width, (t.repeat+t.rows-1)/t.rows
+	t.unitsPerJob = max(1, elements/max(1, min(t.width, t.cycle)*min(t.rows, t.repeat)))
+}
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
+
+// varies reports whether parameters change along a dimension.
+func (f *family) varies(l *layout, d int) bool {
+	for k := range kernelOperands {
+		if f.param[k] && l.stride[k][d] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// consecutive returns the outermost dimension from which on the elements of
+// all data operands lie one after the other.
+func (f *family) consecutive(l *layout) int {
+	first := 0
+	for k := range kernelOperands {
+		if f.param[k] || l.start[k] == nil {
+			continue
+		}
+		next, d := f.sizeOf(k), l.dims
+		for ; d > first && l.stride[k][d-1] == next; d-- {
+			next *= l.size[d-1]
+		}
+		first = d
+	}
+	return first
+}
+
+// sizeOf returns the size of an operand's elements.
+func (f *family) sizeOf(k int) int64 {
+	if k < firstOutput {
+		return f.args.In[k].DType.Size()
+	}
+	return f.args.Out[k-firstOutput].DType.Size()
+}
+
+// tileJob makes the job of a kernel over a call's tiling.
+func tileJob(f *family, kernel cpu.Elementwise) job {
+	return func(c *call, w *worker, number int64) {
+		t := &c.tiles
+		units := t.outer * t.high * t.wide
+		for unit := number * t.unitsPerJob; unit < min(units, (number+1)*t.unitsPerJob); unit++ {
+			row, column := unit/t.wide%t.high*t.rows, unit%t.wide*t.width
+			start := (unit/(t.wide*t.high)*t.repeat + row) * t.cycle
+			rows := min(t.rows, t.repeat-row)
+			for stop := min(column+t.width, t.cycle); column < stop; column += t.columns {
+				f.runTile(c, w, kernel, start+column, min(t.columns, stop-column), rows)
+			}
+		}
+	}
+}
+
+// runTile runs a kernel on columns of a number of cycles.
+func (f *family) runTile(c *call, w *worker, kernel cpu.Elementwise, start, columns, rows int64) {
+	t, l, a, cur := &c.tiles, &c.all, f.arm(w), &w.cursors[0]
+	f.prepare(c, w, start, columns, min(t.copies, rows))
+	scale, zero := a.In[f.scale], a.In[f.scale+1]
+	l.seek(cur, start, kernelOperands)
+	l.spans(a, cur)
+	a.In[f.scale], a.In[f.scale+1] = scale, zero
+	in, out := a.In, a.Out
+	for row := int64(0); row < rows; row += t.copies {
+		if row > 0 {
+			for k := range f.scale {
+				a.In[k].P = l.along(in[k].P, k, t.repeatDim, row)
+			}
+			for k := range out {
+				a.Out[k].P = l.along(out[k].P, firstOutput+k, t.repeatDim, row)
+			}
+		}
+		kernel(int(columns*min(t.copies, rows-row)), a)
+	}
+}
+
+// along returns the address that lies steps further along a dimension.
+func (l *layout) along(p unsafe.Pointer, k, d int, steps int64) unsafe.Pointer {
+	if p == nil {
+		return nil
+	}
+	return unsafe.Add(p, steps*l.stride[k][d])
+}
+
+// prepare makes the parameters of consecutive elements, and of copies of them.
+func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
+	t, l, a, cur := &c.tiles, &c.all, &w.args, &w.cursors[1]
+	tile, d := &w.scratch.Tile, t.varying
+	for at := int64(0); at < columns; {
+		l.seek(cur, start+at, kernelOperands)
+		count := min(l.size[d]-cur.index[d], (columns-at)/t.run)
+		for k := f.scale; k < f.scale+2; k++ {
+			a.In[k].P, a.In[k].Stride = cur.at[k], l.stride[k][d]
+		}
+		if count*t.run == columns && copies == 1 && t.run == 1 && f.ready(a) {
+			return
+		}
+		tile.Add(a, f.scale, int(at), int(count), int(t.run), f.compute, f.expand)
+		at += count * t.run
+	}
+	tile.Repeat(int(columns), int(copies), f.compute)
+	tile.Use(a, f.scale, f.compute)
+}
+
+// ready reports whether a kernel can read its parameters where they are.
+func (f *family) ready(a *cpu.Args) bool {
+	scale, zero := &a.In[f.scale], &a.In[f.scale+1]
+	if scale.DType != f.compute || !scale.Contiguous() || zero.P != nil {
+		return false
+	}
+	*zero = cpu.Span{P: a.Scratch.Zeros(), Stride: scale.Stride, DType: f.compute}
+	a.Ready = true
+	return true
+}
+
+// scaleIndex returns the operand that holds scales; zero points come after.
+func (f *family) scaleIndex(p *Problem) int {
+	i := p.op.arg("scale")
+	for k, operand := range f.operand[:firstOutput] {
+		if operand == i && i >= 0 {
+			return k
+		}
+	}
+	return -1
+}
+
+// pickExpand picks the way to expand parameters that a plan's row may use.
+func pickExpand(compute tensor.DType) cpu.Expand {
+	for _, r := range cpu.ExpandRows {
+		if expand, ok := r.Pick(cpu.Types{Compute: compute}); ok && r.Needs <= rowsCap() {
+			return expand
+		}
+	}
+	return nil
+}
