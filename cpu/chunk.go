@@ -35,6 +35,15 @@ func (c *Chunks[C]) Next() []C {
 	return acc
 }
 
+// NextChunk returns the vector that is to be set to the sum of the next n
+// contributions: ChunkSize, or fewer at the end.
+func (c *Chunks[C]) NextChunk(n int) []C {
+	acc := BlockOf[C](c.scratch, c.first, c.width)
+	c.pushChunk(acc)
+	c.count += int64(n)
+	return acc
+}
+
 // pushChunk moves the finished chunk in acc into the binary tree of chunk
 // sums: level k holds a subtree of 1<<k chunks.
 func (c *Chunks[C]) pushChunk(acc []C) {

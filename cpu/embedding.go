@@ -45,12 +45,13 @@ func ZeroRow(dst Span, n int64) {
 // pass: the sum of the same columns of several rows.
 type EmbeddingSum struct {
 	GradOutput Matrix
-	Positions  []int64 // rows of GradOutput, ascending
+	Positions  []int64 // rows of GradOutput, ascending; what follows up to their capacity is likely to come next
 	Out        Span    // the row of grad_weight, from its first column of interest
 	Column     int64   // the first column of interest
 	Columns    int64
 	Accumulate bool
 	ByFreq     bool // divide the sum by the number of contributions
+	Stream     bool // store around the caches; see StoreFence
 	Scratch    *Scratch
 }
 
@@ -80,9 +81,7 @@ func (m *Matrix) Row(number, column int64) Span {
 
 // EmbeddingBackward sums the rows of grad_output that one index picked, in
 // Chunk order, into (or onto) a row of grad_weight.
-var EmbeddingBackward = []Row[func(*EmbeddingSum)]{
-	{"go", Go, ByCompute(embeddingBackwardGo[float32], embeddingBackwardGo[float64])},
-}
+var EmbeddingBackward = embeddingRows(ByCompute(embeddingBackwardGo[float32], embeddingBackwardGo[float64]))
 
 func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {
@@ -94,16 +93,21 @@ func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
 			Load(term, e.GradOutput.Row(p, e.Column+at))
 			addInto(acc, acc, term)
 		}
-		sum := chunks.Sum()
-		if e.ByFreq && len(e.Positions) > 0 {
-			for i := range sum {
-				sum[i] /= C(len(e.Positions))
-			}
-		}
-		if e.Accumulate {
-			Load(term, e.Out.At(at))
-			addInto(sum, term, sum)
-		}
-		Store(e.Out.At(at), sum)
+		finishSum(e, e.Out.At(at), chunks.Sum())
 	}
+}
+
+// finishSum stores a finished sum of some columns.
+func finishSum[C Compute](e *EmbeddingSum, out Span, sum []C) {
+	if e.ByFreq && len(e.Positions) > 0 {
+		for i := range sum {
+			sum[i] /= C(len(e.Positions))
+		}
+	}
+	if e.Accumulate {
+		there := BlockOf[C](e.Scratch, 0, len(sum))
+		Load(there, out)
+		addInto(sum, there, sum)
+	}
+	Store(out, sum)
 }

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"sort"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -77,31 +78,52 @@ func (e *embeddingSum) run(c *call) error {
 	b.embeddingSum, b.start, b.order = e, start, order
 	b.rows, b.columns, b.tiles = rows, columns, (columns+columnTile-1)/columnTile
 	b.gradOutput = matrixOf(dy)
-	cost := (int64(len(order)) + rows) * columns
-	b.rowsPerJob = max(1, rows*jobSize/cost)
-	c.parallel((rows+b.rowsPerJob-1)/b.rowsPerJob*b.tiles, cost, sumRows)
+	b.stream = dw.NumElements()*dw.DType.Size() >= streamFrom
+	b.load = int64(len(order)) + rows
+	b.ranges = min(rows, max(1, b.load*columns/jobSize))
+	c.parallel(b.ranges*b.tiles, b.load*columns, sumRows)
 	return nil
 }
+
+// streamFrom is the size in bytes from which an output is stored around the
+// caches: more than a core's share of them.
+const streamFrom = 16 << 20
 
 // embeddingCall is what the jobs of one run share.
 type embeddingCall struct {
 	*embeddingSum
-	start, order                     []int64
-	gradOutput                       cpu.Matrix
-	rows, columns, tiles, rowsPerJob int64
+	start, order         []int64
+	gradOutput           cpu.Matrix
+	rows, columns, tiles int64
+	ranges, load         int64 // of rows; contributions and rows together
+	stream               bool
+}
+
+// firstRow returns the first row of a range: all have about the same number
+// of rows and contributions together, unless one row has more by itself.
+func (b *embeddingCall) firstRow(number int64) int64 {
+	want := b.load / b.ranges * number
+	if number == b.ranges {
+		want = b.load
+	}
+	return int64(sort.Search(int(b.rows), func(r int) bool { return b.start[r]+int64(r) >= want }))
 }
 
 func sumRows(c *call, w *worker, number int64) {
 	b, sum := &c.embedding, &w.embedding
-	first, column := number/b.tiles*b.rowsPerJob, number%b.tiles*columnTile
+	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
+	column := number % b.tiles * columnTile
 	*sum = cpu.EmbeddingSum{
 		GradOutput: b.gradOutput, Column: column, Columns: min(columnTile, b.columns-column),
-		Accumulate: b.accumulate, ByFreq: b.byFreq, Scratch: &w.scratch,
+		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
 	}
-	for row := first; row < min(first+b.rowsPerJob, b.rows); row++ {
+	for row := first; row < last; row++ {
 		sum.Positions = b.order[b.start[row]:b.start[row+1]]
 		sum.Out = rowAt(&c.args[2], row).At(column)
 		b.kernel(sum)
+	}
+	if b.stream {
+		cpu.StoreFence()
 	}
 }
 
@@ -139,7 +161,7 @@ func (c *call) sortByRow(padding int64) (start, order []int64) {
 	for r := range rows {
 		start[r+1] += start[r]
 	}
-	order = order[:start[rows]]
+	order = order[:start[rows]:start[rows]]
 	for i := range n {
 		if r := indexAt(index, i); kept(r) {
 			order[start[r]] = i

@@ -17,6 +17,7 @@ type unit struct {
 // units lists them.
 var units = []unit{
 	{"quantized_linear", []func(c *build.Context){dotVNNI, dotAVX2}},
+	{"embedding", []func(c *build.Context){embeddingSums}},
 }
 
 // write adds the unit's assembly and declarations to files.

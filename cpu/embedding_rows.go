@@ -1,0 +1,101 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// What stands between EmbeddingBackward and the generated sums of rows.
+
+// rowSum is a generated sum of rows of one type.
+type rowSum struct {
+	needs   ISA
+	dtype   tensor.DType
+	columns int64 // what its number of columns is a multiple of
+	run     func(rows *byte, stride int, positions *int64, count, ahead int, to *byte, columns, mode int, divisor float64)
+}
+
+// The bits of a sum's mode, as internal/gen/embedding.go names them.
+const (
+	sumAccumulate = 1 << iota
+	sumDivide
+	sumStream // store around the caches: to is at a multiple of a register
+	sumWide   // store in the compute type
+)
+
+// embeddingRows makes the table: a row for each instruction set that has sums.
+func embeddingRows(definition func(Types) (func(*EmbeddingSum), bool)) (table []Row[func(*EmbeddingSum)]) {
+	for isa := AVX512; isa > Go; isa-- {
+		table = append(table, Row[func(*EmbeddingSum)]{isa.String(), isa, func(t Types) (func(*EmbeddingSum), bool) {
+			for i := range rowSums {
+				if s := &rowSums[i]; s.needs == isa && s.dtype == t.In[0] {
+					slow, _ := definition(t)
+					return s.pick(slow), true
+				}
+			}
+			return nil, false
+		}})
+	}
+	return append(table, Row[func(*EmbeddingSum)]{"go", Go, definition})
+}
+
+func (s *rowSum) pick(slow func(*EmbeddingSum)) func(*EmbeddingSum) {
+	if s.dtype == tensor.F64 {
+		return func(e *EmbeddingSum) { sumByKernel[float64](s, e, slow) }
+	}
+	return func(e *EmbeddingSum) { sumByKernel[float32](s, e, slow) }
+}
+
+// sumByKernel sums the columns that the kernel takes, and leaves the others
+// to the definition.
+func sumByKernel[C Compute](s *rowSum, e *EmbeddingSum, slow func(*EmbeddingSum)) {
+	whole := e.Columns - e.Columns%s.columns
+	if !e.GradOutput.Contiguous() || e.GradOutput.Dims > 1 || !e.Out.Contiguous() {
+		whole = 0
+	}
+	for at := int64(0); at < whole; at += Block {
+		sumTile[C](s, e, at, min(Block, whole-at))
+	}
+	if whole < e.Columns {
+		all := *e
+		e.Column, e.Columns, e.Out = all.Column+whole, all.Columns-whole, all.Out.At(whole)
+		slow(e)
+		*e = all
+	}
+}
+
+// sumTile sums columns from at on, at most Block.
+func sumTile[C Compute](s *rowSum, e *EmbeddingSum, at, columns int64) {
+	mode := 0
+	if e.Accumulate {
+		mode |= sumAccumulate
+	}
+	if e.ByFreq && len(e.Positions) > 0 {
+		mode |= sumDivide
+	}
+	out := e.Out.At(at)
+	if e.Stream && uintptr(out.P)%streamAlignment == 0 && columns*out.Stride%streamAlignment == 0 {
+		mode |= sumStream
+	}
+	stride := int64(0)
+	if e.GradOutput.Dims > 0 {
+		stride = e.GradOutput.Strides[0]
+	}
+	from := (*byte)(unsafe.Add(e.GradOutput.P, (e.Column+at)*e.GradOutput.Stride))
+	run := func(positions []int64, to unsafe.Pointer, mode int) {
+		s.run(from, int(stride), unsafe.SliceData(positions), len(positions), cap(positions), (*byte)(to), int(columns), mode, float64(len(e.Positions)))
+	}
+	if len(e.Positions) <= ChunkSize {
+		run(e.Positions, out.P, mode)
+		return
+	}
+	chunks := NewChunks[C](e.Scratch, 2, int(columns))
+	for rest := e.Positions; len(rest) > 0; {
+		m := min(ChunkSize, len(rest))
+		acc := chunks.NextChunk(m)
+		run(rest[:m], unsafe.Pointer(unsafe.SliceData(acc)), sumWide)
+		rest = rest[m:]
+	}
+	finishSum(e, out, chunks.Sum())
+}

@@ -1,0 +1,96 @@
+package plans_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// smoothGrid returns the identity's grid of n images, a little distorted.
+func smoothGrid(n, h, w int64) tensor.View {
+	r := rand.New(rand.NewPCG(1, 2))
+	grid := tensor.New(tensor.F32, n, h, w, 2)
+	v := tensor.Slice[float32](grid)
+	for i := range n * h * w {
+		x, y := i%w, i/w%h
+		v[2*i] = float32(2*x+1)/float32(w) - 1 + r.Float32()*0.02
+		v[2*i+1] = float32(2*y+1)/float32(h) - 1 + r.Float32()*0.02
+	}
+	return grid
+}
+
+// noise returns a tensor of numbers in [-1, 1), or of whole numbers below.
+func noise(below int64, d tensor.DType, shape ...int64) tensor.View {
+	r := rand.New(rand.NewPCG(3, 4))
+	v := tensor.New(d, shape...)
+	for i := range v.NumElements() {
+		switch f := r.Float32()*2 - 1; d {
+		case tensor.F32:
+			tensor.Slice[float32](v)[i] = f
+		case tensor.BF16:
+			tensor.Slice[tensor.BF16Bits](v)[i] = tensor.ToBF16(f)
+		case tensor.F16:
+			tensor.Slice[tensor.F16Bits](v)[i] = tensor.ToF16(f)
+		case tensor.I64:
+			tensor.Slice[int64](v)[i] = r.Int64N(below)
+		}
+	}
+	return v
+}
+
+// benchmark runs a problem on 1 and 2 threads.
+func benchmark(b *testing.B, text string, args ...tensor.View) {
+	p, err := plans.Parse(text)
+	require.NoError(b, err)
+	for _, threads := range []int{1, 2} {
+		plan, err := plans.Select(0, p, plans.Preference{Threads: threads})
+		require.NoError(b, err)
+		workspace := tensor.New(tensor.I64, (plan.WorkspaceSize()+7)/8)
+		b.Run(fmt.Sprintf("%s/threads=%d", plan.SKU().Row, threads), func(b *testing.B) {
+			best := time.Hour
+			for b.Loop() {
+				start := time.Now()
+				require.NoError(b, plan.Run(0, tensor.Bytes(workspace), args))
+				best = min(best, time.Since(start))
+			}
+			b.ReportMetric(float64(best.Microseconds())/1e3, "ms(best)")
+		})
+	}
+}
+
+func BenchmarkEmbedding(b *testing.B) {
+	const n, width = 16384, 768
+	for _, d := range []tensor.DType{tensor.F32, tensor.BF16} {
+		for _, rows := range []int64{1000, 50257} {
+			b.Run(fmt.Sprintf("backward/%s/%d", d, rows), func(b *testing.B) {
+				text := fmt.Sprintf("embedding_backward grad_output=%[1]s[%[2]d,%[3]d] indices=i64[%[2]d] grad_weight=%[1]s[%[4]d,%[3]d]", d, n, width, rows)
+				benchmark(b, text, noise(0, d, n, width), noise(rows, tensor.I64, n), tensor.New(d, rows, width))
+			})
+		}
+	}
+	b.Run("forward", func(b *testing.B) {
+		benchmark(b, fmt.Sprintf("embedding weight=f32[50257,%d] indices=i64[%d]", width, n),
+			noise(0, tensor.F32, 50257, width), noise(50257, tensor.I64, n), tensor.New(tensor.F32, n, width))
+	})
+}
+
+func BenchmarkGridSample(b *testing.B) {
+	for _, size := range [][4]int64{{16, 64, 56, 56}, {1, 64, 256, 256}, {1, 3, 1080, 1920}} {
+		n, c, h, w := size[0], size[1], size[2], size[3]
+		shape := fmt.Sprintf("[%d,%d,%d,%d]", n, c, h, w)
+		grid := fmt.Sprintf("grid=f32[%d,%d,%d,2]", n, h, w)
+		x, y, g := noise(0, tensor.F32, n, c, h, w), tensor.New(tensor.F32, n, c, h, w), smoothGrid(n, h, w)
+		b.Run("forward/"+shape, func(b *testing.B) {
+			benchmark(b, "grid_sample input=f32"+shape+" "+grid, x, g, y)
+		})
+		b.Run("backward/"+shape, func(b *testing.B) {
+			benchmark(b, "grid_sample_backward grad_output=f32"+shape+" input=f32"+shape+" "+grid, x, x, g, y, tensor.New(tensor.F32, n, h, w, 2))
+		})
+	}
+}
