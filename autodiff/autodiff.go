@@ -149,9 +149,10 @@ func innerOf[S, B Backend](e *engine, be B, x Tensor[S]) Tensor[B] {
 	if x.v == nil {
 		return out
 	}
-	v, err := e.unwrap(x.v)
+	v, err := e.hold(x.v)
 	if err == nil {
 		v, err = v.Share()
+		e.letGo(x.v)
 	}
 	if err != nil {
 		return Tensor[B]{be: be, err: fmt.Errorf("autodiff: inner: %w", err)}
@@ -239,6 +240,9 @@ func (a *Autodiff[B, C]) IsTracked(x Float[*Autodiff[B, C]]) bool { return nodeO
 func (a *Autodiff[B, C]) Keep(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
 	if v, ok := x.v.(*Var); ok {
 		v.kept.Store(true)
+		if _, err := v.hold(); err != nil {
+			x.v, x.err = nil, fmt.Errorf("autodiff: keep: %w", err)
+		}
 	}
 	return x
 }

@@ -59,8 +59,9 @@ type Scheme struct {
 	BlockSize   []int64 // of per_block: an extent per dimension
 	QMin, QMax  int64   // codes
 	Storage     tensor.DType
-	Reciprocal  bool // round x * (1/scale), as PyTorch does on the CPU
-	Asymmetric  bool // Quantize with parameters from the data: with zero points
+	Reciprocal  bool    // round x * (1/scale), as PyTorch does on the CPU
+	Asymmetric  bool    // parameters that are chosen from the data have zero points
+	GradFactor  float64 // of FakeQuantize's gradients of the parameters; 0 means 1
 }
 
 // PerTensor quantizes with one scale.

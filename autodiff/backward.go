@@ -38,9 +38,11 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 	if x.node == nil {
 		return nil, fmt.Errorf("autodiff: backward: %v is not tracked: nothing that it was computed from is (see Track)", x)
 	}
-	if err := x.check(); err != nil {
+	// The root is left as it is.
+	if _, err := x.hold(); err != nil {
 		return nil, fmt.Errorf("autodiff: backward: %w", err)
 	}
+	defer x.letGo()
 	b, _ := e.passes.Get().(*backward)
 	if b == nil {
 		b = &backward{leaf: map[*node]int{}}
@@ -121,7 +123,7 @@ func (b *backward) prepare() {
 	}
 	for _, n := range b.nodes {
 		if b.uses[n.slot] == 0 {
-			b.e.letGo(n)
+			b.e.drop(n)
 		}
 		if x := n.handle.Value(); x != nil && n != b.root && !x.kept.Load() {
 			x.Release()
@@ -273,15 +275,9 @@ func (b *backward) again(n *node) error {
 			}
 		}
 	}
-	out, err := b.e.inner.Run(n.op, n.at, in...)
-	if err != nil {
+	var err error
+	if b.vals[n.slot], err = b.e.runAgain(n, in); err != nil {
 		return err
-	}
-	b.vals[n.slot] = n.restore(out[0])
-	for _, v := range out[1:] {
-		if v != nil {
-			v.Release()
-		}
 	}
 	for i := range n.in {
 		b.used(n.in[i].n)
@@ -296,6 +292,11 @@ func (b *backward) edgeValue(e *edge) (Value, error) {
 	if e.n != nil && !e.n.leaf {
 		return b.value(e.n)
 	}
+	return e.held()
+}
+
+// held returns the elements of a constant or a leaf.
+func (e *edge) held() (Value, error) {
 	if e.v == nil {
 		return nil, errNotHeld
 	}
@@ -318,7 +319,7 @@ func (b *backward) used(n *node) {
 		b.vals[n.slot] = nil
 	}
 	if !b.keep {
-		b.e.letGo(n)
+		b.e.drop(n)
 	}
 }
 
@@ -340,8 +341,8 @@ func (b *backward) done(n *node) {
 	}
 }
 
-// letGo releases a kept result.
-func (e *engine) letGo(n *node) {
+// drop releases a kept result.
+func (e *engine) drop(n *node) {
 	if n.val == nil {
 		return
 	}

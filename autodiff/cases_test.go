@@ -200,19 +200,19 @@ var planCases = []testCase{
 	unaryCase("affine_grid", OpAffineGrid, noise(2, 2, 3), func(x dyn) dyn { return x.AffineGrid(false, 2, 1, 3, 2) }),
 	{name: "fake_quantize", op: OpFakeQuantize, once: true, inputs: []data{offTies}, want: [][]float64{{1, 1, 1, 0, 0, 1, 1, 1}},
 		f: func(x []dyn) dyn {
-			return x[0].FakeQuantize(dyn{fill[Backend](x[0].be, tensor.F64, 0.1, []int64{})}, Tensor[Backend]{}, PerTensor(-64, 63), 0)
+			return x[0].FakeQuantize(dyn{fill[Backend](x[0].be, tensor.F64, 0.1, []int64{})}, PerTensor(-64, 63))
 		}},
 	{name: "quantize and dequantize", op: OpQuantize, once: true, inputs: []data{offTies}, want: [][]float64{{1, 1, 1, 0, 0, 1, 1, 1}},
 		f: func(x []dyn) dyn {
 			scale := dyn{fill[Backend](x[0].be, tensor.F64, 0.125, []int64{})}
-			return x[0].Quantize(scale, Tensor[Backend]{}, PerTensor(-64, 63)).Dequantize(tensor.F64)
+			return x[0].Quantize(scale, PerTensor(-64, 63)).Dequantize(tensor.F64)
 		}},
 	{name: "quantize to float codes", op: OpQuantize, inputs: []data{offTies}, want: [][]float64{{8, 8, 8, 0, 0, 8, 8, 8}},
 		f: func(x []dyn) dyn {
 			s := PerTensor(-64, 63)
 			s.Storage = tensor.F64
 			scale := dyn{fill[Backend](x[0].be, tensor.F64, 0.125, []int64{})}
-			return dyn{x[0].Quantize(scale, Tensor[Backend]{}, s).Codes}
+			return dyn{x[0].Quantize(scale, s).Codes}
 		}},
 	{name: "dequantize", op: OpDequantize, once: true, inputs: []data{positive(2)}, f: func(x []dyn) dyn {
 		codes := Float[Backend]{fromSlice(x[0].be, []float64{1, -3, 5, 2, 0, 7}, []int{2, 3})}
@@ -223,7 +223,7 @@ var planCases = []testCase{
 		// inside and of the bound outside.
 		want: [][]float64{{-0.1 + 0.2 - 0.3 + 63, -0.25 - 0.15 - 0.2}},
 		f: func(x []dyn) dyn {
-			return Float[Backend]{fromSlice(x[0].be, offTies.x, offTies.shape)}.FakeQuantize(x[0], Tensor[Backend]{}, PerChannel(0, -64, 63), 0)
+			return Float[Backend]{fromSlice(x[0].be, offTies.x, offTies.shape)}.FakeQuantize(x[0], PerChannel(0, -64, 63))
 		}},
 	{name: "quantized_linear", op: OpQuantizedLinear, f32: true, inputs: []data{noise(3, 5), noise(4, 5), noise(4)}, f: func(x []dyn) dyn {
 		return x[0].QuantizedLinear(x[1], x[2])

@@ -209,7 +209,7 @@ func planFakeQuantize(k *call) error {
 func planFakeQuantizeBackward(k *call) error {
 	j := k.scheme("fake_quantize", "_backward").shaped("grad_output", k.in[0]).typed("x", k.in[1]).typed("scale", k.in[2]).
 		typed("zero_point", k.in[3]).typed("grad_input", k.out[0]).typed("grad_scale", k.out[1]).typed("grad_zero_point", k.out[2]).codes(true)
-	if f := k.at.Floats[0]; f != 0 {
+	if f := k.at.Scheme.GradFactor; f != 0 {
 		j.key("grad_factor")
 		j.text = strconv.AppendFloat(j.text, f, 'g', -1, 64)
 	}

@@ -14,11 +14,13 @@ type engine struct {
 	inner  Backend
 	mu     sync.Mutex
 	keep   keeper
+	recent recent
 	passes sync.Pool // of backward
 }
 
 func newEngine(inner Backend, s Strategy) *engine {
-	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit()}}
+	_, none := s.(None)
+	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit(), again: !none}}
 }
 
 func (e *engine) Name() string          { return "autodiff(" + e.inner.Name() + ")" }
@@ -46,11 +48,12 @@ func (e *engine) wrap(inner Value, n *node) Value {
 	if inner == nil || n == nil && !inner.DType().IsFloat() {
 		return inner
 	}
-	return &Var{e: e, value: inner, node: n}
+	return &Var{e: e, info: infoOf(inner), value: inner, node: n}
 }
 
-// unwrap returns the inner backend's tensor.
-func (e *engine) unwrap(v Value) (Value, error) {
+// hold returns the inner backend's tensor, which stays where it is until
+// letGo.
+func (e *engine) hold(v Value) (Value, error) {
 	x, ok := v.(*Var)
 	if !ok {
 		return v, nil
@@ -58,11 +61,20 @@ func (e *engine) unwrap(v Value) (Value, error) {
 	if x.e != e {
 		return nil, fmt.Errorf("%v belongs to another backend than this %s", x, e.Name())
 	}
-	return x.value, x.check()
+	return x.hold()
 }
 
+func (e *engine) letGo(in ...Value) {
+	for _, v := range in {
+		if x, ok := v.(*Var); ok && x.e == e {
+			x.letGo()
+		}
+	}
+}
+
+// View shows a tensor in host memory. What has been seen is not set aside.
 func (e *engine) View(v Value) (tensor.View, error) {
-	inner, err := e.unwrap(v)
+	inner, err := e.hold(v)
 	if err != nil {
 		return tensor.View{}, fmt.Errorf("autodiff: view: %w", err)
 	}
@@ -80,13 +92,15 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 			continue
 		}
 		var err error
-		if inner[i], err = e.unwrap(v); err != nil {
+		if inner[i], err = e.hold(v); err != nil {
+			e.letGo(in[:i]...)
 			return Outputs{}, fmt.Errorf("autodiff: %v: input %d: %w", op, i, err)
 		}
 		if x, ok := v.(*Var); ok && x.node != nil {
 			tracked = true
 		}
 	}
+	defer e.letGo(in...)
 	if op < opCount && ops[op].inPlace {
 		return e.update(op, at, in, inner)
 	}
@@ -108,9 +122,14 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		if v == nil || i > 0 && !v.DType().IsFloat() {
 			continue
 		}
-		x := &Var{e: e, value: v, node: n}
+		x := &Var{e: e, info: infoOf(v), value: v, node: n}
 		if i == 0 {
 			n.handle = weak.Make(x)
+			if e.keep.again {
+				e.mu.Lock()
+				e.recent.add(x)
+				e.mu.Unlock()
+			}
 		}
 		out[i] = x
 	}
@@ -181,13 +200,14 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node,
 
 // leafVar makes a tracked leaf that shares a tensor's elements.
 func (e *engine) leafVar(v Value) (Value, error) {
-	inner, err := e.unwrap(v)
+	inner, err := e.hold(v)
 	if err != nil {
 		return nil, fmt.Errorf("autodiff: track: %w", err)
 	}
+	defer e.letGo(v)
 	if inner, err = inner.Share(); err != nil {
 		return nil, err
 	}
 	n := &node{id: lastID.Add(1), leaf: true, out: infoOf(inner)}
-	return &Var{e: e, value: inner, node: n}, nil
+	return &Var{e: e, info: n.out, value: inner, node: n}, nil
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"weak"
-
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // node is an operation in a graph, or a tracked leaf. Nodes point to what they
@@ -72,68 +70,3 @@ func (n *node) String() string {
 	}
 	return fmt.Sprintf("%s %v", name, n.out)
 }
-
-// Var is Autodiff's Value: a tensor of the inner backend and, if it is
-// tracked, its place in a graph.
-type Var struct {
-	e        *engine
-	value    Value
-	node     *node
-	kept     atomic.Bool
-	released atomic.Bool
-}
-
-func (v *Var) String() string {
-	if v.node != nil {
-		return v.node.String()
-	}
-	return infoOf(v.value).String()
-}
-
-// check returns the error of using a released tensor.
-func (v *Var) check() error {
-	if !v.released.Load() {
-		return nil
-	}
-	if v.node != nil && v.node.state.Load() == freed {
-		return fmt.Errorf("%v was freed by Backward, with the graph that it was part of: Keep it before, to use its value afterwards", v)
-	}
-	return fmt.Errorf("%v: %w", v, errReleased)
-}
-
-// Share returns another handle, at the same place in the graph.
-func (v *Var) Share() (Value, error) {
-	if err := v.check(); err != nil {
-		return nil, fmt.Errorf("autodiff: %w", err)
-	}
-	inner, err := v.value.Share()
-	if err != nil {
-		return nil, err
-	}
-	return &Var{e: v.e, value: inner, node: v.node}, nil
-}
-
-// Release ends this handle.
-func (v *Var) Release() {
-	if v.released.CompareAndSwap(false, true) {
-		v.value.Release()
-	}
-}
-
-// Alone reports false: a graph may need the elements.
-func (v *Var) Alone() bool { return false }
-
-// restore puts a result that was computed again where the first one was.
-func (n *node) restore(v Value) Value {
-	x, ok := v.(*Var)
-	if !ok || n.below == nil {
-		return v
-	}
-	return &Var{e: x.e, value: x.value, node: n.below}
-}
-
-// DType returns the element type.
-func (v *Var) DType() tensor.DType { return v.value.DType() }
-
-// Shape returns the extents.
-func (v *Var) Shape() []int64 { return v.value.Shape() }

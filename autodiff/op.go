@@ -108,7 +108,7 @@ const (
 	OpQuantizeBackward     // (gradient, x, scale, zero point?)
 	OpDequantize           // (codes, scale, zero point?); Scheme, DType
 	OpDequantizeBackward   // (gradient, codes, scale, zero point?), to three gradients
-	OpFakeQuantize         // (x, scale, zero point?); Scheme; Floats[0] is the gradient's factor
+	OpFakeQuantize         // (x, scale, zero point?); Scheme
 	OpFakeQuantizeBackward // (gradient, x, scale, zero point?), to three gradients
 	OpChooseQParams        // (x), to a scale and, if Asymmetric, a zero point
 	OpQuantizedLinear      // (x, weight, bias?): quantizes both, per row

@@ -153,7 +153,7 @@ func TestUserErrors(t *testing.T) {
 		{x.MaxPool2d(Window{Kernel: [2]int{5, 5}}).Err(), "max_pool2d: x is f64[2,3], smaller than the window [5 5]"},
 		{i.DivScalar(0).Err(), "div: the divisor i64[] is 0 at position 0"},
 		{Floats(be, []float32{1, 2, 3}, 2).Err(), "a slice of 3 elements does not fit shape [2]"},
-		{x.FakeQuantize(Floats(be, []float64{1, 2}), Tensor[*CPU]{}, PerTensor(-8, 7), 0).Err(), "scale"},
+		{x.FakeQuantize(Floats(be, []float64{1, 2}), PerTensor(-8, 7)).Err(), "scale"},
 		{x.Cast(tensor.I32).Err(), "a Float cannot become i32"},
 		{x.Squeeze(0).Err(), "squeeze: axis 0 of f64[2,3] has not extent 1"},
 		{Zeros(be, 1, 1, 1, 1, 1, 1, 1, 1).Unsqueeze(0).Err(), "9 dimensions; want at most 8"},

@@ -15,16 +15,25 @@ type Quantized[B Backend] struct {
 	Scheme    Scheme
 }
 
-// Quantize rounds x / scale to codes; the zero point may be absent.
-func (x Float[B]) Quantize(scale Float[B], zeroPoint Tensor[B], s Scheme) Quantized[B] {
-	codes := x.run(OpQuantize, &Attr{Scheme: &s}, scale.Tensor, zeroPoint)
-	return Quantized[B]{codes, scale, zeroPoint, s}
+// Quantize rounds x / scale to codes. A zero point, an Int's tensor or a
+// Float's, may follow the scheme.
+func (x Float[B]) Quantize(scale Float[B], s Scheme, zeroPoint ...Tensor[B]) Quantized[B] {
+	z := optional(zeroPoint)
+	codes := x.run(OpQuantize, &Attr{Scheme: &s}, scale.Tensor, z)
+	return Quantized[B]{codes, scale, z, s}
+}
+
+func optional[B Backend](zeroPoint []Tensor[B]) (z Tensor[B]) {
+	if len(zeroPoint) > 0 {
+		z = zeroPoint[0]
+	}
+	return z
 }
 
 // QuantizeDynamic is Quantize with parameters that span x (see ChooseQParams).
 func (x Float[B]) QuantizeDynamic(s Scheme) Quantized[B] {
 	scale, zeroPoint := x.ChooseQParams(s)
-	return x.Quantize(scale, zeroPoint.Tensor, s)
+	return x.Quantize(scale, s, zeroPoint.Tensor)
 }
 
 // ChooseQParams returns a scale that spans the elements it is for, and a zero
@@ -39,9 +48,9 @@ func (x Float[B]) ChooseQParams(s Scheme) (Float[B], Int[B]) {
 
 // FakeQuantize is Quantize and Dequantize in one pass, the same bits. Its
 // gradient passes where the code was not clamped; a scale and a float zero
-// point get the gradients of learned step sizes, times the factor (0 is 1).
-func (x Float[B]) FakeQuantize(scale Float[B], zeroPoint Tensor[B], s Scheme, factor float64) Float[B] {
-	return Float[B]{x.run(OpFakeQuantize, &Attr{Scheme: &s, Floats: [6]float64{factor}}, scale.Tensor, zeroPoint)}
+// point get the gradients of learned step sizes, times the GradFactor.
+func (x Float[B]) FakeQuantize(scale Float[B], s Scheme, zeroPoint ...Tensor[B]) Float[B] {
+	return Float[B]{x.run(OpFakeQuantize, &Attr{Scheme: &s}, scale.Tensor, optional(zeroPoint))}
 }
 
 // Dequantize returns the codes' values as a float tensor.

@@ -222,7 +222,7 @@ func TestMemoryOfForwardPasses(t *testing.T) {
 	forStrategies(t, func(t *testing.T, s Strategy) {
 		ad := over(s)
 		passes := 100_000
-		if _, ok := s.(None); !ok {
+		if _, ok := s.(None); !ok || raceEnabled {
 			passes = 10_000
 		}
 		p := NewParams(ad, 1)
@@ -250,8 +250,8 @@ func TestMemoryOfForwardPasses(t *testing.T) {
 func TestDeepGraph(t *testing.T) {
 	forStrategies(t, func(t *testing.T, s Strategy) {
 		depth := 100_000
-		if raceEnabled {
-			depth = 20_000
+		if raceEnabled || testing.Short() {
+			depth = 10_000
 		}
 		ad := over(s)
 		w := leaf(ad, []float64{1})

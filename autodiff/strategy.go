@@ -71,6 +71,7 @@ func (b Budget) String() string { return fmt.Sprintf("budget of %d bytes", b.Byt
 // keeper applies a strategy. Its methods are called with engine.mu held.
 type keeper struct {
 	strategy Strategy
+	again    bool // whether anything may be computed again
 	limit    int64
 	total    int64
 	kept     []keptNode // in the order in which they were computed
@@ -89,8 +90,7 @@ func (k *keeper) limited() bool { return k.limit < math.MaxInt64 }
 // inputs reports whether a node must hold the constants among its inputs, to
 // be computed again.
 func (k *keeper) inputs(op Op) bool {
-	_, none := k.strategy.(None)
-	return k.limited() || !none && ops[op].cheap
+	return k.limited() || k.again && ops[op].cheap
 }
 
 // again returns how many cheap operations compute n from what is kept.

@@ -84,7 +84,9 @@ func newClassifier[B Backend](p *Params[B]) (c classifier[B]) {
 func (c *classifier[B]) forward(x Int[B]) Float[B] {
 	h := c.table.Embedding(x).Permute(0, 3, 1, 2)
 	h = h.Conv2d(c.conv, c.convBias, Window{Pad: [2]int{1, 1}}).Gelu().MaxPool2d(Window{Kernel: [2]int{2, 2}}).Flatten(1)
-	w1 := c.w1.FakeQuantize(c.scale, Tensor[B]{}, PerChannel(0, -128, 127), 0.01)
+	learned := PerChannel(0, -128, 127)
+	learned.GradFactor = 0.01
+	w1 := c.w1.FakeQuantize(c.scale, learned)
 	h = h.Linear(w1, c.b1).LayerNorm(c.gain, c.shift, 1e-5).Tanh()
 	return h.QuantizedLinear(c.w2, c.b2)
 }

@@ -81,15 +81,15 @@ func models[C autodiff.Strategy]() []model[C] {
 			w, b := p.Linear("out", 64, 10)
 			return func() tensor[C] { return table.Embedding(x).Mean(1).Linear(w, b).CrossEntropy(y, 0) }
 		}},
-		{"gelu mlp", func(be ad[C], p params[C]) func() tensor[C] {
-			x, y := autodiff.Normal(be, 1, 0, 1, 128, 256), labels(be, 128)
+		{"deep gelu", func(be ad[C], p params[C]) func() tensor[C] {
+			x, y := autodiff.Normal(be, 1, 0, 1, 1024, 64), labels(be, 1024)
 			type layer struct{ w, b tensor[C] }
 			var layers []layer
-			for i := range 8 {
-				w, b := p.Linear(fmt.Sprint(i), 256, 256)
+			for i := range 16 {
+				w, b := p.Linear(fmt.Sprint(i), 64, 64)
 				layers = append(layers, layer{w, b})
 			}
-			w, b := p.Linear("out", 256, 10)
+			w, b := p.Linear("out", 64, 10)
 			return func() tensor[C] {
 				h := x
 				for _, l := range layers {

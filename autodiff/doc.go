@@ -1,0 +1,71 @@
+// Package autodiff trains networks in Go, without Python or cgo: tensors,
+// gradients, optimizers, and a backend that computes on the CPU.
+//
+//	ad := autodiff.New(autodiff.NewCPU(), autodiff.None{})
+//	w := ad.Track(autodiff.Floats(ad, []float32{1, 2, 3}))
+//	loss := w.Mul(w).Sum()
+//	grads, err := ad.Backward(loss)
+//	dw, ok := ad.Grad(w, grads) // 2, 4, 6
+//
+// # Backends
+//
+// A Backend runs operations; CPU is one. Autodiff decorates any backend B with
+// gradients and is a Backend itself, so a network that is written once for any
+// Backend is trained on Autodiff and served without it:
+//
+//	func forward[B autodiff.Backend](x, w, b autodiff.Float[B]) autodiff.Float[B]
+//
+// Tensors are Float[B], Int[B], Bool[B] and Quantized[B]. Only float tensors
+// carry gradients; codes of a Quantized pass them on by the straight-through
+// estimate. Tensors never change; only an Optimizer and Params.Load change
+// parameters, in place.
+//
+// # Errors
+//
+// Operations return tensors alone. One that fails returns a tensor that holds
+// the error; operations on it pass the error on, and Backward, Item, View and
+// the like return it. Nothing panics because of what a caller passed.
+//
+// # The graph
+//
+// Every tracked result points to what it was computed from. There is no list
+// of graphs and no global state: a graph that nobody holds any more is garbage
+// like any other value, and separate goroutines may build and differentiate
+// graphs at once, over shared parameters too. Nothing is recorded for results
+// that no tracked leaf goes into.
+//
+// Backward consumes the graph: it gives the memory of the results between the
+// leafs and the root back while it goes. Whatever would go through that
+// history again is an error that names the tensor; KeepGraph and Keep say
+// otherwise. Gradients is a value apart from the graph.
+//
+// A Strategy says which results the graph keeps: None everything, Balanced
+// what is expensive, Budget what fits into a number of bytes. What is not kept
+// is computed again when it is needed, and comes out as the same bits.
+//
+// # Memory
+//
+// The CPU backend uses the memory of released tensors again. Backward releases
+// what it consumes; Gradients.Release, and Tensor.Release of the loss, do the
+// rest, and then a training step allocates a few kilobytes for the graph and
+// no elements. Tensors that are simply dropped are left to the garbage
+// collector, which is always right and somewhat slower.
+//
+// # Same bits
+//
+// A result does not depend on the number of threads, on the strategy, on the
+// run, or on what else the machine does. Elementwise arithmetic, sums (in the
+// orders of the project's numeric contract), exp, log, tanh and their like
+// (plain Go, no fused operations), random numbers and this project's own
+// operations (embedding, grid_sample, affine_grid, the quantize family, run
+// through package plans) give the same bits on every machine. Matrix products
+// and convolutions are gonum's for now: a chain over k in ascending order for
+// every element, the same bits on every amd64 machine; a compiler for another
+// architecture may fuse the multiplication with the addition.
+//
+// # Conventions
+//
+// The gradient of Relu and Abs at 0 is 0, Clamp passes it at its bounds, and
+// of equals Maximum and Minimum give it to the first argument, and Max, Min
+// and MaxPool2d to the first element. Rounding functions have gradient 0.
+package autodiff

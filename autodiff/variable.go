@@ -1,0 +1,214 @@
+package autodiff
+
+import (
+	"fmt"
+	"sync/atomic"
+	"weak"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Var is Autodiff's Value: a tensor of the inner backend and, if it is
+// tracked, its place in a graph.
+type Var struct {
+	e    *engine
+	info Info
+	node *node
+	// value is the inner backend's tensor. A strategy that computes again may
+	// set it aside (nil) where the graph can bring it back: see hold. It is
+	// guarded by engine.mu then.
+	value    Value
+	holds    int32 // guarded by engine.mu: who needs value where it is
+	kept     atomic.Bool
+	released atomic.Bool
+}
+
+func (v *Var) String() string {
+	if v.node != nil {
+		return v.node.String()
+	}
+	return v.info.String()
+}
+
+// DType returns the element type.
+func (v *Var) DType() tensor.DType { return v.info.DType }
+
+// Shape returns the extents.
+func (v *Var) Shape() []int64 { return v.info.Shape }
+
+// Alone reports false: a graph may need the elements.
+func (v *Var) Alone() bool { return false }
+
+// check returns the error of using a released tensor.
+func (v *Var) check() error {
+	if !v.released.Load() {
+		return nil
+	}
+	if v.node != nil && v.node.state.Load() == freed {
+		return fmt.Errorf("%v was freed by Backward, with the graph that it was part of: Keep it before, to use its value afterwards", v)
+	}
+	return fmt.Errorf("%v: %w", v, errReleased)
+}
+
+// Share returns another handle, at the same place in the graph.
+func (v *Var) Share() (Value, error) {
+	inner, err := v.hold()
+	if err != nil {
+		return nil, fmt.Errorf("autodiff: %w", err)
+	}
+	defer v.letGo()
+	if inner, err = inner.Share(); err != nil {
+		return nil, err
+	}
+	return &Var{e: v.e, info: v.info, value: inner, node: v.node}, nil
+}
+
+// Release ends this handle.
+func (v *Var) Release() {
+	if !v.released.CompareAndSwap(false, true) {
+		return
+	}
+	v.e.mu.Lock()
+	if v.value != nil {
+		v.value.Release()
+	}
+	v.e.mu.Unlock()
+}
+
+// hold returns the inner backend's tensor, brought back if it was set aside,
+// and keeps it where it is until letGo.
+func (v *Var) hold() (Value, error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	if !v.e.keep.again {
+		return v.value, nil
+	}
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	if v.value == nil {
+		var err error
+		if v.value, err = v.e.bringBack(v.node); err != nil {
+			return nil, err
+		}
+		v.e.recent.add(v)
+	}
+	v.holds++
+	return v.value, nil
+}
+
+func (v *Var) letGo() {
+	if v.e.keep.again {
+		v.e.mu.Lock()
+		v.holds--
+		v.e.mu.Unlock()
+	}
+}
+
+// recent is the ring of the latest results that a user may still hold. Those
+// that leave it are set aside where the graph can compute them again: Go does
+// not say when a program has dropped a value, and waiting for the garbage
+// collector would make a strategy's choices useless.
+type recent struct {
+	ring [6]weak.Pointer[Var]
+	at   int
+}
+
+// add puts a result into the ring; engine.mu is held.
+func (r *recent) add(v *Var) {
+	slot := &r.ring[r.at]
+	r.at = (r.at + 1) % len(r.ring)
+	if old := slot.Value(); old != nil && old != v {
+		old.setAside()
+	}
+	*slot = weak.Make(v)
+}
+
+func (v *Var) setAside() {
+	n := v.node
+	if v.holds > 0 || v.value == nil || v.released.Load() || v.kept.Load() || n.val != nil || n.state.Load() != live {
+		return
+	}
+	if v.e.keep.limited() || n.computeAgain() > 0 {
+		v.value.Release()
+		v.value = nil
+	}
+}
+
+// bringBack computes a node's result from what its graph keeps; engine.mu is
+// held.
+func (e *engine) bringBack(n *node) (v Value, err error) {
+	made := map[*node]Value{}
+	defer func() {
+		for m, x := range made {
+			if m != n || err != nil {
+				x.Release()
+			}
+		}
+	}()
+	stack := []*node{n}
+	for len(stack) > 0 {
+		m := stack[len(stack)-1]
+		if m.val != nil || made[m] != nil {
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		if m.state.Load() != live {
+			return nil, fmt.Errorf("%v was set aside, and %v, which it would be computed from again, was freed by Backward: Keep it before", n, m)
+		}
+		in := make([]Value, len(m.in))
+		ready := true
+		for i := range m.in {
+			ed := &m.in[i]
+			switch p := ed.n; {
+			case ed.info.DType == tensor.None:
+			case p == nil || p.leaf:
+				if in[i], err = ed.held(); err != nil {
+					return nil, err
+				}
+			case p.val != nil:
+				in[i] = p.val
+			case made[p] != nil:
+				in[i] = made[p]
+			default:
+				stack = append(stack, p)
+				ready = false
+			}
+		}
+		if !ready {
+			continue
+		}
+		if made[m], err = e.runAgain(m, in); err != nil {
+			return nil, err
+		}
+	}
+	if n.val != nil {
+		return n.val.Share()
+	}
+	return made[n], nil
+}
+
+// runAgain computes one node's result.
+func (e *engine) runAgain(n *node, in []Value) (Value, error) {
+	out, err := e.inner.Run(n.op, n.at, in...)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range out[1:] {
+		if v != nil {
+			v.Release()
+		}
+	}
+	// Where the inner backend is Autodiff too, the result takes the place of
+	// the first one in its graph.
+	x, ok := out[0].(*Var)
+	if !ok || n.below == nil {
+		return out[0], nil
+	}
+	defer x.Release()
+	v, err := x.Share()
+	if err == nil {
+		v.(*Var).node = n.below
+	}
+	return v, err
+}
