@@ -47,7 +47,7 @@ func stripeDot(a, b []float32) float32 {
 	for start := 0; start < len(a); start += 65536 {
 		var lanes [64]float32
 		for i := start; i < min(start+65536, len(a)); i++ {
-			p := a[i] * b[i]
+			p := float32(a[i] * b[i]) // rounded: not fused with the addition
 			lanes[(i-start)%64] += p
 		}
 		for h := 32; h > 0; h /= 2 {
