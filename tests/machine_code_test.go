@@ -1,0 +1,75 @@
+package tests
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// goTool runs the go command in a folder, for a target, without cgo.
+func goTool(t *testing.T, dir string, env []string, args ...string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds packages for another target")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("the go command is missing")
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%v go %s\n%s", env, strings.Join(args, " "), out)
+	return string(out)
+}
+
+// fusing are the targets for which Go fuses x*y + z, and how that looks.
+var fusing = []struct{ env, instruction string }{
+	{"GOARCH=arm64", `\bFN?M(ADD|SUB)[SD]\b`},
+	{"GOAMD64=v3", `\bVFN?M(ADD|SUB)\w+\b`},
+}
+
+// No multiplication and addition were fused: where the compiler may do so,
+// the definitions' products are converted first, which forbids it.
+func TestNothingIsFused(t *testing.T) {
+	for _, target := range fusing {
+		t.Run(target.env, func(t *testing.T) {
+			env := []string{target.env}
+			if !strings.HasPrefix(target.env, "GOARCH") {
+				env = append(env, "GOARCH=amd64")
+			}
+			fused := regexp.MustCompile(target.instruction)
+
+			// What the test looks for is what the compiler writes.
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module fused\n\ngo 1.26\n"), 0o666))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "fused.go"), []byte(
+				"package fused\n\nfunc Fused(x, y, z float32) float32 { return x*y + z }\n\nfunc Apart(x, y, z float32) float32 { return float32(x*y) + z }\n"), 0o666))
+			listing := goTool(t, dir, env, "build", "-gcflags=-S", ".")
+			require.Len(t, fused.FindAllString(listing, -1), 1)
+
+			listing = goTool(t, "..", env, "build", "-gcflags=-S", "./tensor", "./cpu", "./plans")
+			require.Contains(t, listing, module+"/cpu.quantizeGo")
+			for _, line := range strings.Split(listing, "\n") {
+				if fused.MatchString(line) {
+					t.Error(line)
+				}
+			}
+		})
+	}
+}
+
+// Where there is no assembly and no cgo, everything still builds.
+func TestVetOnOtherTargets(t *testing.T) {
+	for _, target := range []string{"linux/arm64", "darwin/arm64", "windows/amd64"} {
+		t.Run(target, func(t *testing.T) {
+			system, arch, _ := strings.Cut(target, "/")
+			goTool(t, "..", []string{"GOOS=" + system, "GOARCH=" + arch}, "vet", "./...")
+		})
+	}
+}
