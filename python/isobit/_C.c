@@ -39,7 +39,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"Tensor", &torch.types[0]},
       {"Parameter", &torch.types[1]},
       {"empty", &torch.empty},
-      {"empty_like", &torch.empty_like},
+      {"empty_strided_cpu", &torch.empty_strided_cpu},
       {"is_neg", &torch.is_neg},
       {"is_grad_enabled", &torch.is_grad_enabled},
       {"get_num_threads", &torch.get_num_threads},
@@ -97,7 +97,8 @@ static PyObject *plan_call(PyObject *module, PyObject *args) {
   unsigned long long handle;
   PyObject *tensors, *writes;
   int execute;
-  if (!PyArg_ParseTuple(args, "KO!O!p", &handle, &PyTuple_Type, &tensors, &PyTuple_Type, &writes, &execute) || lib_ready())
+  if (!PyArg_ParseTuple(args, "KO!O!p", &handle, &PyTuple_Type, &tensors, &PyTuple_Type, &writes, &execute) ||
+      lib_ready())
     return NULL;
   Py_ssize_t n = PyTuple_Size(tensors);
   if (n > MAX_ARGS) return PyErr_Format(PyExc_TypeError, "isobit: %zd tensors came, at most %d work", n, MAX_ARGS);
@@ -206,6 +207,19 @@ static PyObject *get_num_threads(PyObject *module, PyObject *none) {
   return PyObject_CallNoArgs(torch.get_num_threads);
 }
 
+static PyObject *set_huge_pages(PyObject *module, PyObject *on) {
+  (void)module;
+  int value = PyObject_IsTrue(on);
+  if (value < 0) return NULL;
+  huge_pages = value;
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_huge_pages(PyObject *module, PyObject *none) {
+  (void)module, (void)none;
+  return PyBool_FromLong(huge_pages);
+}
+
 static PyObject *path(PyObject *module, PyObject *none) { return (void)module, (void)none, lib_path(); }
 
 static PyObject *version(PyObject *module, PyObject *none) {
@@ -245,6 +259,8 @@ static PyMethodDef methods[] = {
     {"info", info, METH_NOARGS, NULL},
     {"set_num_threads", set_num_threads, METH_O, NULL},
     {"get_num_threads", get_num_threads, METH_NOARGS, NULL},
+    {"set_huge_pages", set_huge_pages, METH_O, NULL},
+    {"get_huge_pages", get_huge_pages, METH_NOARGS, NULL},
     {"path", path, METH_NOARGS, NULL},
     {"version", version, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},
@@ -254,7 +270,15 @@ static PyMethodDef methods[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "isobit._C", "The C side of isobit. Use the functions of isobit instead.", -1, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT,
+    "isobit._C",
+    "The C side of isobit. Use the functions of isobit instead.",
+    -1,
+    methods,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
 };
 
 PyMODINIT_FUNC PyInit__C(void) { return PyModule_Create(&definition); }

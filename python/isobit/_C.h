@@ -5,7 +5,8 @@
  *   _C_tensor.c  Python objects to DLTensor
  *   _C_plan.c    plans: cache by key, problem text, run
  *   _C_op.c      ops: a signature registered once, called often, with
- *   _C_args.c    its arguments, and
+ *   _C_args.c    its arguments,
+ *   _C_output.c  its outputs, and
  *   _C_key.c     its key and text
  *
  * Everything runs under the GIL, but for the library's run itself. */
@@ -43,9 +44,9 @@ typedef struct {
 } library;
 
 extern library lib;
-extern int lib_usable;          /* lib is filled, and this process is the one that did it */
+extern int lib_usable; /* lib is filled, and this process is the one that did it */
 extern unsigned lib_generation; /* counts loads: a handle belongs to one of them */
-extern PyObject *lib_finder;    /* Python callable that answers the library's path */
+extern PyObject *lib_finder; /* Python callable that answers the library's path */
 
 int lib_load(void); /* 0, or -1 with an exception */
 static inline int lib_ready(void) { return lib_usable ? 0 : lib_load(); }
@@ -54,16 +55,16 @@ void lib_raise(isobit_status status, const char *message);
 
 /* ---- torch, as registered by _C.set_torch ---- */
 typedef struct {
-  PyObject *object;   /* torch.float32, ... */
-  PyObject *kw;       /* {"dtype": object} */
-  PyObject *kw_cpu;   /* {"dtype": object, "device": torch.device("cpu")} */
+  PyObject *object; /* torch.float32, ... */
+  PyObject *kw; /* {"dtype": object} */
+  PyObject *kw_cpu; /* {"dtype": object, "device": torch.device("cpu")} */
   uint8_t code, bits; /* DLPack's */
 } torch_dtype;
 
 enum { MAX_DTYPES = 16 };
 typedef struct {
   PyObject *types[2]; /* torch.Tensor, torch.nn.Parameter */
-  PyObject *empty, *empty_like, *is_neg, *is_grad_enabled, *get_num_threads;
+  PyObject *empty, *empty_strided_cpu, *is_neg, *is_grad_enabled, *get_num_threads;
   PyObject *dispatch_modes, *tracing_state, *raw_stream;
   PyObject *requires_grad, *device; /* names of attributes */
   torch_dtype dtypes[MAX_DTYPES];
@@ -79,6 +80,8 @@ typedef struct {
   DLManagedTensorVersioned *versioned; /* to be released, where the object came by __dlpack__ */
   DLManagedTensor *unversioned;
   int read_only;
+  const torch_dtype *packed; /* bytes that hold two codes of this type each, last of them in a row; or NULL */
+  int64_t last;
   union {
     double f;
     int64_t i;
@@ -92,8 +95,10 @@ int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *nam
 /* Makes a Python int or float (or int as float) a tensor of rank 0: 1 if it was one. */
 int tensor_number(PyObject *object, tensor_arg *a, int as_float);
 void tensor_release(tensor_arg *a);
-int tensor_is_compact(const DLTensor *t);
 int64_t tensor_count(const DLTensor *t);
+/* Shape and type as the problem has them: those of the codes where they are packed. */
+const int64_t *tensor_shape(const tensor_arg *a, int64_t space[MAX_RANK]);
+DLDataType tensor_dtype(const tensor_arg *a);
 const char *dtype_name(DLDataType dtype); /* as in a problem's text, or NULL */
 int is_float_dtype(DLDataType dtype);
 
@@ -122,7 +127,11 @@ void plan_counts(int *entries, uint64_t *hits, uint64_t *misses);
 int plan_run(isobit_plan handle, uint64_t workspace, tensor_arg *args, const unsigned char *present, int n);
 
 extern int threads_fixed; /* set_num_threads was called: 0 or the count */
-int threads_sync(void);   /* 0, or -1 with an exception */
+int threads_sync(void); /* 0, or -1 with an exception */
+
+/* ---- memory ---- */
+extern int huge_pages; /* set_huge_pages */
+void use_huge_pages(void *memory, int64_t bytes); /* before it is written for the first time */
 
 /* ---- ops ---- */
 PyObject *op_define(PyObject *module, PyObject *args);

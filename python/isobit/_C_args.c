@@ -1,4 +1,4 @@
-/* The arguments of a call: attributes, inputs, outputs. */
+/* The arguments of a call: attributes and inputs. */
 #include "_C_op.h"
 
 #include <string.h>
@@ -39,6 +39,17 @@ static int read_list(PyObject *o, value *v) {
   return 0;
 }
 
+/* The codes have the type that an attribute names, or are bytes that hold two of them each. */
+static int take_codes(call *c, const torch_dtype *d) {
+  tensor_arg *a = &c->args[c->op->coded];
+  if (!c->present[c->op->coded]) return 0;
+  if (d->bits != 4) return d->code != a->t.dtype.code || d->bits != a->t.dtype.bits ? -1 : 0;
+  if (a->t.dtype.code != kDLUInt || a->t.dtype.bits != 8 || a->t.ndim == 0) return -1;
+  a->packed = d;
+  a->last = 2 * a->t.shape[a->t.ndim - 1];
+  return 0;
+}
+
 int read_attribute(call *c, int i, PyObject *o) {
   value *v = &c->values[i];
   v->kind = o == Py_None ? 0 : c->op->attributes[i].kind;
@@ -74,9 +85,10 @@ int read_attribute(call *c, int i, PyObject *o) {
     for (v->i = 0; v->i < torch.n_dtypes; v->i++)
       if (torch.dtypes[v->i].object == o) break;
     if (v->i == torch.n_dtypes) return bad_attribute(c, i, o, "a torch.dtype that isobit knows");
-    if (v->kind == 'm' && (torch.dtypes[v->i].code != c->args[0].t.dtype.code ||
-                           torch.dtypes[v->i].bits != c->args[0].t.dtype.bits))
-      return bad_attribute(c, i, o, "the dtype of input");
+    return v->kind == 'm' && take_codes(c, &torch.dtypes[v->i]) ? bad_attribute(c, i, o, "the dtype of input") : 0;
+  case 'e':
+    if (read_int(o, &v->i)) return bad_attribute(c, i, o, "an int");
+    if (c->args[c->op->coded].packed) c->args[c->op->coded].last = v->i;
     return 0;
   }
   return 0;
@@ -98,8 +110,7 @@ static int wants_gradient(PyObject *o) {
   return wants;
 }
 
-/* Fills args[i] from o; 0, or -1 with missed set or an exception. */
-static int take(call *c, int i, PyObject *o) {
+int take(call *c, int i, PyObject *o) {
   const op_tensor *t = &c->op->tensors[i];
   if (!c->strict) {
     int wants = is_plain(o) ? wants_gradient(o) : 1;
@@ -114,7 +125,8 @@ static int take(call *c, int i, PyObject *o) {
     if (tensor_take(o, &c->args[i], c->op->name, t->name)) return -1;
   }
   if (c->args[i].t.ndim > MAX_RANK) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions, at most %d work", c->op->name, t->name, (int)c->args[i].t.ndim, MAX_RANK);
+    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions, at most %d work", c->op->name, t->name,
+                 (int)c->args[i].t.ndim, MAX_RANK);
     return -1;
   }
   c->present[i] = 1;
@@ -135,116 +147,5 @@ int take_input(call *c, int i, PyObject *o) {
     PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->name);
     return -1;
   }
-  return 0;
-}
-
-/* ---- outputs ---- */
-
-static int output_dtype(call *c, const op_tensor *t) {
-  DLDataType in = c->args[t->dtype_rule == DTYPE_OF_INPUT || t->dtype_rule == DTYPE_OF_PARAMETERS ? t->dtype_index : 0].t.dtype;
-  DLDataType want = in;
-  switch (t->dtype_rule) {
-  case DTYPE_OF_ATTRIBUTE:
-    if (c->values[t->dtype_index].kind) return (int)c->values[t->dtype_index].i;
-    if (is_float_dtype(in)) break; /* no dtype named: that of float codes, else float32 */
-    want.code = kDLFloat;
-    want.bits = 32;
-    break;
-  case DTYPE_FIXED:
-    return t->dtype_index;
-  case DTYPE_OF_PARAMETERS: /* parameters are f32, or f64 beside f64 */
-    want.code = kDLFloat;
-    want.bits = in.code == kDLFloat && in.bits == 64 ? 64 : 32;
-  }
-  for (int i = 0; i < torch.n_dtypes; i++)
-    if (torch.dtypes[i].code == want.code && torch.dtypes[i].bits == want.bits) return i;
-  PyErr_Format(PyExc_TypeError, "%s: no torch.dtype for output %s", c->op->name, t->name);
-  return -1;
-}
-
-static int append_slice(PyObject *shape, const int64_t *from, long long n, const shape_part *p) {
-  long long low = p->low < 0 ? p->low + n : p->low, high = p->high < 0 ? p->high + n : p->high;
-  if (high > n) high = n;
-  if (low < 0) low = 0;
-  for (long long d = low; d < high; d++) {
-    PyObject *extent = PyLong_FromLongLong(from[d]);
-    int bad = !extent || PyList_Append(shape, extent);
-    Py_XDECREF(extent);
-    if (bad) return -1;
-  }
-  return 0;
-}
-
-static PyObject *output_shape(call *c, const op_tensor *t) {
-  PyObject *list = PyList_New(0);
-  for (int i = 0; list && i < t->n_parts; i++) {
-    const shape_part *p = &t->parts[i];
-    const DLTensor *in = &c->args[p->index].t;
-    const value *v = &c->values[p->index];
-    shape_part whole = {0, 0, 0, 1};
-    int bad = p->kind == PART_INPUT       ? append_slice(list, in->shape, in->ndim, p)
-              : p->kind == PART_LITERAL   ? append_slice(list, (int64_t[]){p->low}, 1, &whole)
-              : v->kind == 'L'            ? append_slice(list, v->list, v->size, p)
-                                          : append_slice(list, &v->i, 1, &whole);
-    if (bad) Py_CLEAR(list);
-  }
-  PyObject *tuple = list ? PyList_AsTuple(list) : NULL;
-  Py_XDECREF(list);
-  return tuple;
-}
-
-static PyObject *allocate(call *c, const op_tensor *t) {
-  int dtype = output_dtype(c, t);
-  if (dtype < 0) return NULL;
-  const torch_dtype *d = &torch.dtypes[dtype];
-  const tensor_arg *like = t->like >= 0 ? &c->args[t->like] : NULL;
-  PyObject *result = NULL, *args = PyTuple_New(1);
-  if (!args) return NULL;
-  if (like && is_plain(like->object) && tensor_is_compact(&like->t)) {
-    int same = d->code == like->t.dtype.code && d->bits == like->t.dtype.bits;
-    Py_INCREF(like->object);
-    PyTuple_SetItem(args, 0, like->object);
-    result = PyObject_Call(torch.empty_like, args, same ? NULL : d->kw);
-  } else {
-    PyObject *shape = output_shape(c, t), *kw = NULL;
-    const tensor_arg *owner = &c->args[like ? t->like : 0];
-    if (shape) {
-      /* Extents as arguments of their own: torch parses a tuple of them more slowly. */
-      if (PyTuple_Size(shape) > 0) {
-        Py_DECREF(args);
-        args = shape;
-      } else {
-        PyTuple_SetItem(args, 0, shape);
-      }
-      if (owner->t.device.device_type == kDLCPU) {
-        Py_INCREF(kw = d->kw_cpu);
-      } else {
-        PyObject *device = PyObject_GetAttr(owner->object, torch.device);
-        if (device) kw = Py_BuildValue("{sOsO}", "dtype", d->object, "device", device);
-        Py_XDECREF(device);
-      }
-    }
-    if (kw) result = PyObject_Call(torch.empty, args, kw);
-    Py_XDECREF(kw);
-  }
-  Py_DECREF(args);
-  return result;
-}
-
-int make_output(call *c, int i, PyObject *given) {
-  const op_tensor *t = &c->op->tensors[i];
-  if (t->wanted_by >= 0 && (int)c->values[t->wanted_by].i != t->wanted_if) return 0;
-  if (given && given != Py_None) {
-    Py_INCREF(given);
-    c->made[i] = given;
-    if (take(c, i, given)) return -1;
-    if (!c->args[i].read_only) return 0;
-    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->name);
-    return -1;
-  }
-  if (!(c->made[i] = allocate(c, t))) return -1;
-  c->taken[i] = 1;
-  if (tensor_read(c->made[i], &c->args[i], c->op->name, t->name)) return -1;
-  c->present[i] = 1;
   return 0;
 }

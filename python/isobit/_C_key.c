@@ -10,13 +10,15 @@ void write_key(const call *c, plan_key *k) {
   int32_t head[3] = {c->op->id, (int32_t)c->args[0].t.device.device_type, c->args[0].t.device.device_id};
   key_put(k, head, sizeof head);
   for (int i = 0; i < c->n; i++) {
-    const DLTensor *t = &c->args[i].t;
+    const tensor_arg *a = &c->args[i];
+    const DLTensor *t = &a->t;
+    int64_t space[MAX_RANK];
     int shaped = c->present[i] && c->op->tensors[i].in_text;
     unsigned char tag[4] = {c->present[i], 0, 0, 0};
-    if (c->present[i]) tag[1] = t->dtype.code, tag[2] = t->dtype.bits;
+    if (c->present[i]) tag[1] = tensor_dtype(a).code, tag[2] = tensor_dtype(a).bits;
     if (shaped) tag[3] = (unsigned char)t->ndim;
     key_put(k, tag, sizeof tag);
-    if (shaped) key_put(k, t->shape, (size_t)t->ndim * 8);
+    if (shaped) key_put(k, tensor_shape(a, space), (size_t)t->ndim * 8);
   }
   for (int i = 0; i < c->op->n_attr; i++) {
     const value *v = &c->values[i];
@@ -51,18 +53,21 @@ int write_text(const call *c, text_buffer *b) {
   append(b, "%s", c->op->plan);
   for (int i = 0; i < c->n; i++) {
     const op_tensor *t = &c->op->tensors[i];
-    const DLTensor *v = &c->args[i].t;
+    const tensor_arg *a = &c->args[i];
+    DLDataType type = tensor_dtype(a);
+    int64_t space[MAX_RANK];
     if (!c->present[i]) {
       append(b, " %s=none", t->name);
       continue;
     }
-    const char *dtype = dtype_name(v->dtype);
+    const char *dtype = dtype_name(type);
     if (!dtype) {
-      PyErr_Format(PyExc_TypeError, "%s: %s has a dtype that isobit does not know (DLPack code %d, %d bits)", c->op->name, t->name, v->dtype.code, v->dtype.bits);
+      PyErr_Format(PyExc_TypeError, "%s: %s has a dtype that isobit does not know (DLPack code %d, %d bits)",
+                   c->op->name, t->name, type.code, type.bits);
       return -1;
     }
     append(b, " %s=%s", t->name, dtype);
-    if (t->in_text) append_ints(b, v->shape, v->ndim);
+    if (t->in_text) append_ints(b, tensor_shape(a, space), a->t.ndim);
   }
   for (int i = 0; i < c->op->n_attr; i++) {
     const value *v = &c->values[i];
@@ -79,6 +84,7 @@ int write_text(const call *c, text_buffer *b) {
     }
   }
   DLDevice device = c->args[0].t.device;
-  if (device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged) append(b, " device=cuda:%d", (int)device.device_id);
+  if (device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged)
+    append(b, " device=cuda:%d", (int)device.device_id);
   return 0;
 }

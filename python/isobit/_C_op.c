@@ -51,7 +51,8 @@ static int run(call *c) {
 static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
   if (nargs < o->n_in + o->n_attr || nargs > o->n_in + o->n_attr + o->n_out) {
-    PyErr_Format(PyExc_TypeError, "%s: %zd arguments came, %d to %d were wanted", o->name, nargs, o->n_in + o->n_attr, o->n_in + o->n_attr + o->n_out);
+    PyErr_Format(PyExc_TypeError, "%s: %zd arguments came, %d to %d were wanted", o->name, nargs, o->n_in + o->n_attr,
+                 o->n_in + o->n_attr + o->n_out);
     return -1;
   }
   if (!c->strict) {
@@ -112,21 +113,22 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   return result;
 }
 
-static PyObject *op_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs) { return invoke(self, args, nargs, 1); }
-static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs) { return invoke(self, args, nargs, 0); }
+static PyObject *op_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+  return invoke(self, args, nargs, 1);
+}
+static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+  return invoke(self, args, nargs, 0);
+}
 
 /* ---- registration ---- */
 
 static int define_output(op_tensor *t, PyObject *parts) {
   t->n_parts = (int)PyTuple_Size(parts);
-  t->like = -1;
   if (t->n_parts > MAX_PARTS) return -1;
   for (int i = 0; i < t->n_parts; i++) {
     shape_part *p = &t->parts[i];
     if (!PyArg_ParseTuple(PyTuple_GetItem(parts, i), "iiLL", &p->kind, &p->index, &p->low, &p->high)) return -1;
   }
-  const shape_part *p = &t->parts[0];
-  if (t->n_parts == 1 && p->kind == PART_INPUT && p->low == 0 && p->high >= MAX_RANK) t->like = p->index;
   return 0;
 }
 
@@ -141,7 +143,9 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   PyObject *ins, *attrs, *outs;
   op *o = PyMem_Calloc(1, sizeof *o); /* ops live as long as the process */
   if (!o) return PyErr_NoMemory();
-  if (!PyArg_ParseTuple(args, "ssO!O!O!", &o->name, &o->plan, &PyTuple_Type, &ins, &PyTuple_Type, &attrs, &PyTuple_Type, &outs)) goto fail;
+  if (!PyArg_ParseTuple(args, "ssO!O!O!", &o->name, &o->plan, &PyTuple_Type, &ins, &PyTuple_Type, &attrs, &PyTuple_Type,
+                        &outs))
+    goto fail;
   o->id = next_id++;
   o->n_in = (int)PyTuple_Size(ins);
   o->n_attr = (int)PyTuple_Size(attrs);
@@ -152,7 +156,11 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   }
   for (int i = 0; i < o->n_in; i++) {
     op_tensor *t = &o->tensors[i];
-    if (!PyArg_ParseTuple(PyTuple_GetItem(ins, i), "sppip", &t->name, &t->in_text, &t->optional, &t->number, &t->writes)) goto fail;
+    int codes;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(ins, i), "sppipp", &t->name, &t->in_text, &t->optional, &t->number,
+                          &t->writes, &codes))
+      goto fail;
+    if (codes) o->coded = i;
   }
   for (int i = 0; i < o->n_attr; i++) {
     int kind;
@@ -162,7 +170,8 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   for (int i = 0; i < o->n_out; i++) {
     op_tensor *t = &o->tensors[o->n_in + i];
     PyObject *parts;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(outs, i), "spiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index, &t->wanted_by, &t->wanted_if, &PyTuple_Type, &parts) ||
+    if (!PyArg_ParseTuple(PyTuple_GetItem(outs, i), "spiiiiO!", &t->name, &t->in_text, &t->dtype_rule, &t->dtype_index,
+                          &t->wanted_by, &t->wanted_if, &PyTuple_Type, &parts) ||
         define_output(t, parts))
       goto fail;
   }
@@ -170,7 +179,8 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   o->spec = args;
   PyObject *self = PyCapsule_New(o, "isobit.op", NULL);
   if (!self) goto fail;
-  PyObject *pair = Py_BuildValue("NN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL));
+  PyObject *pair =
+      Py_BuildValue("NN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL));
   Py_DECREF(self);
   return pair;
 fail:

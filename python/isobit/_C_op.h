@@ -1,4 +1,4 @@
-/* _C_op.h - an op's signature and one call of it, shared by _C_op.c, _C_args.c and _C_key.c. */
+/* _C_op.h - an op's signature and one call of it, shared by _C_op.c, _C_args.c, _C_output.c and _C_key.c. */
 #ifndef ISOBIT_PYTHON_C_OP_H_
 #define ISOBIT_PYTHON_C_OP_H_
 
@@ -9,7 +9,7 @@
 #endif
 
 enum { DTYPE_OF_INPUT, DTYPE_OF_ATTRIBUTE, DTYPE_FIXED, DTYPE_OF_PARAMETERS };
-enum { PART_INPUT, PART_LITERAL, PART_ATTRIBUTE };
+enum { PART_INPUT, PART_LITERAL, PART_ATTRIBUTE, PART_AT, PART_BLOCKS };
 
 typedef struct {
   int kind, index;
@@ -24,24 +24,27 @@ typedef struct {
   int number; /* a Python number may stand for it: 1 as it is, 2 as a float */
   /* outputs */
   int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */
-  int wanted_by;               /* the bool attribute that says whether it is wanted, or -1 */
-  int wanted_if;               /* ... by this value */
-  int like;                    /* the input whose shape it has, or -1 */
+  int wanted_by; /* the bool attribute that says whether it is wanted, or -1 */
+  int wanted_if; /* ... by this value */
   int n_parts;
   shape_part parts[MAX_PARTS];
+  PyObject *made_by; /* how the last output was allocated: arguments, for a shape and a dtype */
+  int made_rank, made_dtype;
+  int64_t made_shape[MAX_RANK];
 } op_tensor;
 
 typedef struct {
   const char *name;
   char kind; /* i f b s l: int, float, bool, word, ints, in the text
               * d w I L: dtype of an output, output wanted, int, ints: not in the text
-              * m: the dtype that input 0 must have
+              * m: the dtype of the codes among the inputs; e: their last extent, where packed
               * x: for the backward only, ignored here */
 } op_attribute;
 
 typedef struct {
   const char *name, *plan;
   int id, n_in, n_out, n_attr;
+  int coded; /* the input that holds codes */
   op_tensor tensors[MAX_ARGS]; /* inputs, then outputs */
   op_attribute attributes[MAX_ATTRS];
   PyObject *spec; /* keeps the names alive */
@@ -57,7 +60,7 @@ typedef struct {
 } value;
 
 typedef struct {
-  const op *op;
+  op *op;
   int strict, missed; /* missed: answer NotImplemented */
   int n;
   tensor_arg args[MAX_ARGS];
@@ -66,7 +69,8 @@ typedef struct {
   PyObject *made[MAX_ARGS]; /* new references to outputs */
 } call;
 
-/* _C_args.c: each 0, or -1 with an exception or, in a fast call, with missed set */
+/* _C_args.c and _C_output.c: each 0, or -1 with an exception or, in a fast call, with missed set */
+int take(call *c, int i, PyObject *o); /* fills args[i] from o */
 int take_input(call *c, int i, PyObject *o);
 int read_attribute(call *c, int i, PyObject *o);
 int make_output(call *c, int i, PyObject *given);

@@ -50,7 +50,8 @@ int is_plain(PyObject *object) {
 static PyObject *call_dlpack(PyObject *object, PyObject *stream) {
   PyObject *method = PyObject_GetAttrString(object, "__dlpack__");
   if (!method) return NULL;
-  PyObject *empty = PyTuple_New(0), *kw = Py_BuildValue("{s(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+  PyObject *empty = PyTuple_New(0),
+           *kw = Py_BuildValue("{s(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   PyObject *capsule = NULL;
   if (empty && kw && (!stream || PyDict_SetItemString(kw, "stream", stream) == 0)) {
     capsule = PyObject_Call(method, empty, kw);
@@ -107,7 +108,8 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
     PyCapsule_SetName(capsule, "used_dltensor_versioned");
     a->versioned = m;
     if (m->version.major != DLPACK_MAJOR_VERSION) {
-      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u, isobit knows %d", op, name, m->version.major, DLPACK_MAJOR_VERSION);
+      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u, isobit knows %d", op, name, m->version.major,
+                   DLPACK_MAJOR_VERSION);
       result = -1;
     } else {
       a->t = m->dl_tensor;
@@ -151,6 +153,7 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
   a->versioned = NULL;
   a->unversioned = NULL;
   a->read_only = 0;
+  a->packed = NULL;
   a->api = exchange_api(Py_TYPE(object));
   int failed = a->api ? a->api->dltensor_from_py_object_no_sync(object, &a->t) : take_by_dlpack(object, a, op, name);
   if (failed) {
@@ -200,16 +203,15 @@ int64_t tensor_count(const DLTensor *t) {
   return n;
 }
 
-/* Whether the strides are exactly those of a new tensor of this shape, those
- * of extents of 1 included: only then does empty_like make such a tensor. */
-int tensor_is_compact(const DLTensor *t) {
-  if (!t->strides) return 1;
-  int64_t expect = 1;
-  for (int i = t->ndim - 1; i >= 0; i--) {
-    if (t->strides[i] != expect) return 0;
-    expect *= t->shape[i] > 1 ? t->shape[i] : 1;
-  }
-  return 1;
+const int64_t *tensor_shape(const tensor_arg *a, int64_t space[MAX_RANK]) {
+  if (!a->packed) return a->t.shape;
+  memcpy(space, a->t.shape, (size_t)a->t.ndim * sizeof *space);
+  space[a->t.ndim - 1] = a->last;
+  return space;
+}
+
+DLDataType tensor_dtype(const tensor_arg *a) {
+  return a->packed ? (DLDataType){a->packed->code, a->packed->bits, 1} : a->t.dtype;
 }
 
 int is_float_dtype(DLDataType dtype) { return dtype.code == kDLFloat || dtype.code == kDLBfloat; }
@@ -219,9 +221,19 @@ const char *dtype_name(DLDataType dtype) {
     uint8_t code, bits;
     const char *name;
   } names[] = {
-      {kDLFloat, 32, "f32"}, {kDLFloat, 64, "f64"}, {kDLFloat, 16, "f16"}, {kDLBfloat, 16, "bf16"},
-      {kDLInt, 8, "s8"},     {kDLUInt, 8, "u8"},    {kDLInt, 32, "i32"},   {kDLInt, 64, "i64"},
-      {kDLBool, 8, "bool"},  {kDLFloat8_e4m3fn, 8, "f8e4m3"}, {kDLFloat8_e5m2, 8, "f8e5m2"},
+      {kDLFloat, 32, "f32"},
+      {kDLFloat, 64, "f64"},
+      {kDLFloat, 16, "f16"},
+      {kDLBfloat, 16, "bf16"},
+      {kDLInt, 8, "s8"},
+      {kDLUInt, 8, "u8"},
+      {kDLInt, 32, "i32"},
+      {kDLInt, 64, "i64"},
+      {kDLInt, 4, "s4"},
+      {kDLUInt, 4, "u4"},
+      {kDLBool, 8, "bool"},
+      {kDLFloat8_e4m3fn, 8, "f8e4m3"},
+      {kDLFloat8_e5m2, 8, "f8e5m2"},
   };
   if (dtype.lanes != 1) return NULL;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -92,7 +92,9 @@ class Op:
         def fake(*args: Any) -> Any:
             devices = {a.device for a in args if isinstance(a, torch.Tensor)}
             if len(devices) > 1:
-                raise RuntimeError(f"{self.name}: want tensors of one device, not {', '.join(sorted(map(str, devices)))}")
+                raise RuntimeError(
+                    f"{self.name}: want tensors of one device, not {', '.join(sorted(map(str, devices)))}"
+                )
             outputs = self.signature.allocate(self.complete(args))
             return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
@@ -129,6 +131,7 @@ class Op:
 
         setup_context(ctx, inputs, output) and backward(ctx, *grads) are as in
         torch.autograd.Function; backward gives a gradient for each argument of the schema."""
+
         def forward(ctx: Any, *args: Any) -> Any:
             y = self(*args)
             setup_context(ctx, args, y)

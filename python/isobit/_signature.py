@@ -6,13 +6,16 @@ inputs    `x[] scale@ zero_point#?`
           []  its shape is part of the problem    ?  may be None
           @   a Python number may stand for it, as a float
           #   a Python number may stand for it    !  is written (in place)
+          *   codes: their dtype is an attribute of kind m
 attributes `qmin:i axis:i dtype:d`, name and kind:
           i int, f float, b bool, s word, l list of ints   part of the problem
           d dtype of an output, w whether an output is wanted, I int, L ints,
-          m the dtype that the first input must have, x ignored in the forward
+          m the dtype of the codes, e their last extent where packed, x ignored in the forward
 outputs   one string each, `name = shape : dtype [if attribute]`:
           shape  words: an input (`x`), a slice of its shape (`x[:-1]`), an
-                 attribute (`size[2:]`, `num_weights`), a number
+                 attribute (`size[2:]`, `num_weights`), a number, `at(axis)`: the
+                 first input's extent, `blocks(size)`: how many blocks it has
+                 along its last dimension, for a list along each
           dtype  an input (the same), an attribute of kind d, a torch dtype by
                  name, or `parameter` (float64 where the first input is, else float32)
           []     after the name: its shape is part of the problem
@@ -29,9 +32,9 @@ import torch
 from ._load import DTYPES
 
 _END = 1 << 30  # the end of a slice that has none
-_INPUT, _LITERAL, _ATTRIBUTE = 0, 1, 2  # kinds of a shape's part
+_INPUT, _LITERAL, _ATTRIBUTE, _AT, _BLOCKS = range(5)  # kinds of a shape's part
 _OF_INPUT, _OF_ATTRIBUTE, _FIXED, _OF_PARAMETERS = 0, 1, 2, 3  # rules for a dtype
-_WORD = re.compile(r"(\w+)(\[\])?([@#]?)([?!]*)$")
+_WORD = re.compile(r"(\w+)(\[\])?([@#]?)([?!*]*)$")
 _PART = re.compile(r"(-?\w+)(?:\[(-?\d*):(-?\d*)\])?$")
 _OUTPUT = re.compile(r"(\w+)(\[\])? = ([^:]*(?:\[[^\]]*\][^:]*)*) : (\w+)(?: if (!?)(\w+))?$")
 
@@ -60,7 +63,7 @@ class Output:
 
 @dataclass
 class Signature:
-    inputs: list[tuple[str, bool, bool, int, bool]] = field(default_factory=list)
+    inputs: list[tuple[str, bool, bool, int, bool, bool]] = field(default_factory=list)
     attributes: list[tuple[str, str]] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
 
@@ -69,7 +72,8 @@ class Signature:
         s = cls()
         for word in inputs.split():
             name, shaped, number, flags = _WORD.match(word).groups()  # type: ignore[union-attr]
-            s.inputs.append((name, bool(shaped), "?" in flags, {"": 0, "#": 1, "@": 2}[number], "!" in flags))
+            kind = {"": 0, "#": 1, "@": 2}[number]
+            s.inputs.append((name, bool(shaped), "?" in flags, kind, "!" in flags, "*" in flags))
         for word in attributes.split():
             name, kind = word.split(":")
             s.attributes.append((name, kind))
@@ -81,6 +85,9 @@ class Signature:
         return names.index(name) if name in names else -1
 
     def _part(self, word: str) -> Part:
+        if word.endswith(")"):
+            kind, attribute = word[:-1].split("(")
+            return Part({"at": _AT, "blocks": _BLOCKS}[kind], self._index(attribute, "attributes"))
         name, low, high = _PART.match(word).groups()  # type: ignore[union-attr]
         if name.lstrip("-").isdigit():
             return Part(_LITERAL, 0, int(name))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from ._op import Op
+    from .ops._families import Family
 
 Dims = tuple[int | None, ...]
 
@@ -49,27 +50,29 @@ def front(x: Tensor, dim: int | None, size: int) -> Tensor:
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
-def vmap_elementwise(op: Op, data: tuple[int, ...], axis: bool, sums: tuple[str, ...] = ()) -> None:
-    """For an op whose data tensors have one shape: a batch of data with common parameters is one
-    call with another leading dimension. sums names the attributes that ask for reductions."""
-    inputs = len(op.signature.inputs)
-    names = [name for name, _ in op.signature.attributes]
+def vmap_elementwise(op: Op, family: Family, data: tuple[int, ...]) -> None:
+    """For an op of one granularity, whose inputs `data` have one shape: a batch is one call with
+    another leading dimension. Parameters of each row follow their rows; common ones must not have
+    a batch of their own, nor a gradient, which would be summed over it."""
+    signature = op.signature
+    count = len(signature.inputs)
 
     def rule(size: int, in_dims: Dims, *args: Any) -> Any:
-        if any(d is not None for i, d in enumerate(in_dims) if i not in data):
-            return None
-        if any(args[inputs + names.index(s)] for s in sums):
+        wanted = [o.wanted(args[count:]) for o in signature.outputs]
+        batched = data
+        if family.rows:
+            batched = tuple(i for i in range(count) if isinstance(args[i], Tensor))
+        elif any(d is not None for i, d in enumerate(in_dims) if i not in data) or any(wanted[1:]):
             return None
         new = list(args)
-        for i in data:
+        for i in batched:
             new[i] = front(args[i], in_dims[i], size)
-        if axis and new[inputs] >= 0:
-            new[inputs] += 1
+        if family.axis and new[count] >= 0:
+            new[count] += 1
         y = op.raw(*new)
         if isinstance(y, Tensor):
             return y, 0
-        # What was not asked for is empty, without a batch.
-        return y, tuple(0 if t.dim() == new[0].dim() and t.shape == new[0].shape else None for t in y)
+        return y, tuple(0 if w else None for w in wanted)
 
     register(op, rule)
 

@@ -17,9 +17,7 @@ class Plan:
     Tensors are anything with ``__dlpack__``: torch's, numpy's. Inputs come first, then outputs, in
     the order of ``describe()["args"]``; None for one that the problem says is ``none``."""
 
-    def __init__(
-        self, problem: str, *, row: str | None = None, max_workspace: int = 0, num_threads: int = 0
-    ) -> None:
+    def __init__(self, problem: str, *, row: str | None = None, max_workspace: int = 0, num_threads: int = 0) -> None:
         self._create = (problem, row, max_workspace, num_threads)
         self._generation = 0
         self._handle = 0

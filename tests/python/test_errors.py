@@ -31,7 +31,11 @@ BAD = {
     "scale of None": ((TypeError, RuntimeError), "scale", lambda: quantize(s=None)),
     "too many dimensions": (ValueError, "9 dimensions", lambda: quantize(x=X.reshape(4, 6, *[1] * 7))),
     "meta beside cpu": ((RuntimeError, ValueError), None, lambda: quantize(s=S.to("meta"))),
-    "sparse input": ((RuntimeError, TypeError, ValueError, NotImplementedError), None, lambda: quantize(x=X.to_sparse())),
+    "sparse input": (
+        (RuntimeError, TypeError, ValueError, NotImplementedError),
+        None,
+        lambda: quantize(x=X.to_sparse()),
+    ),
     "dtype of codes": (
         ValueError,
         "dtype",
@@ -39,7 +43,11 @@ BAD = {
     ),
     "out's shape": (ValueError, "q", lambda: quantize(out=torch.empty(4, 5, dtype=torch.int8))),
     "out's dtype": (ValueError, "q", lambda: quantize(out=torch.empty(4, 6, dtype=torch.int32))),
-    "out that overlaps itself": (ValueError, "q", lambda: quantize(out=torch.empty(1, 6, dtype=torch.int8).expand(4, 6))),
+    "out that overlaps itself": (
+        ValueError,
+        "q",
+        lambda: quantize(out=torch.empty(1, 6, dtype=torch.int8).expand(4, 6)),
+    ),
     "index too large": (ValueError, "13", lambda: isobit.embedding(torch.tensor([[1, 13]]), draw(13, 2))),
     "index negative": (ValueError, "-1", lambda: isobit.embedding(torch.tensor([-1]), draw(13, 2))),
     "index float": (ValueError, "indices", lambda: isobit.embedding(torch.tensor([1.0]), draw(13, 2))),
@@ -155,7 +163,8 @@ class TestPlan:
         assert q.tolist() == [3] * 6
 
     @pytest.mark.parametrize(
-        "text", ("", "nonsense", "quantize_per_tensor", "quantize_per_tensor x=f32[6] q=s8 qmin=-8 qmax=oops", "x" * 5000)
+        "text",
+        ("", "nonsense", "quantize_per_tensor", "quantize_per_tensor x=f32[6] q=s8 qmin=-8 qmax=oops", "x" * 5000),
     )
     def test_malformed_problem(self, text):
         with pytest.raises(ValueError):

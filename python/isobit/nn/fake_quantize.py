@@ -30,7 +30,9 @@ class FakeQuantize(torch.nn.Module):
     ) -> None:
         super().__init__()
         if not quant_min < quant_max or quant_max < 1:
-            raise ValueError(f"FakeQuantize: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}")
+            raise ValueError(
+                f"FakeQuantize: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}"
+            )
         self.quant_min = quant_min
         self.quant_max = quant_max
         self.channels = channels
@@ -48,10 +50,8 @@ class FakeQuantize(torch.nn.Module):
     def set_scale(self, x: Tensor) -> None:
         """Sets the scales from a batch."""
         size = x.abs().to(self.scale.dtype)
-        if self.channels is not None:
-            size = size.movedim(self.ch_axis, 0).flatten(1).mean(1)
-        else:
-            size = size.mean()[None]
+        size = size[None] if self.channels is None else size.movedim(self.ch_axis, 0)
+        size = size.flatten(1).mean(1)
         scale = 2 * size / math.sqrt(self.quant_max)
         self.scale.copy_(torch.where(scale > 0, scale, torch.ones_like(scale)))
         self.initialized.fill_(True)
@@ -83,4 +83,6 @@ class FakeQuantize(torch.nn.Module):
         )
 
     def extra_repr(self) -> str:
-        return f"quant_min={self.quant_min}, quant_max={self.quant_max}, channels={self.channels}, ch_axis={self.ch_axis}"
+        return (
+            f"quant_min={self.quant_min}, quant_max={self.quant_max}, channels={self.channels}, ch_axis={self.ch_axis}"
+        )

@@ -3,8 +3,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
 from ..ops.qparams import quantize_per_token_dynamic
+from ..ops.quantized_linear import _HIGH, _LOW, quantized_linear, quantized_linear_codes
 
 
 class QuantizedLinear(torch.nn.Linear):
@@ -19,9 +19,7 @@ class QuantizedLinear(torch.nn.Linear):
     @torch.no_grad()
     def export(self) -> dict[str, Tensor]:
         """weight_codes int8 [N, K], weight_scale float32 [N] and, where there is one, bias [N]."""
-        codes, scale, _ = quantize_per_token_dynamic(
-            self.weight, torch.int8, quant_min=_LOW, quant_max=_HIGH
-        )
+        codes, scale, _ = quantize_per_token_dynamic(self.weight, torch.int8, quant_min=_LOW, quant_max=_HIGH)
         tensors = {"weight_codes": codes, "weight_scale": scale.reshape(-1)}
         if self.bias is not None:
             tensors["bias"] = self.bias.detach().clone()
@@ -46,9 +44,7 @@ class ServedLinear(torch.nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         codes, scale, _ = quantize_per_token_dynamic(input, torch.int8, quant_min=_LOW, quant_max=_HIGH)
-        return quantized_linear_codes(
-            codes, scale, self.weight_codes, self.weight_scale, self.bias, input.dtype
-        )
+        return quantized_linear_codes(codes, scale, self.weight_codes, self.weight_scale, self.bias, input.dtype)
 
     def extra_repr(self) -> str:
         rows, columns = self.weight_codes.shape

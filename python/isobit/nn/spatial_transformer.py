@@ -45,4 +45,6 @@ class SpatialTransformer(torch.nn.Module):
         return grid_sample(input, grid, self.mode, self.padding_mode, self.align_corners)
 
     def extra_repr(self) -> str:
-        return f"size={self.size}, mode={self.mode}, padding_mode={self.padding_mode}, align_corners={self.align_corners}"
+        return (
+            f"size={self.size}, mode={self.mode}, padding_mode={self.padding_mode}, align_corners={self.align_corners}"
+        )

@@ -13,6 +13,7 @@ class Family:
     zero_point: str = "zero_points"
     axis: bool = False
     group: bool = False
+    rows: bool = False  # parameters have the leading dimensions of the data
 
     def parameters(self) -> str:
         """The schema's text up to quant_max."""
@@ -33,6 +34,6 @@ class Family:
 FAMILIES = {
     "per_tensor": Family("per_tensor", "scale", "zero_point"),
     "per_channel": Family("per_channel", axis=True),
-    "per_token": Family("per_token"),
-    "per_channel_group": Family("per_group", group=True),
+    "per_token": Family("per_token", rows=True),
+    "per_channel_group": Family("per_group", group=True, rows=True),
 }

@@ -60,8 +60,8 @@ def _define(name: str) -> tuple[Op, Op]:
     )
     forward.differentiable(_setup, _backward_of(backward, f.axis, f.group))
     backward.not_differentiable()
-    vmap_elementwise(forward, data=(0,), axis=f.axis)
-    vmap_elementwise(backward, data=(0, 1), axis=f.axis, sums=("want_scale", "want_zero_point"))
+    vmap_elementwise(forward, f, data=(0,))
+    vmap_elementwise(backward, f, data=(0, 1))
     return forward, backward
 
 
@@ -101,9 +101,7 @@ def dequantize_per_tensor(
         y = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, out)
         if y is not NotImplemented:
             return y
-    return _dequantize(
-        "per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, out_dtype
-    )
+    return _dequantize("per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, out_dtype)
 
 
 def dequantize_per_channel(
@@ -144,9 +142,7 @@ def dequantize_per_token(
         y = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, output_dtype, out)
         if y is not NotImplemented:
             return y
-    return _dequantize(
-        "per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype
-    )
+    return _dequantize("per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype)
 
 
 def dequantize_per_channel_group(
@@ -186,9 +182,7 @@ def dequantize_per_tensor_backward(
     """The gradients of codes, scale and zero point: ``grad_output * scale``, the sum of
     ``grad_output * (input - zero_point)``, and ``-scale`` times the sum of grad_output. None for a
     scale that is a number and for a zero point that is no float tensor."""
-    return _gradients(
-        "per_tensor", scale, zero_point, grad_output, input, scale, zero_point, quant_min, quant_max
-    )
+    return _gradients("per_tensor", scale, zero_point, grad_output, input, scale, zero_point, quant_min, quant_max)
 
 
 def dequantize_per_channel_backward(

@@ -37,7 +37,7 @@ def _backward_of(op: Op) -> Any:
 
 def _define(name: str) -> tuple[Op, Op]:
     f = FAMILIES[name]
-    f = Family(f.plan, "scale", "zero_point", f.axis, f.group)
+    f = Family(f.plan, "scale", "zero_point", f.axis, f.group, f.rows)
     tail = f"{f.group_schema()}, str rounding='nearest', float grad_factor=1."
     forward = Op(
         f"fake_quantize_{_NAMES[name]}({f.parameters()}{tail}) -> Tensor",
@@ -58,8 +58,8 @@ def _define(name: str) -> tuple[Op, Op]:
     )
     forward.differentiable(_setup, _backward_of(backward))
     backward.not_differentiable()
-    vmap_elementwise(forward, data=(0,), axis=f.axis)
-    vmap_elementwise(backward, data=(0, 1), axis=f.axis, sums=("want_scale", "want_zero_point"))
+    vmap_elementwise(forward, f, data=(0,))
+    vmap_elementwise(backward, f, data=(0, 1))
     return forward, backward
 
 

@@ -50,8 +50,8 @@ def _define(name: str) -> tuple[Op, Op]:
     )
     forward.differentiable(_setup, _backward_of(backward, f.axis, f.group))
     backward.not_differentiable()
-    vmap_elementwise(forward, data=(0,), axis=f.axis)
-    vmap_elementwise(backward, data=(0, 1), axis=f.axis)
+    vmap_elementwise(forward, f, data=(0,))
+    vmap_elementwise(backward, f, data=(0, 1))
     return forward, backward
 
 
@@ -93,9 +93,7 @@ def quantize_per_tensor(
         q = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
             return q
-    return _quantize(
-        "per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, rounding
-    )
+    return _quantize("per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, rounding)
 
 
 def quantize_per_channel(
@@ -115,9 +113,7 @@ def quantize_per_channel(
         q = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
             return q
-    return _quantize(
-        "per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding
-    )
+    return _quantize("per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, rounding)
 
 
 def quantize_per_token(
@@ -137,9 +133,7 @@ def quantize_per_token(
         q = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, rounding, out)
         if q is not NotImplemented:
             return q
-    return _quantize(
-        "per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, rounding
-    )
+    return _quantize("per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, rounding)
 
 
 def quantize_per_channel_group(
@@ -158,9 +152,7 @@ def quantize_per_channel_group(
     the last dimension (the last group may be shorter): their shape is
     ``[..., ceil(input.shape[-1] / group_size)]``."""
     if not is_dynamo_compiling():
-        q = _per_group(
-            input, scales, zero_points, quant_min, quant_max, dtype, group_size, rounding, out
-        )
+        q = _per_group(input, scales, zero_points, quant_min, quant_max, dtype, group_size, rounding, out)
         if q is not NotImplemented:
             return q
     args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, rounding)
@@ -194,9 +186,7 @@ def quantize_per_channel_backward(
     rounding: str = "nearest",
 ) -> Tensor:
     """See quantize_per_tensor_backward."""
-    return _OPS["per_channel"][1](
-        grad_output, input, scales, zero_points, axis, quant_min, quant_max, rounding
-    )
+    return _OPS["per_channel"][1](grad_output, input, scales, zero_points, axis, quant_min, quant_max, rounding)
 
 
 def quantize_per_token_backward(

@@ -53,9 +53,7 @@ def quantized_linear_codes(
     x: int8 [..., K]; x_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
     weight_scale: [N] or [N, 1]; bias: [N]. The serving form of quantized_linear, with its bits."""
     rows = x.shape[:-1]
-    y = _CODES(
-        x.reshape(-1, x.shape[-1]), x_scale.reshape(-1), weight, weight_scale.reshape(-1), bias, dtype
-    )
+    y = _CODES(x.reshape(-1, x.shape[-1]), x_scale.reshape(-1), weight, weight_scale.reshape(-1), bias, dtype)
     return y.reshape(*rows, weight.shape[0])
 
 

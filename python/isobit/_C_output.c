@@ -1,0 +1,216 @@
+/* The outputs of a call: shapes, types, memory. */
+#define _GNU_SOURCE
+#include "_C_op.h"
+
+#include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+/* ---- huge pages ---- */
+
+int huge_pages = 1;
+
+/* A large output is new memory from the system, whose page faults cost more than most ops: with
+ * pages of 2 MiB there are 512 times fewer. Only pages that lie wholly within the memory are asked
+ * for, so that none is taken for the sake of its ends. A refusal changes nothing. */
+enum { HUGE_PAGE = 2 << 20, LARGE = 4 << 20 };
+
+void use_huge_pages(void *memory, int64_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  if (!huge_pages || bytes < LARGE) return;
+  uintptr_t begin = ((uintptr_t)memory + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
+  uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
+  if (begin < end) madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#else
+  (void)memory, (void)bytes;
+#endif
+}
+
+/* ---- shape and type ---- */
+
+static int output_dtype(call *c, const op_tensor *t) {
+  const tensor_arg *of =
+      &c->args[t->dtype_rule == DTYPE_OF_INPUT || t->dtype_rule == DTYPE_OF_PARAMETERS ? t->dtype_index : 0];
+  DLDataType in = of->t.dtype, want = in;
+  switch (t->dtype_rule) {
+  case DTYPE_OF_ATTRIBUTE:
+    if (c->values[t->dtype_index].kind) return (int)c->values[t->dtype_index].i;
+    if (is_float_dtype(in)) break; /* no dtype named: that of float codes, else float32 */
+    want.code = kDLFloat;
+    want.bits = 32;
+    break;
+  case DTYPE_FIXED:
+    return t->dtype_index;
+  case DTYPE_OF_PARAMETERS: /* parameters are f32, or f64 beside f64 */
+    want.code = kDLFloat;
+    want.bits = in.code == kDLFloat && in.bits == 64 ? 64 : 32;
+  }
+  for (int i = 0; i < torch.n_dtypes; i++)
+    if (torch.dtypes[i].code == want.code && torch.dtypes[i].bits == want.bits) return i;
+  PyErr_Format(PyExc_TypeError, "%s: no torch.dtype for output %s", c->op->name, t->name);
+  return -1;
+}
+
+typedef struct {
+  int64_t extents[MAX_RANK];
+  int rank, overflow;
+} shape;
+
+static void append(shape *s, int64_t extent) {
+  if (s->rank == MAX_RANK)
+    s->overflow = 1;
+  else
+    s->extents[s->rank++] = extent;
+}
+
+static void append_slice(shape *s, const int64_t *from, long long n, const shape_part *p) {
+  long long low = p->low < 0 ? p->low + n : p->low, high = p->high < 0 ? p->high + n : p->high;
+  if (high > n) high = n;
+  for (long long d = low < 0 ? 0 : low; d < high; d++) append(s, from[d]);
+}
+
+/* ceil(extent / size) of each extent; sizes that the plan will refuse count as 1. */
+static void append_blocks(shape *s, const int64_t *extents, int n, const int64_t *sizes, int n_sizes) {
+  for (int d = 0; d < n; d++) {
+    int64_t size = d < n_sizes && sizes[d] > 0 ? sizes[d] : 1;
+    append(s, extents[d] / size + (extents[d] % size != 0));
+  }
+}
+
+static void append_part(call *c, shape *s, const shape_part *p) {
+  const tensor_arg *in = &c->args[p->index];
+  const value *v = &c->values[p->index];
+  int64_t space[MAX_RANK], axis;
+  switch (p->kind) {
+  case PART_INPUT:
+    append_slice(s, tensor_shape(in, space), in->t.ndim, p);
+    return;
+  case PART_LITERAL:
+    append(s, p->low);
+    return;
+  case PART_ATTRIBUTE:
+    if (v->kind == 'L')
+      append_slice(s, v->list, v->size, p);
+    else
+      append(s, v->i);
+    return;
+  case PART_AT: /* the extent of input 0 along the attribute */
+    in = &c->args[0];
+    axis = v->i < 0 ? v->i + in->t.ndim : v->i;
+    append(s, axis >= 0 && axis < in->t.ndim ? in->t.shape[axis] : 0);
+    return;
+  case PART_BLOCKS: /* the blocks of input 0: of its last dimension, or of each */
+    in = &c->args[0];
+    if (v->kind == 'l')
+      append_blocks(s, in->t.shape, in->t.ndim, v->list, (int)v->size);
+    else if (in->t.ndim)
+      append_blocks(s, in->t.shape + in->t.ndim - 1, 1, &v->i, 1);
+  }
+}
+
+/* ---- memory ---- */
+
+/* The arguments of torch's function for a shape and a dtype on the CPU, kept from call to call. */
+static PyObject *arguments(op_tensor *t, const shape *s, int dtype) {
+  if (t->made_by && t->made_dtype == dtype && t->made_rank == s->rank &&
+      memcmp(t->made_shape, s->extents, (size_t)s->rank * sizeof *s->extents) == 0) {
+    Py_INCREF(t->made_by);
+    return t->made_by;
+  }
+  PyObject *sizes = PyTuple_New(s->rank), *strides = PyTuple_New(s->rank), *args = NULL;
+  int64_t stride = 1;
+  for (int i = s->rank - 1; sizes && strides && i >= 0; i--) {
+    PyTuple_SetItem(sizes, i, PyLong_FromLongLong(s->extents[i]));
+    PyTuple_SetItem(strides, i, PyLong_FromLongLong(stride));
+    stride *= s->extents[i] > 1 ? s->extents[i] : 1;
+  }
+  if (sizes && strides && !PyErr_Occurred())
+    args = torch.empty_strided_cpu == Py_None ? PyTuple_Pack(1, sizes)
+                                              : PyTuple_Pack(3, sizes, strides, torch.dtypes[dtype].object);
+  Py_XDECREF(sizes);
+  Py_XDECREF(strides);
+  if (!args) return NULL;
+  Py_XDECREF(t->made_by);
+  Py_INCREF(t->made_by = args);
+  t->made_dtype = dtype;
+  t->made_rank = s->rank;
+  memcpy(t->made_shape, s->extents, (size_t)s->rank * sizeof *s->extents);
+  return args;
+}
+
+static PyObject *allocate(call *c, op_tensor *t, const shape *s, int dtype) {
+  const torch_dtype *d = &torch.dtypes[dtype];
+  const tensor_arg *owner = &c->args[0];
+  PyObject *result = NULL, *args = arguments(t, s, dtype);
+  if (!args) return NULL;
+  if (owner->t.device.device_type != kDLCPU) {
+    PyObject *device = PyObject_GetAttr(owner->object, torch.device);
+    PyObject *kw = device ? Py_BuildValue("{sOsO}", "dtype", d->object, "device", device) : NULL;
+    PyObject *sizes = kw ? PyTuple_Pack(1, PyTuple_GetItem(args, 0)) : NULL;
+    if (sizes) result = PyObject_Call(torch.empty, sizes, kw);
+    Py_XDECREF(sizes);
+    Py_XDECREF(kw);
+    Py_XDECREF(device);
+  } else if (torch.empty_strided_cpu == Py_None) {
+    result = PyObject_Call(torch.empty, args, d->kw_cpu);
+  } else {
+    result = PyObject_Call(torch.empty_strided_cpu, args, NULL);
+  }
+  Py_DECREF(args);
+  return result;
+}
+
+/* Codes of 4 bits lie two to a byte: what is allocated are bytes. */
+static int pack(call *c, const op_tensor *t, tensor_arg *a, shape *s, int dtype) {
+  const torch_dtype *d = &torch.dtypes[dtype];
+  if (d->bits != 4) return dtype;
+  if (s->rank == 0) {
+    PyErr_Format(PyExc_ValueError, "%s: %s has two codes to a byte, along a dimension; the input has none", c->op->name,
+                 t->name);
+    return -1;
+  }
+  a->packed = d;
+  a->last = s->extents[s->rank - 1];
+  s->extents[s->rank - 1] = (a->last + 1) / 2;
+  for (int i = 0; i < torch.n_dtypes; i++)
+    if (torch.dtypes[i].code == kDLUInt && torch.dtypes[i].bits == 8) return i;
+  return -1;
+}
+
+int make_output(call *c, int i, PyObject *given) {
+  op_tensor *t = &c->op->tensors[i];
+  tensor_arg *a = &c->args[i], packed = {.packed = NULL};
+  shape s = {.rank = 0};
+  if (t->wanted_by >= 0 && (int)c->values[t->wanted_by].i != t->wanted_if) return 0;
+  int dtype = output_dtype(c, t);
+  if (dtype < 0) return -1;
+  for (int k = 0; k < t->n_parts; k++) append_part(c, &s, &t->parts[k]);
+  if (s.overflow) {
+    PyErr_Format(PyExc_ValueError, "%s: %s has more than %d dimensions", c->op->name, t->name, MAX_RANK);
+    return -1;
+  }
+  if ((dtype = pack(c, t, &packed, &s, dtype)) < 0) return -1;
+  if (given && given != Py_None) {
+    Py_INCREF(given);
+    c->made[i] = given;
+    if (take(c, i, given)) return -1;
+    if (a->read_only) {
+      PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->name);
+      return -1;
+    }
+  } else {
+    if (!(c->made[i] = allocate(c, t, &s, dtype))) return -1;
+    c->taken[i] = 1;
+    if (tensor_read(c->made[i], a, c->op->name, t->name)) {
+      c->missed = !c->strict; /* within a torch.func transform even a new tensor may be a wrapper */
+      return -1;
+    }
+    c->present[i] = 1;
+    if (a->t.device.device_type == kDLCPU)
+      use_huge_pages(a->t.data, tensor_count(&a->t) * torch.dtypes[dtype].bits / 8);
+  }
+  a->packed = packed.packed;
+  a->last = packed.last;
+  return 0;
+}

@@ -1,0 +1,149 @@
+"""python -m isobit: a diagnosis. python -m isobit config: flags for compilers.
+
+python -m isobit                          what is installed, found and working; exit code 1 if not
+python -m isobit config --cflags --libs   for a C or C++ compiler
+python -m isobit config --cmakedir        for find_package: -Disobit_DIR=$(...)
+python -m isobit config --pkgconfigdir    for PKG_CONFIG_PATH
+python -m isobit config --includedir --libdir
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import platform
+import shlex
+import sys
+from pathlib import Path
+
+from ._load import LIBRARY, PACKAGE, checkout, find_library
+
+
+def include_dir() -> Path:
+    root = checkout()
+    return root / "include" if root else PACKAGE / "include"
+
+
+def library_dir() -> Path:
+    root = checkout()
+    return root / "build" if root else PACKAGE / "lib"
+
+
+def package_dir(name: str) -> Path:
+    return PACKAGE / "lib" / name
+
+
+def libs() -> str:
+    """Flags for the linker. A wheel has no libisobit.so for -lisobit: the file is named itself."""
+    folder = library_dir()
+    name = "-lisobit" if (folder / "libisobit.so").exists() else f"-l:{LIBRARY}"
+    return shlex.join([f"-L{folder}", name, f"-Wl,-rpath,{folder}"])
+
+
+def config(args: argparse.Namespace) -> int:
+    answers = {
+        "cflags": shlex.join([f"-I{include_dir()}"]),
+        "libs": libs(),
+        "cmakedir": str(package_dir("cmake/isobit")),
+        "pkgconfigdir": str(package_dir("pkgconfig")),
+        "includedir": str(include_dir()),
+        "libdir": str(library_dir()),
+    }
+    asked = [text for name, text in answers.items() if getattr(args, name)]
+    if not asked:
+        print("isobit config: say what you want: " + " ".join(f"--{name}" for name in answers), file=sys.stderr)
+        return 2
+    print(" ".join(asked))
+    return 0
+
+
+def line(name: str, value: object) -> None:
+    print(f"{name:18} {value}")
+
+
+def self_check() -> str:
+    """A digest of results that are known: quantization, a scatter, a sampling, a linear layer."""
+    import torch
+
+    import isobit
+
+    def whole(*shape: int, seed: int, size: int) -> torch.Tensor:
+        """Whole numbers in [-size, size), the same in every version of torch."""
+        n = 1
+        for extent in shape:
+            n *= extent
+        i = torch.arange(n, dtype=torch.int64) + seed
+        return (((i * 2654435761) % 4294967296 // 65536) % (2 * size) - size).reshape(shape)
+
+    x = whole(8, 50, seed=1, size=4096).float() / 64
+    scale = (whole(8, seed=2, size=64).float().abs() + 8) / 64
+    zero = whole(8, seed=3, size=10).float()
+    indices = whole(40, seed=4, size=3) + 3
+    grid = whole(1, 5, 5, 2, seed=5, size=40).float() / 32
+    dx, ds, dz = isobit.fake_quantize_per_channel_affine_backward(x * 0.37, x, scale, zero, 0, -128, 127)
+    results = [
+        isobit.quantize_per_channel(x, scale, zero, 0, -128, 127, torch.int8),
+        isobit.fake_quantize_per_channel_affine(x, scale, zero, 0, -128, 127),
+        dx,
+        ds,
+        dz,
+        isobit.embedding_backward(x.reshape(40, 10).half(), indices, 6),
+        isobit.grid_sample(x.reshape(1, 1, 20, 20), grid, padding_mode="reflection"),
+        isobit.quantized_linear(x, x[:3], zero[:3]),
+    ]
+    digest = hashlib.sha256()
+    for r in results:
+        digest.update(r.contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+KNOWN = "e8410735d0f765fb"
+
+
+def diagnosis() -> int:
+    import torch
+
+    import isobit
+
+    line("isobit", f"{isobit.__version__} in {PACKAGE}")
+    line("python", f"{platform.python_version()} on {platform.platform()}")
+    line("torch", f"{torch.__version__}, {torch.get_num_threads()} threads")
+    cuda = "available" if torch.cuda.is_available() else "no device"
+    line("torch's CUDA", f"{torch.version.cuda or 'not built in'}, {cuda}")
+    line("exchange", "by table" if hasattr(torch.Tensor, "__dlpack_c_exchange_api__") else "by __dlpack__ (slower)")
+    for name in ("ISOBIT_LIBRARY", "ISOBIT_ROWS", "ISOBIT_VERBOSE"):
+        if name in os.environ:
+            line(name, os.environ[name])
+    try:
+        line("library", find_library())
+        for key, value in sorted(isobit.info().items()):
+            line(f"  {key}", value)
+        rows: dict[str, list[str]] = {}
+        for op in isobit.support():
+            rows.setdefault(", ".join(op["rows"]), []).append(op["op"])
+        for names, ops in sorted(rows.items()):
+            line("rows", f"{names}: {len(ops)} ops, such as {ops[0]}")
+        digest = self_check()
+    except Exception as error:
+        line("FAILED", error)
+        return 1
+    if digest != KNOWN:
+        line("FAILED", f"the self-check gave {digest}, want {KNOWN}: these are wrong results, please report them")
+        return 1
+    line("self-check", f"passed ({digest})")
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m isobit", description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command")
+    flags = commands.add_parser("config", help="flags for compilers")
+    for name in ("cflags", "libs", "cmakedir", "pkgconfigdir", "includedir", "libdir"):
+        flags.add_argument(f"--{name}", action="store_true")
+    args = parser.parse_args()
+    return config(args) if args.command == "config" else diagnosis()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""isobit.nn."""
+
+import isobit
+import pytest
+import torch
+from isobit.nn import Embedding, FakeQuantize, QuantizedLinear, SpatialTransformer
+from kit import FLOATS, NAMES, assert_same, draw
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("bias", (True, False))
+def test_the_served_layer_has_the_trained_bits(dtype, bias):
+    layer = QuantizedLinear(37, 11, bias=bias).to(dtype)
+    x = draw(3, 5, 37, dtype=dtype)
+    served = layer.served()
+    assert_same(served(x), layer(x))
+    assert {t.dtype for n, t in served.state_dict().items() if n == "weight_codes"} == {torch.int8}
+    assert not list(served.parameters())
+    with torch.no_grad():
+        assert_same(served(x), layer(x))
+
+
+def test_quantized_linear_trains():
+    torch.manual_seed(0)
+    layer = torch.nn.Sequential(QuantizedLinear(8, 16), torch.nn.ReLU(), QuantizedLinear(16, 1))
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
+    x = draw(256, 8, spread=1)
+    y = (x[:, :1] * x[:, 1:2]).sin()
+    losses = []
+    for _ in range(150):
+        loss = torch.nn.functional.mse_loss(layer(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.3 * losses[0]
+
+
+def test_embedding_is_torchs():
+    for keywords in ({}, {"padding_idx": 2}, {"max_norm": 1.0}, {"scale_grad_by_freq": True}, {"sparse": True}):
+        torch.manual_seed(0)
+        ours = Embedding(7, 4, **keywords)
+        torch.manual_seed(0)
+        torchs = torch.nn.Embedding(7, 4, **keywords)
+        indices = torch.tensor([[1, 2, 2], [5, 2, 1]])
+        a, b = ours(indices), torchs(indices)
+        assert torch.allclose(a, b)
+        a.sin().sum().backward()
+        b.sin().sum().backward()
+        assert torch.allclose(ours.weight.grad.to_dense(), torchs.weight.grad.to_dense())
+
+
+@pytest.mark.parametrize("channels", (None, 6))
+def test_fake_quantize(channels):
+    module = FakeQuantize(-8, 7, channels=channels, ch_axis=1, learn_zero_point=True)
+    x = draw(5, 6, 4).requires_grad_()
+    y = module(x)
+    assert module.initialized and (module.scale > 0).all()
+    y.square().sum().backward()
+    assert x.grad is not None and module.scale.grad.abs().sum() > 0 and module.zero_point.grad is not None
+    codes = (y / module.scale.reshape(1, -1, 1)).detach()
+    assert (codes - codes.round()).abs().max() < 1e-4
+    before = module.scale.detach().clone()
+    module.eval()(x * 9)
+    assert_same(module.scale.detach(), before)
+    with pytest.raises(ValueError, match="quant_min"):
+        FakeQuantize(7, -8)
+
+
+def test_fake_quantize_with_a_buffer():
+    module = FakeQuantize(learn_scale=False)
+    assert not list(module.parameters())
+    module(draw(4, 4))
+    assert "scale" in module.state_dict()
+
+
+def test_spatial_transformer_starts_from_no_warp():
+    last = torch.nn.Linear(36, 6)
+    torch.nn.init.zeros_(last.weight)
+    module = SpatialTransformer(torch.nn.Sequential(torch.nn.Flatten(), last))
+    with torch.no_grad():
+        last.bias.copy_(module.identity())
+    x = draw(3, 1, 6, 6)
+    assert torch.allclose(module(x), x, atol=1e-5)
+    module.size = (3, 4)
+    assert module(x).shape == (3, 1, 3, 4)
+    module(x).square().sum().backward()
+    assert last.weight.grad.abs().sum() > 0
+
+
+def test_in_bfloat16_and_compiled():
+    model = torch.nn.Sequential(QuantizedLinear(6, 5), FakeQuantize(channels=5, ch_axis=1), QuantizedLinear(5, 2))
+    x = draw(4, 6)
+    model(x)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert_same(compiled(x), model(x))
+    half = model.bfloat16()
+    assert half(x.bfloat16()).dtype == torch.bfloat16
+    assert isobit.nn.__all__

@@ -1,0 +1,257 @@
+"""The package in its process: loading, forks, threads, floating-point state, determinism, pickling."""
+
+import copy
+import hashlib
+import io
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+
+import isobit
+import pytest
+import torch
+from kit import assert_same, draw
+
+
+def python(program, timeout=120, **environment):
+    """Runs a program in a new interpreter; its output."""
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def digest(*tensors):
+    h = hashlib.sha256()
+    for t in tensors:
+        h.update(t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return h.hexdigest()
+
+
+def everything():
+    """A digest of every family, on sizes that are split over threads."""
+    x = draw(256, 1200, seed=1)
+    scale, zero = draw(256, seed=2).abs() * 0.05 + 0.01, draw(256, seed=3) * 4
+    dy = draw(256, 1200, seed=4)
+    q = isobit.quantize_per_channel(x, scale, zero, 0, -128, 127, torch.int8)
+    results = [q, isobit.dequantize_per_channel(q, scale, zero, 0, -128, 127, torch.int8)]
+    results += isobit.fake_quantize_per_channel_affine_backward(dy, x, scale, zero, 0, -128, 127)
+    results += isobit.fake_quantize_per_tensor_affine_backward(dy, x, scale[0], zero[0], -128, 127)
+    results += isobit.dequantize_per_channel_backward(dy, q, scale, zero, 0, -128, 127)
+    results += isobit.quantize_per_token_dynamic(x.bfloat16(), symmetric=False)
+    indices = (draw(4000, seed=5).abs() * 20).long().clamp(max=199)
+    results.append(isobit.embedding_backward(draw(4000, 64, seed=6).half(), indices, 200))
+    image, theta = draw(3, 5, 60, 61, seed=7), draw(3, 2, 3, seed=8, spread=0.7)
+    grid = isobit.affine_grid(theta, [3, 5, 70, 71])
+    results += [grid, isobit.grid_sample(image, grid)]
+    d_image, d_grid = isobit.grid_sample_backward(draw(3, 5, 70, 71, seed=9), image, grid, "bilinear", "reflection")
+    results += [d_image, d_grid, isobit.affine_grid_backward(d_grid)]
+    results.append(isobit.quantized_linear(x, draw(100, 1200, seed=10), draw(100, seed=11)))
+    return digest(*results)
+
+
+def test_threads_do_not_change_a_bit():
+    want = everything()
+    try:
+        for n in (1, 2, 3, 8):
+            isobit.set_num_threads(n)
+            assert isobit.get_num_threads() == n
+            assert everything() == want, n
+    finally:
+        isobit.set_num_threads(None)
+
+
+def test_threads_follow_torch():
+    before = torch.get_num_threads()
+    try:
+        for n in (1, 3):
+            torch.set_num_threads(n)
+            assert isobit.get_num_threads() == n
+            isobit.quantize_per_tensor(draw(400, 400), 0.1, 0, -8, 7, torch.int8)
+            assert isobit.info()["threads"] == n
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_flush_to_zero_changes_nothing():
+    want = everything()
+    tiny = torch.tensor([1e-40, -1e-40, 3e-45])
+    expect = isobit.quantize_per_tensor(tiny, 1e-40, 0, -128, 127, torch.int8)
+    assert expect.tolist() == [1, -1, 0]
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush denormals")
+    try:
+        assert everything() == want
+        assert_same(isobit.quantize_per_tensor(tiny, 1e-40, 0, -128, 127, torch.int8), expect)
+        # It stays as the caller set it.
+        assert (tiny * 1.0).abs().sum() == 0
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_flush_to_zero_while_loading():
+    """Go's threads start with the state of the thread that loads the library."""
+    program = """
+        import torch, isobit
+        x = torch.full((512, 2048), 1e-40)
+        torch.set_flush_denormal(True)
+        q = isobit.quantize_per_tensor(x, 1e-40, 0, -128, 127, torch.int8)
+        print(int(q.long().sum()))
+    """
+    assert int(python(program)) == 512 * 2048
+
+
+def test_many_threads_at_once():
+    want = everything()
+    results, failures = [], []
+
+    def work(i):
+        try:
+            for k in range(60):  # many shapes: plans are made and dropped all the while
+                n = 1 + (k * 7 + i) % 97
+                x = draw(n, 3)
+                got = isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7)
+                assert torch.equal(got, (x / 0.5).round().clamp(-8, 7) * 0.5)
+            results.append(everything())
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures, failures[0]
+    assert results == [want] * 8
+
+
+def test_the_cache_is_bounded():
+    for n in range(1, 3000):
+        isobit.fake_quantize_per_tensor_affine(torch.zeros(1, n % 1500 + 1, 1 + n // 1500), 0.5, 0, -8, 7)
+    entries, hits, misses = isobit._C.cache_info()
+    assert entries <= 2048 and misses > 2048
+    isobit.fake_quantize_per_tensor_affine(torch.zeros(5), 0.5, 0, -8, 7)
+    again = isobit._C.cache_info()
+    isobit.fake_quantize_per_tensor_affine(torch.zeros(5), 0.5, 0, -8, 7)
+    assert isobit._C.cache_info()[1] == again[1] + 1
+    assert hits <= again[1]
+
+
+def test_import_loads_no_library():
+    program = """
+        import isobit
+        assert not isobit._C.is_loaded() and isobit._C.path() is None
+        assert "libisobit" not in open("/proc/self/maps").read()
+        print(isobit.get_num_threads() > 0)
+    """
+    assert python(program).strip() == "True"
+
+
+def test_import_without_a_library():
+    """Importing works; the first call says what is missing."""
+    program = """
+        import torch, isobit
+        for _ in range(2):
+            try:
+                isobit.quantize_per_tensor(torch.ones(3), 1.0, 0, -8, 7, torch.int8)
+            except RuntimeError as error:
+                print(error)
+        layer = isobit.nn.QuantizedLinear(3, 4)
+    """
+    lines = python(program, ISOBIT_LIBRARY="/nowhere/libisobit.so").splitlines()
+    assert len(lines) == 2 and all("/nowhere/libisobit.so" in text for text in lines)
+    assert "failed" in python(program, ISOBIT_LIBRARY=__file__)
+
+
+class Dataset(torch.utils.data.Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, i):
+        x = torch.full((64, 96), float(i))
+        q = isobit.quantize_per_channel(x, torch.full((64,), 0.5), None, 0, -128, 127, torch.int8)
+        return isobit.grid_sample(q[None, None].float(), torch.zeros(1, 4, 4, 2))[0]
+
+
+@pytest.mark.parametrize("loaded", (True, False))
+def test_data_loader_that_forks(loaded):
+    """Its workers are children of a process that has the library loaded, or not."""
+    program = f"""
+        import sys
+        sys.path.insert(0, {str(__file__.rsplit("/", 1)[0])!r})
+        import torch
+        import test_process
+        data = test_process.Dataset()
+        if {loaded}:
+            data[3]
+        assert test_process.isobit._C.is_loaded() == {loaded}
+        loader = torch.utils.data.DataLoader(
+            data, batch_size=4, num_workers=3, multiprocessing_context="fork", timeout=60, persistent_workers=True)
+        for epoch in range(2):
+            total = sum(batch.sum() for batch in loader)
+            assert total == sum(min(2 * i, 127) for i in range(24)) * 16, total
+        if {loaded}:
+            data[3]  # the parent goes on
+        print("done")
+    """
+    assert python(program, timeout=200).strip() == "done"
+
+
+def test_children_of_children():
+    program = """
+        import os, torch, isobit
+        x = torch.arange(4096.0)
+        plan = isobit.Plan("quantize_per_tensor x=f32[4096] zero_point=none q=s8 qmin=-128 qmax=127")
+        def work():
+            q = torch.empty(4096, dtype=torch.int8)
+            plan.run(x, torch.tensor(64.0), None, q)
+            y = isobit.fake_quantize_per_tensor_affine(x, 64.0, 0, -128, 127)
+            return y.tolist() == (q.float() * 64).tolist()
+        assert work()
+        torch.set_num_threads(1)
+        pid = os.fork()
+        if pid == 0:
+            ok = work() and isobit._C.generation() == 2
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if work() and isobit._C.generation() == 3 else 1)
+            os._exit(0 if ok and os.waitpid(child, 0)[1] == 0 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert work() and isobit._C.generation() == 1
+        print("done")
+    """
+    assert python(program, timeout=60).strip() == "done"
+
+
+def modules():
+    yield isobit.nn.QuantizedLinear(6, 3), (4, 6)
+    yield isobit.nn.QuantizedLinear(6, 3, bias=False).served(), (4, 6)
+    yield isobit.nn.FakeQuantize(channels=4, learn_zero_point=True), (4, 6)
+    yield isobit.nn.SpatialTransformer(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 6))), (2, 1, 4, 4)
+
+
+def test_copies_and_pickles():
+    for module, shape in modules():
+        x = draw(*shape)
+        want = module(x)
+        assert_same(copy.deepcopy(module)(x), want)
+        assert_same(pickle.loads(pickle.dumps(module))(x), want)
+        file = io.BytesIO()
+        torch.save(module.state_dict(), file)
+        file.seek(0)
+        other = copy.deepcopy(module)
+        for t in other.state_dict().values():
+            t.zero_()
+        other.load_state_dict(torch.load(file))
+        assert_same(other(x), want)
+    plan = isobit.Plan("quantize_per_tensor x=f32[2] zero_point=none q=s8 qmin=-8 qmax=7")
+    assert pickle.loads(pickle.dumps(plan)).describe() == plan.describe()

@@ -1,0 +1,297 @@
+"""The ops as torch sees them: opcheck, torch.compile, vmap and torch.func, autocast, fake tensors."""
+
+import isobit
+import pytest
+import torch
+from isobit._op import OPS
+from kit import assert_same, draw
+from torch.func import grad, jacrev, vmap
+from torch.library import opcheck
+
+X = draw(4, 6)
+S, Z = torch.full((4,), 0.5), torch.zeros(4, dtype=torch.int32)
+T, G = torch.full((4, 1), 0.5), torch.full((4, 2), 0.5)
+Q = X.to(torch.int8)
+R = (-128, 127)
+IDX = torch.tensor([[1, 0], [3, 3]])
+IMAGE, GRID = draw(2, 3, 4, 5), draw(2, 3, 3, 2, spread=0.5)
+
+
+def samples():
+    """Arguments for each raw op."""
+    i8 = torch.int8
+    for name, s, before, after in (
+        ("per_tensor", S[0], (), ()),
+        ("per_channel", S, (0,), ()),
+        ("per_token", T, (), ()),
+        ("per_channel_group", G, (), (3,)),
+    ):
+        z = torch.zeros_like(s)
+        yield f"quantize_{name}", (X, s, None, *before, *R, i8, *after)
+        yield f"quantize_{name}", (X, s, z, *before, *R, torch.float32, *after)
+        yield f"quantize_{name}_backward", (X, X, s, None, *before, *R, *after)
+        yield f"dequantize_{name}", (Q, s, z, *before, *R, i8, *after)
+        yield f"dequantize_{name}", (Q, s, None, *before, *R, i8, *after, torch.bfloat16)
+        yield f"dequantize_{name}_backward", (X, Q, s, z, *before, *R, *after, True, True, True)
+        yield f"fake_quantize_{name}_affine", (X, s, z, *before, *R, *after)
+        tail = (*before, *R, *after, "nearest", 0.5, True, True, True)
+        yield f"fake_quantize_{name}_affine_backward", (X, X, s, z, *tail)
+    yield "choose_qparams_per_token", (X, *R)
+    yield "choose_qparams_per_token", (X, *R, False)
+    yield "quantize_per_token_dynamic", (X, *R, i8)
+    yield "quantize_per_token_dynamic", (X, *R, i8, False)
+    yield "embedding", (X, IDX)
+    yield "embedding_backward", (draw(2, 2, 6), IDX, 5)
+    yield "embedding_renorm_", (X, IDX, 1.5)
+    yield "grid_sample", (IMAGE, GRID)
+    yield "grid_sample", (IMAGE, GRID, "nearest", "border", True)
+    yield "grid_sample_backward", (draw(2, 3, 3, 3), IMAGE, GRID)
+    yield "grid_sample_backward", (draw(2, 3, 3, 3), IMAGE, GRID, "bilinear", "zeros", False, False, True)
+    yield "affine_grid", (draw(2, 2, 3), [2, 3, 4, 5])
+    yield "affine_grid_backward", (draw(2, 4, 5, 2), [2, 2, 3])
+    yield "quantized_linear_codes", (Q, S, Q[:3], S[:3], None, torch.float32)
+
+
+SAMPLES = list(samples())
+
+
+def test_every_op_has_a_sample():
+    assert {name for name, _ in SAMPLES} == set(OPS)
+
+
+DIFFERENTIABLE = {n for n in OPS if not n.endswith("_backward")} - {
+    "choose_qparams_per_token",
+    "quantize_per_token_dynamic",
+    "embedding_renorm_",
+    "quantized_linear_codes",
+}
+
+
+def leaves(args, requires_grad):
+    return tuple(
+        a.clone().requires_grad_(requires_grad and a.is_floating_point()) if isinstance(a, torch.Tensor) else a
+        for a in args
+    )
+
+
+@pytest.mark.parametrize(("name", "args"), SAMPLES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(SAMPLES)])
+def test_opcheck(name, args):
+    op = getattr(torch.ops.isobit, name).default
+    wants = name in DIFFERENTIABLE and torch.int8 not in args[1:-1]
+    opcheck(op, leaves(args, wants or (name in DIFFERENTIABLE and name.startswith("dequantize"))))
+    if args[0].dim() == 2 and not name.endswith("_"):  # dense, but not row-major
+        permuted = (args[0].t().contiguous().t(), *args[1:])
+        opcheck(op, leaves(permuted, False))
+
+
+def test_fakes_are_contiguous():
+    """Fake and real outputs have the same strides, whatever the inputs' layout."""
+    from torch._subclasses import FakeTensorMode
+
+    for name, args in SAMPLES:
+        if name.endswith("_"):
+            continue
+        op = getattr(torch.ops.isobit, name).default
+        args = tuple(
+            a.transpose(0, -1).contiguous().transpose(0, -1) if isinstance(a, torch.Tensor) and a.dim() > 1 else a
+            for a in args
+        )
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            fake = op(*(mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in args))
+        real = op(*args)
+        pairs = [(fake, real)] if isinstance(real, torch.Tensor) else zip(fake, real, strict=True)
+        for f, r in pairs:
+            assert (f.shape, f.stride(), f.dtype) == (r.shape, r.stride(), r.dtype), name
+
+
+def spatial(image, theta):
+    return isobit.grid_sample(image, isobit.affine_grid(theta, image.shape), padding_mode="border")
+
+
+# Name: function, inputs (float ones require a gradient).
+PROGRAMS = {
+    "fake_quantize": (
+        lambda x, s, z: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -8, 7, grad_factor=0.5),
+        (X, S, Z.float()),
+    ),
+    "fake_quantize_by_number": (lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.3, 1, -8, 7) * 2, (X,)),
+    "per_token": (lambda x: isobit.fake_quantize_per_token_affine(x, T, None, -8, 7), (X,)),
+    "group": (lambda x: isobit.fake_quantize_per_channel_group_affine(x, G, None, -8, 7, 3), (X,)),
+    "codes": (
+        lambda x, s: isobit.dequantize_per_channel(
+            isobit.quantize_per_channel(x, s, None, 0, -8, 7, torch.float32), s, None, 0, -8, 7, torch.float32
+        ),
+        (X, S),
+    ),
+    "integer_codes": (lambda x: isobit.quantize_per_channel(x, S, Z, 0, -8, 7, torch.int8).float() * 1.5, (X.clone(),)),
+    "dynamic": (lambda x: isobit.quantize_per_token_dynamic(x)[1] * 2, (X,)),
+    "embedding": (lambda w: isobit.embedding(IDX, w, padding_idx=-1).sin(), (X,)),
+    "spatial": (spatial, (IMAGE, draw(2, 2, 3, spread=0.5))),
+    "quantized_linear": (isobit.quantized_linear, (X, draw(3, 6), draw(3))),
+}
+
+
+@pytest.mark.parametrize("backend", ("aot_eager", "inductor"))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_compile_gives_eager_bits(name, backend):
+    if backend == "inductor" and name not in ("fake_quantize", "spatial", "quantized_linear"):
+        pytest.skip("a C++ compilation each: a sample")
+    function, args = PROGRAMS[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
+    eager_in, compiled_in = leaves(args, True), leaves(args, True)
+    y, c = function(*eager_in), compiled(*compiled_in)
+    assert_same(c, y)
+    if not y.requires_grad:
+        return
+    dy = draw(*y.shape, seed=9)
+    want = torch.autograd.grad(y, eager_in, dy, allow_unused=True)
+    assert_same(torch.autograd.grad(c, compiled_in, dy, allow_unused=True), want)
+
+
+def test_compile_with_dynamic_shapes():
+    torch._dynamo.reset()
+    compiled = torch.compile(spatial, fullgraph=True, backend="aot_eager", dynamic=True)
+    for size in (4, 7, 5):
+        image, theta = draw(2, 3, size, size), draw(2, 2, 3, spread=0.5)
+        assert_same(compiled(image, theta), spatial(image, theta))
+    embed = torch.compile(isobit.embedding, fullgraph=True, backend="aot_eager", dynamic=True)
+    for size in (3, 5):
+        weight = draw(size, 4).requires_grad_()
+        indices = torch.arange(size).flip(0)
+        (want,) = torch.autograd.grad(isobit.embedding(indices, weight).sum(), weight)
+        assert_same(torch.autograd.grad(embed(indices, weight).sum(), weight)[0], want)
+
+
+def test_compile_out_and_max_norm():
+    torch._dynamo.reset()
+
+    def program(x, out, weight):
+        isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7, out=out)
+        return isobit.embedding(IDX, weight, max_norm=1.0)
+
+    compiled = torch.compile(program, fullgraph=True, backend="aot_eager")
+    results = []
+    for f in (program, compiled):
+        out, weight = torch.empty_like(X), X.clone()
+        results.append((f(X, out, weight), out, weight))
+    assert_same(*results)
+
+
+def test_export():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return isobit.fake_quantize_per_channel_affine(x, S, Z, 0, -8, 7)
+
+    program = torch.export.export(Model(), (X,))
+    assert "isobit.fake_quantize_per_channel_affine" in str(program.graph)
+    assert_same(program.module()(X), Model()(X))
+
+
+@pytest.mark.parametrize("name", ["fake_quantize", "fake_quantize_by_number", "per_token", "codes", "spatial"])
+def test_vmap_and_gradients(name):
+    function, args = PROGRAMS[name]
+    args = tuple(a.detach() for a in args)
+    batch = torch.stack([args[0], args[0] * 0.5, args[0] + 1])
+    rest = args[1:]
+    dims = (0, *[None] * len(rest))
+    assert_same(vmap(function, dims)(batch, *rest), torch.stack([function(b, *rest) for b in batch]))
+    inner = vmap(function, (1, *[None] * len(rest)), 1)(batch.movedim(0, 1), *rest)
+    assert_same(inner, torch.stack([function(b, *rest) for b in batch], 1))
+
+    def loss(*a):
+        return function(*a).square().sum()
+
+    want = torch.stack([grad(loss)(b, *rest) for b in batch])
+    leaf = args[0].clone().requires_grad_()
+    assert_same(grad(loss)(args[0], *rest), torch.autograd.grad(loss(leaf, *rest), leaf)[0])
+    assert_same(vmap(grad(loss), dims)(batch, *rest), want)
+    assert_same(grad(lambda b: vmap(function, dims)(b, *rest).square().sum())(batch), want)
+    if rest:
+        every = tuple(torch.stack([a, a * 1.5, a * 0.5]) for a in rest)
+        got = vmap(function)(batch, *every)
+        assert_same(got, torch.stack([function(*a) for a in zip(batch, *every, strict=True)]))
+
+
+def test_vmap_of_embedding_and_linear():
+    indices = torch.randint(0, 4, (5, 3))
+    assert_same(vmap(isobit.embedding, (0, None))(indices, X), isobit.embedding(indices, X))
+    weights = torch.stack([X, X + 1])
+    assert_same(
+        vmap(isobit.embedding, (None, 0))(IDX, weights), torch.stack([isobit.embedding(IDX, w) for w in weights])
+    )
+    x, w, b = draw(3, 4, 6), draw(5, 6), draw(5)
+    assert_same(vmap(isobit.quantized_linear, (0, None, None))(x, w, b), isobit.quantized_linear(x, w, b))
+
+
+def test_jacobian():
+    weight = draw(3, 2)
+    jacobian = jacrev(lambda w: isobit.embedding(torch.tensor([2, 0]), w))(weight)
+    want = torch.zeros(2, 2, 3, 2)
+    for i, row in enumerate((2, 0)):
+        for d in range(2):
+            want[i, d, row, d] = 1
+    assert_same(jacobian, want)
+
+
+def test_autocast():
+    image, grid = IMAGE.clone().requires_grad_(), GRID.bfloat16().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        y = isobit.grid_sample(image, grid)
+        assert_same(torch.ops.isobit.grid_sample(image.detach(), grid.detach()), y)
+        assert isobit.quantized_linear(X.bfloat16(), draw(3, 6)).dtype == torch.bfloat16
+    assert y.dtype == torch.float32
+    assert_same(y, isobit.grid_sample(image, grid.float()))
+    y.sum().backward()
+    assert image.grad.dtype == torch.float32 and grid.grad.dtype == torch.bfloat16
+    with pytest.raises(ValueError, match="grid"):
+        isobit.grid_sample(IMAGE, GRID.bfloat16())
+
+
+def test_modes_see_the_op():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Log(TorchDispatchMode):
+        def __init__(self):
+            super().__init__()
+            self.names = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with Log() as log:
+        isobit.fake_quantize_per_tensor_affine(X, 0.5, 0, -8, 7)
+    assert any("isobit.fake_quantize_per_tensor_affine" in n for n in log.names)
+    graph = torch.fx.experimental.proxy_tensor.make_fx(
+        lambda x: isobit.fake_quantize_per_channel_affine(x, S, Z, 0, -8, 7)
+    )(X)
+    assert "isobit.fake_quantize" in graph.code
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_jit_trace_sees_the_op():
+    traced = torch.jit.trace(lambda x: isobit.fake_quantize_per_channel_affine(x, S, Z, 0, -8, 7) + 0, X)
+    assert_same(traced(X * 3), isobit.fake_quantize_per_channel_affine(X * 3, S, Z, 0, -8, 7) + 0)
+
+
+def test_subclasses_and_parameters():
+    class Mine(torch.Tensor):
+        pass
+
+    want = isobit.fake_quantize_per_channel_affine(X, S, Z, 0, -8, 7)
+    got = isobit.fake_quantize_per_channel_affine(X.as_subclass(Mine), S, Z, 0, -8, 7)
+    assert isinstance(got, Mine)
+    assert_same(got.as_subclass(torch.Tensor), want)
+    parameter = torch.nn.Parameter(X)
+    with torch.no_grad():
+        y = isobit.fake_quantize_per_channel_affine(parameter, S, Z, 0, -8, 7)
+    assert type(y) is torch.Tensor and not y.requires_grad
+    assert_same(y, want)
+
+
+def test_inference_mode():
+    with torch.inference_mode():
+        y = isobit.fake_quantize_per_channel_affine(X, S, Z, 0, -8, 7)
+    assert y.is_inference()
+    assert_same(y.clone(), isobit.fake_quantize_per_channel_affine(X, S, Z, 0, -8, 7))
