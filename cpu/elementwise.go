@@ -14,6 +14,7 @@ type Args struct {
 	// compute type, present, and both one for each element or both one for all.
 	Ready bool
 	// Stream asks for stores around the caches: the output does not fit them.
+	// They need a StoreFence before other threads may look.
 	Stream bool
 	// Wide says that a striped kernel adds the terms of element i to Sums[0][i]
 	// and Sums[1][i], not to the lanes of the scratch.

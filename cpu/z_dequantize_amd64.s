@@ -23,18 +23,19 @@ TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVSXBD (DX), Z8
@@ -101,11 +102,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -128,18 +124,19 @@ TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVSXBD (DX), Z8
@@ -211,11 +208,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -238,18 +230,19 @@ TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVSXBD (DX), Z8
@@ -349,11 +342,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -464,18 +452,19 @@ TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVZXBD (DX), Z8
@@ -542,11 +531,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -569,18 +553,19 @@ TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVZXBD (DX), Z8
@@ -652,11 +637,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -679,18 +659,19 @@ TEXT ·dequantizeAVX512U8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVZXBD (DX), Z8
@@ -790,11 +771,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -817,18 +793,22 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VMOVUPS   (DX), Z8
@@ -890,11 +870,6 @@ loaded8:
 	JMP       some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -917,18 +892,20 @@ TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VCVTPH2PS (DX), Z8
@@ -995,11 +972,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -1022,18 +994,20 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVZXWD (DX), Z8
@@ -1133,11 +1107,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -1156,14 +1125,15 @@ TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVSXBD (DX), Y4
@@ -1193,11 +1163,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -1216,14 +1181,15 @@ TEXT ·dequantizeAVX2S8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVSXBD (DX), Y4
@@ -1255,11 +1221,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -1278,14 +1239,15 @@ TEXT ·dequantizeAVX2S8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVSXBD (DX), Y4
@@ -1329,11 +1291,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -1352,14 +1309,15 @@ TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVZXBD (DX), Y4
@@ -1389,11 +1347,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -1412,14 +1365,15 @@ TEXT ·dequantizeAVX2U8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVZXBD (DX), Y4
@@ -1451,11 +1405,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -1474,14 +1423,15 @@ TEXT ·dequantizeAVX2U8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVZXBD (DX), Y4
@@ -1525,11 +1475,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -1548,14 +1493,15 @@ TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VMOVUPS (DX), Y4
@@ -1583,11 +1529,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -1606,14 +1547,15 @@ TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VCVTPH2PS (DX), Y4
@@ -1643,11 +1585,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -1666,14 +1603,15 @@ TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (DI), Y3
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVZXWD (DX), Y4
@@ -1717,10 +1655,5 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET

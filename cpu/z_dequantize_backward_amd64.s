@@ -26,18 +26,23 @@ TEXT ·dequantizeBackwardAVX512F32S8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VMOVUPS   (DX), Z8
@@ -154,11 +159,6 @@ loaded9:
 	JMP         some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -184,18 +184,23 @@ TEXT ·dequantizeBackwardAVX512F32U8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VMOVUPS   (DX), Z8
@@ -312,11 +317,6 @@ loaded9:
 	JMP         some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -342,18 +342,21 @@ TEXT ·dequantizeBackwardAVX512F16S8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VCVTPH2PS (DX), Z8
@@ -475,11 +478,6 @@ loaded9:
 	JMP         some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -505,18 +503,21 @@ TEXT ·dequantizeBackwardAVX512F16U8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VCVTPH2PS (DX), Z8
@@ -638,11 +639,6 @@ loaded9:
 	JMP         some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -668,18 +664,21 @@ TEXT ·dequantizeBackwardAVX512BF16S8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VPMOVZXWD (DX), Z8
@@ -834,11 +833,6 @@ loaded9:
 	JMP         some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -952,18 +946,21 @@ TEXT ·dequantizeBackwardAVX512BF16U8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VPMOVZXWD (DX), Z8
@@ -1118,11 +1115,6 @@ loaded9:
 	JMP         some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -1148,18 +1140,26 @@ TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	PREFETCHT0 4224(BX)
+	PREFETCHT0 4288(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VMOVUPS   (DX), Z8
@@ -1271,11 +1271,6 @@ loaded9:
 	JMP       some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -1301,18 +1296,22 @@ TEXT ·dequantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VCVTPH2PS (DX), Z8
@@ -1429,11 +1428,6 @@ loaded9:
 	JMP         some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -1459,18 +1453,22 @@ TEXT ·dequantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VPMOVZXWD (DX), Z8
@@ -1625,11 +1623,6 @@ loaded9:
 	JMP         some7
 
 done8:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced11
-	SFENCE
-
-unfenced11:
 	VZEROUPPER
 	RET
 
@@ -1651,14 +1644,19 @@ TEXT ·dequantizeBackwardAVX2F32S8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VMOVUPS   (DX), Y4
@@ -1897,11 +1895,6 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET
 
@@ -1923,14 +1916,19 @@ TEXT ·dequantizeBackwardAVX2F32U8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VMOVUPS   (DX), Y4
@@ -2169,11 +2167,6 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET
 
@@ -2195,14 +2188,17 @@ TEXT ·dequantizeBackwardAVX2F16S8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VCVTPH2PS (DX), Y4
@@ -2451,11 +2447,6 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET
 
@@ -2477,14 +2468,17 @@ TEXT ·dequantizeBackwardAVX2F16U8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VCVTPH2PS (DX), Y4
@@ -2733,11 +2727,6 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET
 
@@ -2759,14 +2748,17 @@ TEXT ·dequantizeBackwardAVX2BF16S8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VPMOVZXWD (DX), Y4
@@ -3085,11 +3077,6 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET
 
@@ -3111,14 +3098,17 @@ TEXT ·dequantizeBackwardAVX2BF16U8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VPMOVZXWD (DX), Y4
@@ -3437,11 +3427,6 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET
 
@@ -3463,14 +3448,22 @@ TEXT ·dequantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	PREFETCHT0 4224(BX)
+	PREFETCHT0 4288(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VMOVUPS (DX), Y4
@@ -3699,11 +3692,6 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET
 
@@ -3725,14 +3713,18 @@ TEXT ·dequantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VCVTPH2PS (DX), Y4
@@ -3971,11 +3963,6 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET
 
@@ -3997,14 +3984,18 @@ TEXT ·dequantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VPMOVZXWD (DX), Y4
@@ -4323,10 +4314,5 @@ stored20:
 	JMP  some16
 
 done17:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced22
-	SFENCE
-
-unfenced22:
 	VZEROUPPER
 	RET

@@ -18,14 +18,18 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (SI), Z3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
 
 loaded3:
 	VMOVUPS   (DX), Z4
@@ -79,11 +83,6 @@ loaded8:
 	JMP       some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -101,14 +100,16 @@ TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (SI), Z3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
 
 loaded3:
 	VCVTPH2PS (DX), Z4
@@ -167,11 +168,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -189,14 +185,16 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (SI), Z3
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
 
 loaded3:
 	VPMOVZXWD (DX), Z4
@@ -288,11 +286,6 @@ loaded8:
 	JMP         some6
 
 done7:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced9
-	SFENCE
-
-unfenced9:
 	VZEROUPPER
 	RET
 
@@ -396,12 +389,13 @@ TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (SI), Y1
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
 
 loaded3:
 	VMOVUPS (DX), Y2
@@ -426,11 +420,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -446,12 +435,13 @@ TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (SI), Y1
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
 
 loaded3:
 	VCVTPH2PS (DX), Y2
@@ -478,11 +468,6 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET
 
@@ -498,12 +483,13 @@ TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (SI), Y1
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
 
 loaded3:
 	VPMOVZXWD (DX), Y2
@@ -544,10 +530,5 @@ stored5:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced6
-	SFENCE
-
-unfenced6:
 	VZEROUPPER
 	RET

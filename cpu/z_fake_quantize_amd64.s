@@ -25,18 +25,22 @@ TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VMOVUPS (DX), Z10
@@ -162,11 +166,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -209,18 +208,20 @@ TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VCVTPH2PS (DX), Z10
@@ -351,11 +352,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -380,18 +376,20 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVZXWD (DX), Z10
@@ -555,11 +553,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -668,14 +661,15 @@ TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VMOVUPS (DX), Y6
@@ -730,11 +724,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -755,14 +744,15 @@ TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VCVTPH2PS (DX), Y6
@@ -819,11 +809,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -844,14 +829,15 @@ TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVZXWD (DX), Y6
@@ -922,10 +908,5 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET

@@ -24,14 +24,22 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z5
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	PREFETCHT0 4224(BX)
+	PREFETCHT0 4288(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    (R8), Z2
+	VMOVUPS    64(R8), Z3
 
 loaded3:
 	VMOVUPS (BX), Z6
@@ -259,11 +267,6 @@ divided18:
 	JMP         some14
 
 done15:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced20
-	SFENCE
-
-unfenced20:
 	VZEROUPPER
 	RET
 
@@ -305,14 +308,18 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z5
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    (R8), Z2
+	VMOVUPS    64(R8), Z3
 
 loaded3:
 	VCVTPH2PS (BX), Z6
@@ -545,11 +552,6 @@ divided18:
 	JMP         some14
 
 done15:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced20
-	SFENCE
-
-unfenced20:
 	VZEROUPPER
 	RET
 
@@ -573,14 +575,18 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z5
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS (R8), Z2
-	VMOVUPS 64(R8), Z3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    (R8), Z2
+	VMOVUPS    64(R8), Z3
 
 loaded3:
 	VPMOVZXWD (BX), Z6
@@ -822,11 +828,6 @@ divided18:
 	JMP         some14
 
 done15:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced20
-	SFENCE
-
-unfenced20:
 	VZEROUPPER
 	RET
 
@@ -884,14 +885,22 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	PREFETCHT0 4224(BX)
+	PREFETCHT0 4288(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VMOVUPS (BX), Y6
@@ -1325,11 +1334,6 @@ stored30:
 	JMP  some24
 
 done25:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced32
-	SFENCE
-
-unfenced32:
 	VZEROUPPER
 	RET
 
@@ -1353,14 +1357,18 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VCVTPH2PS (BX), Y6
@@ -1804,11 +1812,6 @@ stored30:
 	JMP  some24
 
 done25:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced32
-	SFENCE
-
-unfenced32:
 	VZEROUPPER
 	RET
 
@@ -1832,14 +1835,18 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VPMOVZXWD (BX), Y6
@@ -2303,10 +2310,5 @@ stored30:
 	JMP  some24
 
 done25:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced32
-	SFENCE
-
-unfenced32:
 	VZEROUPPER
 	RET

@@ -26,18 +26,26 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	PREFETCHT0 4224(BX)
+	PREFETCHT0 4288(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VMOVUPS (BX), Z10
@@ -155,11 +163,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -203,18 +206,22 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VCVTPH2PS (BX), Z10
@@ -337,11 +344,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -367,18 +369,22 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VPMOVZXWD (BX), Z10
@@ -509,11 +515,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -569,14 +570,16 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VMOVUPS (BX), Y6
@@ -630,11 +633,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -656,14 +654,16 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VCVTPH2PS (BX), Y6
@@ -719,11 +719,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -745,14 +740,16 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VPMOVZXWD (BX), Y6
@@ -812,10 +809,5 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET

@@ -25,18 +25,22 @@ TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VMOVUPS (DX), Z10
@@ -156,11 +160,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -221,18 +220,22 @@ TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VMOVUPS (DX), Z10
@@ -352,11 +355,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -381,18 +379,20 @@ TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VCVTPH2PS (DX), Z10
@@ -512,11 +512,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -541,18 +536,20 @@ TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VCVTPH2PS (DX), Z10
@@ -672,11 +669,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -701,18 +693,20 @@ TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVZXWD (DX), Z10
@@ -837,11 +831,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -866,18 +855,20 @@ TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVZXWD (DX), Z10
@@ -1002,11 +993,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -1031,18 +1017,22 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VMOVUPS (DX), Z10
@@ -1158,11 +1148,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -1187,18 +1172,20 @@ TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VCVTPH2PS (DX), Z10
@@ -1319,11 +1306,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -1348,18 +1330,20 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Z0
+	VMOVUPS    64(SI), Z1
+	VMOVUPS    128(SI), Z2
+	VMOVUPS    192(SI), Z3
+	VMOVUPS    (DI), Z4
+	VMOVUPS    64(DI), Z5
+	VMOVUPS    128(DI), Z6
+	VMOVUPS    192(DI), Z7
 
 loaded3:
 	VPMOVZXWD (DX), Z10
@@ -1513,11 +1497,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -1626,14 +1605,15 @@ TEXT ·quantizeAVX2F32S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VMOVUPS (DX), Y6
@@ -1688,11 +1668,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -1713,14 +1688,15 @@ TEXT ·quantizeAVX2F32U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VMOVUPS (DX), Y6
@@ -1775,11 +1751,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -1800,14 +1771,15 @@ TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VCVTPH2PS (DX), Y6
@@ -1862,11 +1834,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -1887,14 +1854,15 @@ TEXT ·quantizeAVX2F16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VCVTPH2PS (DX), Y6
@@ -1949,11 +1917,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -1974,14 +1937,15 @@ TEXT ·quantizeAVX2BF16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVZXWD (DX), Y6
@@ -2038,11 +2002,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -2063,14 +2022,15 @@ TEXT ·quantizeAVX2BF16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVZXWD (DX), Y6
@@ -2127,11 +2087,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -2152,14 +2107,15 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VMOVUPS (DX), Y6
@@ -2210,11 +2166,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -2235,14 +2186,15 @@ TEXT ·quantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VCVTPH2PS (DX), Y6
@@ -2295,11 +2247,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -2320,14 +2267,15 @@ TEXT ·quantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (SI), Y0
-	VMOVUPS 32(SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (SI), Y0
+	VMOVUPS    32(SI), Y1
+	VMOVUPS    (DI), Y2
+	VMOVUPS    32(DI), Y3
 
 loaded3:
 	VPMOVZXWD (DX), Y6
@@ -2394,10 +2342,5 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET

@@ -26,18 +26,26 @@ TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4224(DX)
+	PREFETCHT0 4288(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	PREFETCHT0 4224(BX)
+	PREFETCHT0 4288(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VMOVUPS (BX), Z10
@@ -160,11 +168,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -208,18 +211,22 @@ TEXT ·quantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VCVTPH2PS (BX), Z10
@@ -347,11 +354,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -377,18 +379,22 @@ TEXT ·quantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z9
 
 block1:
-	CMPQ    AX, $0x00000040
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	CMPQ       AX, $0x00000040
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4160(DX)
+	PREFETCHT0 4096(BX)
+	PREFETCHT0 4160(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Z0
+	VMOVUPS    64(DI), Z1
+	VMOVUPS    128(DI), Z2
+	VMOVUPS    192(DI), Z3
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VMOVUPS    128(R8), Z6
+	VMOVUPS    192(R8), Z7
 
 loaded3:
 	VPMOVZXWD (BX), Z10
@@ -554,11 +560,6 @@ divided12:
 	JMP         some8
 
 done9:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced13
-	SFENCE
-
-unfenced13:
 	VZEROUPPER
 	RET
 
@@ -668,14 +669,16 @@ TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VMOVUPS (BX), Y6
@@ -731,11 +734,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -757,14 +755,16 @@ TEXT ·quantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VCVTPH2PS (BX), Y6
@@ -822,11 +822,6 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET
 
@@ -848,14 +843,16 @@ TEXT ·quantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y5
 
 block1:
-	CMPQ    AX, $0x00000010
-	JLT     rest2
-	CMPB    72(CX), $0x00
-	JEQ     loaded3
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	CMPQ       AX, $0x00000010
+	JLT        rest2
+	PREFETCHT0 4096(DX)
+	PREFETCHT0 4096(BX)
+	CMPB       72(CX), $0x00
+	JEQ        loaded3
+	VMOVUPS    (DI), Y0
+	VMOVUPS    32(DI), Y1
+	VMOVUPS    (R8), Y2
+	VMOVUPS    32(R8), Y3
 
 loaded3:
 	VPMOVZXWD (BX), Y6
@@ -929,10 +926,5 @@ stored7:
 	JMP  block1
 
 rest2:
-	CMPB 75(CX), $0x00
-	JEQ  unfenced8
-	SFENCE
-
-unfenced8:
 	VZEROUPPER
 	RET

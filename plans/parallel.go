@@ -72,6 +72,7 @@ func putCall(c *call) {
 }
 
 func putWorker(w *worker) {
+	cpu.StoreFence() // what went around the caches is seen by whoever is told that the run is over
 	for i := range w.cursors {
 		clear(w.cursors[i].at[:])
 	}

@@ -162,6 +162,7 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 	c.Label(loop)
 	c.CMPQ(n, operand.U32(block))
 	c.JLT(operand.LabelRef(rest))
+	k.prefetch(block)
 	for k.at = 0; k.at < block; k.at += group * k.lanes {
 		k.parameters()
 		o.body(k)
@@ -172,9 +173,6 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 	c.Label(rest)
 	k.at = 0
 	k.rest(n, block)
-	if v.out != nil {
-		k.fence()
-	}
 	c.VZEROUPPER()
 	c.RET()
 }
@@ -275,6 +273,21 @@ func (k *kernel) parameters() {
 	k.c.Label(loaded)
 }
 
+// prefetchAhead is how many bytes before their use elements are asked for.
+var prefetchAhead = 4096
+
+// prefetch asks for the data inputs of a later block.
+func (k *kernel) prefetch(block int) {
+	for i, t := range k.in {
+		if t == nil {
+			continue
+		}
+		for at := 0; at < block*t.size; at += 64 {
+			k.c.PREFETCHT0(operand.Mem{Base: k.ptr[fmt.Sprintf("in%d", i)], Disp: prefetchAhead + at})
+		}
+	}
+}
+
 // advance moves the pointers on. Accumulators of a stripe come round after a
 // whole block.
 func (k *kernel) advance(elements int, block bool) {
@@ -304,12 +317,4 @@ func (k *kernel) advance(elements int, block bool) {
 	if block {
 		c.Label(stay)
 	}
-}
-
-// fence orders stores around the caches before whatever comes after.
-func (k *kernel) fence() {
-	skip := k.newLabel("unfenced")
-	k.jumpUnless("stream", skip)
-	k.c.SFENCE()
-	k.c.Label(skip)
 }

@@ -38,7 +38,7 @@ func generate() (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	for _, u := range append(units, tile) {
+	for _, u := range append(units, support) {
 		if err := u.write(files); err != nil {
 			return nil, err
 		}

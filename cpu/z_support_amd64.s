@@ -32,3 +32,9 @@ more:
 done:
 	VZEROUPPER
 	RET
+
+// func storeFence()
+// Requires: MMX+
+TEXT ·storeFence(SB), NOSPLIT, $0
+	SFENCE
+	RET

@@ -6,3 +6,5 @@ package cpu
 
 //go:noescape
 func expandAVX2(dst *float32, src *float32, count int, run int)
+
+func storeFence()

@@ -13,3 +13,6 @@ var expandRows = []Row[Expand]{
 		}, t.Compute == tensor.F32
 	}},
 }
+
+// StoreFence orders stores around the caches before those that come after.
+func StoreFence() { storeFence() }

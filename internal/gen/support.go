@@ -9,8 +9,18 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 )
 
-// tile has what prepares the parameters of a tile (cpu/tile.go).
-var tile = unit{"tile", []func(c *build.Context){expandAVX2}}
+// support has what goes with kernels: it prepares the parameters of a tile
+// (cpu/tile.go), and orders stores.
+var support = unit{"support", []func(c *build.Context){expandAVX2, storeFence}}
+
+// storeFence orders stores around the caches before those that come after.
+func storeFence(c *build.Context) {
+	c.Function("storeFence")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func()")
+	c.SFENCE()
+	c.RET()
+}
 
 // expandAVX2 fills dst with each f32 of src, run times: whole vectors, of
 // which the next ones overwrite what is too much.
