@@ -44,7 +44,7 @@ def build(out: Path) -> dict[str, list[str]]:
 
 def serve(command: list[str], model: Path, digits: Path) -> tuple[float, str]:
     """Runs a server in a process of its own; gives the accuracy and the digest that it prints."""
-    output = subprocess.run([*command, model, digits], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run([*command, model, digits], check=True, stdout=subprocess.PIPE, text=True).stdout
     lines = dict(line.split() for line in output.splitlines())
     return float(lines["accuracy"]), lines["sha256"]
 
@@ -58,6 +58,8 @@ def main() -> int:
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     servers = build(out)
+    # The layers are small: threads would wait for each other more than they would help.
+    torch.set_num_threads(1)
 
     digits, test = load()
     held_out = distorted_copies(test)
@@ -83,9 +85,9 @@ def main() -> int:
     for language, command in servers.items():
         results[f"{language}, from the file"] = serve(command, out / "model.safetensors", out / "held_out.safetensors")
 
-    print(f"\n{len(held_out.labels)} held-out digits   accuracy   SHA-256 of the logits")
+    print(f"\n{len(held_out.labels)} held-out digits      accuracy   SHA-256 of the logits")
     for name, (right, digest) in results.items():
-        print(f"{name:<24} {right:8.2%}   {digest}")
+        print(f"{name:<26} {right:8.2%}   {digest}")
     print(f"training took {sum(h.seconds for h in histories.values()):.0f} s; picture: {out / 'digits.png'}")
 
     served = {digest for name, (_, digest) in results.items() if name != "PyTorch, without"}

@@ -1,15 +1,52 @@
 """The main job in seconds: three languages, one digest."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def test_three_servers_compute_the_bits_of_the_trained_network(tmp_path):
-    run = Path(__file__).with_name("run.py")
-    result = subprocess.run(
-        [sys.executable, run, "--quick", "--out", tmp_path], capture_output=True, text=True, timeout=300
-    )
+RUN = Path(__file__).with_name("run.py")
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """The folder that `run.py --quick` has filled; its output is in log.txt."""
+    folder = tmp_path_factory.mktemp("digits")
+    command = [sys.executable, RUN, "--quick", "--out", folder]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "the same bits" in result.stdout
-    assert (tmp_path / "digits.png").stat().st_size > 10_000
+    (folder / "log.txt").write_text(result.stdout)
+    return folder
+
+
+def server(language: str, out: Path) -> list:
+    if language == "python":
+        return [sys.executable, RUN.with_name("serve.py")]
+    return [out / f"serve-{language}"]
+
+
+def serve(language: str, out: Path, model: str = "model.safetensors", **environment):
+    command = [*server(language, out), out / model, out / "held_out.safetensors"]
+    environment = {**os.environ, **environment}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_the_servers_compute_the_bits_of_the_trained_network(out):
+    assert "computed the same bits" in (out / "log.txt").read_text()
+    assert (out / "digits.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("language", ["python", "cpp"])
+def test_the_definitions_compute_them_too(out, language):
+    """ISOBIT_ROWS=go: without the vector instructions."""
+    assert serve(language, out).stdout == serve(language, out, ISOBIT_ROWS="go").stdout != ""
+
+
+@pytest.mark.parametrize("language", ["python", "cpp", "go"])
+@pytest.mark.parametrize("size", [4, 1000, 20_000])
+def test_a_truncated_model_is_refused(out, language, size):
+    (out / "cut").write_bytes((out / "model.safetensors").read_bytes()[:size])
+    result = serve(language, out, "cut")
+    assert result.returncode == 1 and result.stdout == "" and result.stderr
