@@ -20,7 +20,7 @@ type engine struct {
 
 func newEngine(inner Backend, s Strategy) *engine {
 	_, none := s.(None)
-	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit(), again: !none}}
+	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit(), again: !none, stride: 1}}
 }
 
 func (e *engine) Name() string          { return "autodiff(" + e.inner.Name() + ")" }
@@ -161,6 +161,9 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node,
 	needs := n.needs()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.keep.pressed && n.begins() {
+		e.keep.sweep()
+	}
 	all := e.keep.inputs(op)
 	for i := range n.in {
 		ed := &n.in[i]
@@ -196,6 +199,16 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node,
 		}
 	}
 	return n, nil
+}
+
+// begins reports whether a node is the first of its graph.
+func (n *node) begins() bool {
+	for _, ed := range n.in {
+		if ed.n != nil && !ed.n.leaf {
+			return false
+		}
+	}
+	return true
 }
 
 // leafVar makes a tracked leaf that shares a tensor's elements.

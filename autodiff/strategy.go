@@ -13,8 +13,9 @@ type Strategy interface {
 	// Keep decides about a result that some gradient needs.
 	Keep(c Candidate) bool
 	// Limit is how many bytes all graphs of a backend may keep together. Where
-	// it is reached, every other kept result is given up, so that those that
-	// stay are spread evenly; parameters and constants do not count.
+	// it is reached, what is bound by memory is given up first, then every
+	// other result, so that those that stay are spread evenly. Parameters and
+	// constants do not count.
 	Limit() int64
 	String() string
 }
@@ -75,8 +76,11 @@ type keeper struct {
 	limit    int64
 	total    int64
 	kept     []keptNode // in the order in which they were computed
-	stride   int        // keep every stride-th result
-	skipped  int
+	// Once the limit was reached: keep only what is not cheap to compute
+	// again, and of that every stride-th.
+	pressed bool
+	stride  int
+	skipped int
 }
 
 type keptNode struct {
@@ -121,7 +125,7 @@ func (k *keeper) need(n *node, v Value) error {
 	if !k.strategy.Keep(Candidate{n.op, bytes, n.again}) {
 		return nil
 	}
-	if k.limited() && !k.fits(n, bytes) {
+	if k.limited() && (k.pressed && n.cheap() || !k.fits(n, bytes)) {
 		return nil
 	}
 	var err error
@@ -131,9 +135,6 @@ func (k *keeper) need(n *node, v Value) error {
 
 // fits makes room for n's result, or says that it is not to be kept.
 func (k *keeper) fits(n *node, bytes int64) bool {
-	if len(k.kept) == 0 {
-		k.stride, k.skipped = 1, 0
-	}
 	if k.skipped++; k.skipped < k.stride {
 		return false
 	}
@@ -148,26 +149,44 @@ func (k *keeper) fits(n *node, bytes int64) bool {
 	return true
 }
 
-// thin gives up every other result. It reports whether that freed anything.
+// thin gives results up. It reports whether that made any room.
 func (k *keeper) thin() bool {
 	before := k.total
 	k.sweep()
 	if k.total < before {
 		return true
 	}
-	odd, gave := false, false
+	k.pressed = true
+	if k.giveUp(func(n *node) bool { return n.cheap() }) {
+		return true
+	}
+	odd := false
+	gave := k.giveUp(func(*node) bool { odd = !odd; return !odd })
+	if gave {
+		k.stride *= 2
+	}
+	return gave
+}
+
+// giveUp releases the results that which names.
+func (k *keeper) giveUp(which func(n *node) bool) (gave bool) {
 	for _, e := range k.kept {
-		if n := e.n.Value(); odd && n != nil && n.state.Load() == live {
+		if n := e.n.Value(); n != nil && n.state.Load() == live && which(n) {
+			n.again = n.computeAgain()
 			n.val.Release()
 			n.val, gave = nil, true
 		}
-		odd = !odd
 	}
 	if gave {
-		k.stride *= 2
 		k.sweep()
 	}
 	return gave
+}
+
+// cheap reports whether Balanced would compute n again.
+func (n *node) cheap() bool {
+	again := n.computeAgain()
+	return again > 0 && again <= balancedChain
 }
 
 // sweep forgets the nodes that keep nothing any more: those whose graph was
@@ -183,6 +202,9 @@ func (k *keeper) sweep() {
 	}
 	clear(k.kept[len(left):])
 	k.kept = left
+	if len(left) == 0 {
+		k.pressed, k.stride, k.skipped = false, 1, 0
+	}
 }
 
 func (i Info) bytes() int64 {

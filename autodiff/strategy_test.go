@@ -1,0 +1,138 @@
+package autodiff
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// counting is a backend that counts its operations.
+type counting struct {
+	*CPU
+	mu sync.Mutex
+	n  map[Op]int
+}
+
+func (c *counting) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
+	c.mu.Lock()
+	c.n[op]++
+	c.mu.Unlock()
+	return c.CPU.Run(op, at, in...)
+}
+
+// chain is layers of a product and a function that is bound by memory.
+func chain(ad *Autodiff[*counting, Strategy], p *Params[*Autodiff[*counting, Strategy]], layers int) Float[*Autodiff[*counting, Strategy]] {
+	h := Normal(ad, 1, 0, 1, 512, 16)
+	for i := range layers {
+		w := p.Normal(string(rune('a'+i)), 0.25, 16, 16)
+		h = h.MatMul(w).Gelu().MulScalar(1.5)
+	}
+	return h
+}
+
+// TestWhatIsComputedAgain counts operations: None repeats nothing, Balanced
+// what is bound by memory, Budget anything, and each value at most once.
+func TestWhatIsComputedAgain(t *testing.T) {
+	const layers = 10
+	// Buffers that a collection takes from the graph would be made again.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	run := func(s Strategy) (forward, backward map[Op]int, buffers int64) {
+		be := &counting{CPU: NewCPUThreads(1), n: map[Op]int{}}
+		ad := New(be, s)
+		p := NewParams(ad, 1)
+		loss := chain(ad, p, layers).Mean()
+		require.NoError(t, loss.Err())
+		forward, be.n = be.n, map[Op]int{}
+		_, err := ad.Backward(loss)
+		require.NoError(t, err)
+		buffers, _ = be.MemoryStats()
+		return forward, be.n, buffers
+	}
+	forward, backward, none := run(None{})
+	require.Equal(t, layers, forward[OpMatMul])
+	// A product per weight, and one per layer's input but the first.
+	products := 2*layers - 1
+	require.Equal(t, products, backward[OpMatMul])
+	require.Zero(t, backward[OpGelu])
+
+	_, backward, balanced := run(Balanced{})
+	require.Equal(t, products, backward[OpMatMul], "a product was computed again")
+	require.Equal(t, layers-1, backward[OpGelu], "each at most once, and the last is not needed")
+
+	_, backward, budget := run(Budget{100_000})
+	require.LessOrEqual(t, backward[OpMatMul], products+layers)
+	require.Greater(t, backward[OpMatMul], products)
+	require.LessOrEqual(t, backward[OpGelu], layers)
+
+	_, backward, nothing := run(Budget{0})
+	require.LessOrEqual(t, backward[OpMatMul], products+layers)
+	require.LessOrEqual(t, backward[OpGelu], layers)
+	t.Logf("bytes of buffers: none %d, balanced %d, budget of 100,000 %d, of 0 %d", none, balanced, budget, nothing)
+	require.Less(t, balanced, none)
+	require.Less(t, budget, balanced)
+}
+
+// TestSetAside reads results long after a strategy has let go of them.
+func TestSetAside(t *testing.T) {
+	want := map[int][]float64{}
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{0.5, 0.25, -1})
+		var all []Float[adf]
+		x := w
+		for range 40 {
+			x = x.Gelu().AddScalar(0.1)
+			all = append(all, x)
+		}
+		for i, y := range all {
+			if want[i] == nil {
+				want[i] = list(t, y)
+			}
+			require.Equal(t, want[i], list(t, y), "result %d", i)
+		}
+		// They can be computed with, too.
+		g, err := ad.Backward(all[3].Mul(all[20]).Add(all[39]).Sum())
+		require.NoError(t, err)
+		d, ok := ad.Grad(w, g)
+		require.True(t, ok)
+		if want[-1] == nil {
+			want[-1] = list(t, d)
+		}
+		require.Equal(t, want[-1], list(t, d))
+	})
+}
+
+func TestKeepOfSetAside(t *testing.T) {
+	ad := over(Budget{0})
+	w := leaf(ad, []float64{0.5, 0.25})
+	early := w.Gelu()
+	x := early
+	for range 20 {
+		x = x.Gelu()
+	}
+	require.Nil(t, early.v.(*Var).value, "was not set aside")
+	ad.Keep(early)
+	_, err := ad.Backward(x.Sum())
+	require.NoError(t, err)
+	require.Equal(t, list(t, w.Gelu()), list(t, early))
+}
+
+// TestBudgetForgetsDroppedGraphs drops graphs whose results fill a budget:
+// the next one has it for itself.
+func TestBudgetForgetsDroppedGraphs(t *testing.T) {
+	be := &counting{CPU: NewCPUThreads(1), n: map[Op]int{}}
+	ad := New[*counting, Strategy](be, Budget{200_000})
+	p := NewParams(ad, 1)
+	for range 5 {
+		require.NoError(t, chain(ad, p, 10).Err())
+		runtime.GC()
+	}
+	loss := chain(ad, p, 4).Mean()
+	be.n = map[Op]int{}
+	_, err := ad.Backward(loss)
+	require.NoError(t, err)
+	require.Equal(t, 7, be.n[OpMatMul], "a product was computed again")
+}
