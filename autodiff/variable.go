@@ -187,28 +187,3 @@ func (e *engine) bringBack(n *node) (v Value, err error) {
 	}
 	return made[n], nil
 }
-
-// runAgain computes one node's result.
-func (e *engine) runAgain(n *node, in []Value) (Value, error) {
-	out, err := e.inner.Run(n.op, n.at, in...)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range out[1:] {
-		if v != nil {
-			v.Release()
-		}
-	}
-	// Where the inner backend is Autodiff too, the result takes the place of
-	// the first one in its graph.
-	x, ok := out[0].(*Var)
-	if !ok || n.below == nil {
-		return out[0], nil
-	}
-	defer x.Release()
-	v, err := x.Share()
-	if err == nil {
-		v.(*Var).node = n.below
-	}
-	return v, err
-}

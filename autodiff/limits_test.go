@@ -1,0 +1,129 @@
+package autodiff
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMemoryOfForwardPasses runs 100,000 forward passes without a backward.
+func TestMemoryOfForwardPasses(t *testing.T) {
+	if testing.Short() || raceEnabled {
+		t.Skip("takes seconds, and the race detector needs memory of its own")
+	}
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		passes := 100_000
+		if _, ok := s.(None); !ok {
+			passes = 10_000
+		}
+		p := NewParams(ad, 1)
+		w1, b1 := p.Linear("a", 64, 64)
+		w2, b2 := p.Linear("b", 64, 10)
+		x := Normal(ad, 1, 0, 1, 1, 64)
+		pass := func() {
+			if err := x.Linear(w1, b1).Gelu().Linear(w2, b2).Softmax(1).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2000 {
+			pass()
+		}
+		before := resident(t)
+		for range passes {
+			pass()
+		}
+		grown := resident(t) - before
+		t.Logf("resident memory grew by %.1f MB over %d passes", float64(grown)/1e6, passes)
+		require.Less(t, grown, int64(5e6))
+	})
+}
+
+func TestDeepGraph(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		depth := 100_000
+		if raceEnabled || testing.Short() {
+			depth = 10_000
+		}
+		ad := over(s)
+		w := leaf(ad, []float64{1})
+		x := w
+		for range depth {
+			x = x.Sigmoid().MulScalar(4)
+		}
+		g, err := ad.Backward(x)
+		require.NoError(t, err)
+		v, ok := ad.Grad(w, g)
+		require.True(t, ok)
+		require.False(t, math.IsNaN(list(t, v)[0]))
+	})
+}
+
+// TestSharing runs chains in which a result is used twice, which must not be
+// computed twice as often at every step.
+func TestSharing(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{1.0000001})
+		x := w
+		for range 60 {
+			x = x.Mul(x).Sqrt()
+		}
+		g, err := ad.Backward(x)
+		require.NoError(t, err)
+		v, _ := ad.Grad(w, g)
+		require.InDelta(t, 1, list(t, v)[0], 1e-6)
+	})
+}
+
+// TestGoroutines builds and runs graphs at once over shared parameters.
+func TestGoroutines(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		p := NewParams(ad, 3)
+		w, b := p.Linear("layer", 8, 8)
+		run := func(seed uint64) (*Gradients[*CPU], error) {
+			x := Normal(ad, seed, 0, 1, 4, 8)
+			return ad.Backward(x.Linear(w, b).Gelu().Mul(x).PowScalar(2).Mean())
+		}
+		const n = 8
+		var want, got [n]*Gradients[*CPU]
+		for i := range n {
+			var err error
+			want[i], err = run(uint64(i))
+			require.NoError(t, err)
+		}
+		var wg sync.WaitGroup
+		for i := range n {
+			wg.Go(func() {
+				for range 10 {
+					g, err := run(uint64(i))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got[i] = g
+				}
+			})
+		}
+		wg.Wait()
+		for i := range n {
+			for _, x := range []Float[adf]{w, b} {
+				a, _ := ad.Grad(x, want[i])
+				c, ok := ad.Grad(x, got[i])
+				require.True(t, ok)
+				require.Equal(t, list(t, a), list(t, c))
+			}
+		}
+	})
+}
+
+// resident returns the process's resident memory after a collection.
+func resident(t *testing.T) int64 {
+	t.Helper()
+	runtime.GC()
+	return residentBytes(t)
+}
