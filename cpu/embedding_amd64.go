@@ -12,7 +12,3 @@ var rowSums = []rowSum{
 	{AVX2, tensor.BF16, 16, sumRowsAVX2BF16},
 	{AVX2, tensor.F16, 16, sumRowsAVX2F16},
 }
-
-// StoreFence orders what was stored around the caches before what comes
-// after: for jobs that asked for such stores.
-func StoreFence() { storeFence() }

@@ -51,6 +51,3 @@ func sumRowsAVX2BF16(rows *byte, stride int, positions *int64, count int, ahead 
 //
 //go:noescape
 func sumRowsAVX2F16(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
-
-// storeFence orders stores around the caches before what comes after.
-func storeFence()

@@ -4720,9 +4720,3 @@ skip44:
 narrower34:
 	VZEROUPPER
 	RET
-
-// func storeFence()
-// Requires: MMX+
-TEXT ·storeFence(SB), NOSPLIT, $0
-	SFENCE
-	RET

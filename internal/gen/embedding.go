@@ -34,12 +34,6 @@ func embeddingSums(c *build.Context) {
 			(&rowSum{kernel: k}).function()
 		}
 	}
-	c.Function("storeFence")
-	c.Doc("storeFence orders stores around the caches before what comes after.")
-	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func()")
-	c.SFENCE()
-	c.RET()
 }
 
 type rowSum struct {
