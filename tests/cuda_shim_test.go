@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -27,9 +28,9 @@ import (
 // device=cuda:0 run on it, and nothing but PTX and a GPU's arithmetic differs
 // from the real thing.
 
-// buildShim compiles the kernels, or only those in some files; edit may change
-// a source first. The program is kept in build/ under the hash of what it was
-// made from.
+// buildShim compiles the kernels, or only those in some files, into a program
+// and a stand-in for libcuda.so.1 beside it; edit may change a source first.
+// They are kept in build/ under the hash of what they were made from.
 func buildShim(t *testing.T, edit func(name, text string) string, only ...string) string {
 	compiler := os.Getenv("CXX")
 	if compiler == "" {
@@ -72,7 +73,7 @@ func buildShim(t *testing.T, edit func(name, text string) string, only ...string
 	return program
 }
 
-var shimFlags = []string{"-O2", "-std=c++17", "-ffp-contract=off", "-U_FORTIFY_SOURCE"}
+var shimFlags = []string{"-O2", "-std=c++17", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC"}
 
 func compileShim(compiler, folder, program string, sources map[string]string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -117,11 +118,16 @@ func compileShim(compiler, folder, program string, sources map[string]string) er
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	link := []string{"-o", "kernels.new"}
+	driver, executable := []string{"-shared", "-o", "libcuda.so.1"}, []string{"-o", "kernels.new"}
 	for _, unit := range units {
-		link = append(link, unit+".o")
+		if unit != "run" {
+			driver = append(driver, unit+".o")
+		}
+		if unit != "driver" {
+			executable = append(executable, unit+".o")
+		}
 	}
-	if err := compile(link...); err != nil {
+	if err := errors.Join(compile(driver...), compile(executable...)); err != nil {
 		return err
 	}
 	return os.Rename(filepath.Join(folder, "kernels.new"), program)
@@ -235,4 +241,34 @@ func (s *shim) execute(buffers []deviceBuffer, descending bool) error {
 func (s *shim) died(err error) error {
 	s.command.Wait()
 	return fmt.Errorf("the program died: %w\n%s", err, s.errors.String())
+}
+
+// TestLibraryOpensDriverItself holds that the built library loads without
+// CUDA: it neither needs libcuda nor refers to what is in it.
+func TestLibraryOpensDriverItself(t *testing.T) {
+	folder := os.Getenv("ISOBIT_BUILD_DIR")
+	if folder == "" {
+		t.Skip("ISOBIT_BUILD_DIR does not say where the library is")
+	}
+	library, err := elf.Open(filepath.Join(folder, "libisobit.so.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer library.Close()
+	needed, err := library.ImportedLibraries()
+	if err != nil || slices.ContainsFunc(needed, func(name string) bool { return strings.Contains(name, "cuda") }) {
+		t.Errorf("the library needs %v (%v)", needed, err)
+	}
+	symbols, err := library.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if strings.HasPrefix(s.Name, "cu") {
+			t.Errorf("the library shows or misses %s", s.Name)
+		}
+	}
+	if textrel, err := library.DynValue(elf.DT_TEXTREL); err != nil || len(textrel) > 0 {
+		t.Errorf("the library has text relocations (%v)", err)
+	}
 }

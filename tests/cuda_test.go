@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -258,6 +259,19 @@ func TestCUDABounds(t *testing.T) {
 			t.Errorf("bounds=%s: error %v, output untouched: %v", bounds, err, untouchedOutput)
 		}
 	}
+}
+
+// TestCUDAUnavailable asks for a device that is not there, in any build.
+func TestCUDAUnavailable(t *testing.T) {
+	if cuda.Available() == nil {
+		t.Skip("this machine has a GPU")
+	}
+	_, err := plans.Select(0, plans.MustParse("quantize_per_tensor x=f32[4] q=s8 qmin=-8 qmax=7 device=cuda:0"), plans.Preference{})
+	var e *plans.Error
+	if !errors.As(err, &e) || e.Kind != plans.DeviceError || !strings.Contains(err.Error(), "quantize_per_tensor: device is cuda:0, which cannot be used: ") {
+		t.Errorf("error %v", err)
+	}
+	t.Log(err)
 }
 
 // mutants are mistakes that the comparison must find.

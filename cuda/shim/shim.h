@@ -1,5 +1,5 @@
 // What CUDA C needs to compile for the CPU. Threads of a block are fibers, so
-// that barriers work; see run.cc. Each kernels/*.cu is compiled as
+// that barriers work; see fibers.cc. Each kernels/*.cu is compiled as
 //
 //	#include "shim.h"
 //	namespace {
@@ -37,7 +37,12 @@ struct Kernel {
 
 #define KERNEL_FIT(name, Args, blocks) KERNEL(name, Args)
 
-// Barriers switch to the next fiber (run.cc).
+// Runs a kernel (fibers.cc); false if it trapped. args_size 0 is not checked.
+bool shim_run(const char *name, Dim3 grid, Dim3 threads, const void *args, unsigned args_size, bool descending);
+[[noreturn]] void shim_fail(const char *why);
+extern const char *shim_running; // the kernel that runs, for messages
+
+// Barriers switch to the next fiber.
 void __syncthreads();
 void __syncwarp();
 unsigned __match_any_sync(unsigned mask, unsigned value);

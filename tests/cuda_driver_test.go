@@ -1,0 +1,110 @@
+//go:build cgo && cuda && linux
+
+package tests
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/isobit-ml/isobit/cuda"
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// TestCUDADriver runs plans through gorgonia.org/cu and a stand-in for
+// libcuda.so.1 that runs kernels on the CPU (../cuda/shim/driver.cc): what
+// lies between a plan and the driver is what a GPU sees.
+func TestCUDADriver(t *testing.T) {
+	folder := filepath.Dir(buildShim(t, nil))
+	for _, fault := range []string{"", "nodevice", "old", "launch", "capture", "nodriver"} {
+		c := exec.Command(os.Args[0], "-test.run=TestCUDADriverChild", "-test.v")
+		c.Env = append(os.Environ(), "ISOBIT_FAKE_CUDA="+fault, "ISOBIT_CUDA_CHILD=1")
+		if fault != "nodriver" {
+			c.Env = append(c.Env, "LD_LIBRARY_PATH="+folder)
+		}
+		out, err := c.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS: TestCUDADriverChild") {
+			t.Errorf("with the fault %q: %v\n%s", fault, err, out)
+		}
+	}
+}
+
+// fakeStream is the stream that the stand-in expects launches on.
+const fakeStream = 0x5757
+
+// TestCUDADriverChild is one process of TestCUDADriver.
+func TestCUDADriverChild(t *testing.T) {
+	if os.Getenv("ISOBIT_CUDA_CHILD") == "" {
+		t.Skip("a part of TestCUDADriver")
+	}
+	fault := os.Getenv("ISOBIT_FAKE_CUDA")
+	if fault == "nodriver" && cuda.Available() == nil {
+		return // this machine has one
+	}
+	wants := map[string]string{
+		"nodevice": "finds no device", "old": "is for CUDA 11.8; 12.0", "launch": "a kernel cannot be launched", "nodriver": "there is no CUDA driver",
+	}
+	for _, text := range []string{
+		"quantize_per_channel x=f32[3,16] q=s8 axis=0 qmin=-8 qmax=7",
+		"fake_quantize_per_tensor_backward grad_output=f16[140000] zero_point=f32 grad_scale=f32 grad_zero_point=f32 qmin=-8 qmax=7",
+		"embedding_backward grad_output=f32[600,8] indices=i64[600] grad_weight=f32[2,8]",
+		"grid_sample_backward grad_output=f32[1,3,4,6] input=f32[1,3,5,7] grid=f32[1,4,6,2]",
+	} {
+		for _, device := range []string{"cuda:0", "cuda:1", "cuda:2"} {
+			err := runOnDriver(text, device)
+			want := wants[fault]
+			if device == "cuda:2" && (want == "" || fault == "launch") {
+				want = "device 2 does not exist; there are 2"
+			}
+			var e *plans.Error
+			switch {
+			case want == "" && err != nil:
+				t.Errorf("%s on %s: %v", text, device, err)
+			case want != "" && (!errors.As(err, &e) || e.Kind != plans.DeviceError || !strings.Contains(err.Error(), want)):
+				t.Errorf("%s on %s: error %v, want a device error with %q", text, device, err, want)
+			}
+		}
+	}
+}
+
+// runOnDriver compares a problem's result on a device with the definition's.
+// Device memory is the host's.
+func runOnDriver(text, device string) error {
+	c := deviceCase{text: text, data: "plain", layout: compact}
+	plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{Row: "go"})
+	if err != nil {
+		return err
+	}
+	operands := c.operands(plan)
+	views := make([]tensor.View, len(operands))
+	for i, o := range operands {
+		views[i] = o.view
+	}
+	if err := plan.Run(0, make([]byte, plan.WorkspaceSize()), views); err != nil {
+		return err
+	}
+	plan, err = plans.Select(fakeStream, plans.MustParse(text+" device="+device), plans.Preference{})
+	if err != nil {
+		return err
+	}
+	p := plan.Problem()
+	for i, o := range operands {
+		if o.info.Present {
+			whole := tensor.Of(o.device)
+			views[i].Data, views[i].Device = whole.Data, p.Device()
+		}
+	}
+	if err := plan.Run(fakeStream, tensor.Bytes(tensor.New(tensor.U8, plan.WorkspaceSize())), views); err != nil {
+		return err
+	}
+	for _, o := range operands {
+		if err := o.compare(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
