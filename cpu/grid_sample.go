@@ -71,9 +71,10 @@ type GridBlock struct {
 
 // GridSample samples all channels at the positions of one block: the sum of
 // v * w over the taps, in order, from +0; with Nearest a copy.
-var GridSample = []Row[func(*GridBlock)]{
-	{"go", Go, ByCompute(gridSampleGo[float32], gridSampleGo[float64])},
-}
+var GridSample = gridRows(ByCompute(gridSampleGo[float32], gridSampleGo[float64]),
+	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
+		return func(b *GridBlock) { k.sampleBlock(b, definition) }
+	})
 
 func gridSampleGo[C Compute](b *GridBlock) {
 	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)

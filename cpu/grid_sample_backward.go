@@ -8,9 +8,10 @@ const groupSize = 16
 
 // GridSampleBackwardGrid computes the gradient of the grid at the positions of
 // one block, with sums over channels in Group order.
-var GridSampleBackwardGrid = []Row[func(*GridBlock)]{
-	{"go", Go, ByCompute(gridGradientGo[float32], gridGradientGo[float64])},
-}
+var GridSampleBackwardGrid = gridRows(ByCompute(gridGradientGo[float32], gridGradientGo[float64]),
+	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
+		return func(b *GridBlock) { k.gradientBlock(b, definition) }
+	})
 
 // difference is one term of the gradient along an axis: g * (v[far] - v[near]).
 type difference struct{ far, near int }

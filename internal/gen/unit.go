@@ -18,6 +18,7 @@ type unit struct {
 var units = []unit{
 	{"quantized_linear", []func(c *build.Context){dotVNNI, dotAVX2}},
 	{"embedding", []func(c *build.Context){embeddingSums}},
+	{"grid", []func(c *build.Context){gridKernels}},
 }
 
 // write adds the unit's assembly and declarations to files.

@@ -1,0 +1,211 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// What stands between bilinear grid_sample on images and its generated
+// kernels. A block's positions are located once, for all channels: their cells
+// lie in planes of 32-bit words.
+
+// The planes of a block of cells, as internal/gen/grid.go names them. Words
+// are of float32, but for pairs and edges (integers) and truth values (0, -1).
+const (
+	planeParams = iota
+	planeCoord  // x, y
+	_
+	planePair
+	planeWeight
+	planeInside = planeWeight + 4
+	planeSwap   = planeInside + 4
+	planeS      = planeSwap + 4
+	planeT      = planeS + 2
+	planeK      = planeT + 2
+	planeEdge   = planeK + 2
+	planeSums   = planeEdge + 1
+	planeGrad   = planeSums + 4
+	gridPlanes  = planeGrad + 2
+)
+
+// The words of the plane of parameters; most are of x, then of y.
+const (
+	paramScale = 2 * iota
+	paramShift
+	paramFactor
+	paramK
+	paramSize
+	paramLast
+	paramPair
+	paramPitch
+	paramMode = paramPitch + 1
+)
+
+// The values of the mode.
+const (
+	modeZeros = iota
+	modeBorder
+	modeReady // coordinates are padded already
+)
+
+type gridCells [gridPlanes][Block]uint32
+
+// scratch blocks of cells and of a group's terms.
+const (
+	cellBlocks = 60
+	termBlocks = cellBlocks + (gridPlanes+1)/2
+)
+
+func cellsOf(s *Scratch) *gridCells { return (*gridCells)(unsafe.Pointer(&s.blocks[cellBlocks])) }
+
+func (c *gridCells) floats(plane int) *[Block]float32 {
+	return (*[Block]float32)(unsafe.Pointer(&c[plane]))
+}
+
+func (c *gridCells) start() *byte { return (*byte)(unsafe.Pointer(c)) }
+
+// gridKernel is a set of generated kernels for one type of images.
+type gridKernel struct {
+	needs   ISA
+	dtype   tensor.DType
+	lanes   int
+	locate  func(cells *byte, n int)
+	sample  func(cells *byte, n int, input *byte, row int, y *byte)
+	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
+	combine func(cells *byte, n int)
+}
+
+// gridRows makes a table of rows: one for each instruction set that has
+// kernels, then the definition, which takes what the kernel refuses.
+func gridRows[F any](definition func(Types) (F, bool), glue func(k *gridKernel, definition F) F) (table []Row[F]) {
+	for isa := AVX512; isa > Go; isa-- {
+		table = append(table, Row[F]{isa.String(), isa, func(t Types) (f F, ok bool) {
+			for i := range gridKernels {
+				if k := &gridKernels[i]; k.needs == isa && k.dtype == t.In[0] {
+					slow, _ := definition(t)
+					return glue(k, slow), true
+				}
+			}
+			return f, false
+		}})
+	}
+	return append(table, Row[F]{"go", Go, definition})
+}
+
+// takes reports whether the kernels can locate a block's positions: images
+// that hold a pair in both directions, of which float32 numbers every pixel.
+func (k *gridKernel) takes(g *Sampler, n int) bool {
+	return g.Dims == 2 && g.Mode == Bilinear && n >= k.lanes &&
+		min(g.Size[0], g.Size[1]) >= 2 && max(g.Size[0], g.Size[1]) < 1<<24
+}
+
+// takesImage reports whether the kernels can read the image.
+func (k *gridKernel) takesImage(m *Image, g *Sampler) bool {
+	size := m.DType.Size()
+	return m.AxisStride[0] == size && m.AxisStride[1] >= 0 && m.AxisStride[1]/size*g.Size[1] < 1<<31-g.Size[0]
+}
+
+// locateBlock fills the cells of a block. With lastAligned, the last vector of
+// cells is that of the last positions, so that all vectors are whole; else
+// it is followed by others.
+func (k *gridKernel) locateBlock(b *GridBlock, pitch int64, lastAligned bool) *gridCells {
+	c := cellsOf(b.Scratch)
+	params := c.floats(planeParams)
+	for axis, size := range b.Size[:2] {
+		s := float32(size)
+		params[paramSize+axis], params[paramLast+axis], params[paramPair+axis] = s, s-1, s-2
+		if b.AlignCorners {
+			params[paramScale+axis], params[paramShift+axis], params[paramFactor+axis], params[paramK+axis] = 0.5, 0, s-1, (s-1)/2
+		} else {
+			params[paramScale+axis], params[paramShift+axis], params[paramFactor+axis], params[paramK+axis] = s, 1, 0.5, s/2
+		}
+	}
+	c[planeParams][paramPitch] = uint32(pitch)
+	c[planeParams][paramMode] = uint32([]uint32{Zeros: modeZeros, Border: modeBorder, Reflection: modeReady}[b.Padding])
+	c.loadCoords(b)
+	if b.Padding == Reflection {
+		for axis := range 2 {
+			x, slope := c.floats(planeCoord + axis)[:b.N], c.floats(planeK + axis)[:b.N]
+			for i, g := range x {
+				x[i], slope[i] = coordinate(g, b.Size[axis], b.AlignCorners, b.Padding)
+			}
+		}
+	}
+	whole := b.N - b.N%k.lanes
+	if whole < b.N {
+		for _, p := range []int{planeCoord, planeCoord + 1, planeK, planeK + 1} {
+			if lastAligned {
+				copy(c[p][whole:whole+k.lanes], c[p][b.N-k.lanes:b.N])
+			} else {
+				clear(c[p][b.N : whole+k.lanes])
+			}
+		}
+	}
+	k.locate(c.start(), b.N)
+	return c
+}
+
+// loadCoords loads the coordinates of a block.
+func (c *gridCells) loadCoords(b *GridBlock) {
+	x, y := c.floats(planeCoord)[:b.N], c.floats(planeCoord + 1)[:b.N]
+	if b.interleaved(b.Coords[0], b.Coords[1]) {
+		for i, v := range unsafe.Slice((*[2]float32)(b.Coords[0].P), b.N) {
+			x[i], y[i] = v[0], v[1]
+		}
+		return
+	}
+	Load(x, b.Coords[0])
+	Load(y, b.Coords[1])
+}
+
+// interleaved reports whether x and y lie beside each other.
+func (b *GridBlock) interleaved(x, y Span) bool {
+	return x.DType == tensor.F32 && x.Stride == 8 && y.Stride == 8 && y.P == unsafe.Add(x.P, 4)
+}
+
+// sampleBlock is GridSample by kernels.
+func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
+	if !k.takes(&b.Sampler, b.N) || !k.takesImage(&b.Input, &b.Sampler) || !b.Output.Contiguous() {
+		definition(b)
+		return
+	}
+	c := k.locateBlock(b, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
+	for channel := range b.Channels {
+		k.sample(c.start(), b.N, (*byte)(b.Input.Channel(channel)), int(b.Input.AxisStride[1]), (*byte)(b.Output.Row(channel, 0).P))
+	}
+}
+
+// gradientBlock is GridSampleBackwardGrid by kernels.
+func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
+	if !k.takes(&b.Sampler, b.N) || !k.takesImage(&b.Input, &b.Sampler) || !b.GradOutput.Contiguous() {
+		definition(b)
+		return
+	}
+	c := k.locateBlock(b, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
+	for p := planeSums; p < planeSums+4; p++ {
+		clear(c[p][:])
+	}
+	for first := int64(0); first < b.Channels; first += groupSize {
+		k.terms(c.start(), b.N, (*byte)(b.Input.Channel(first)), int(b.Input.AxisStride[1]), int(b.Input.ChannelStride),
+			(*byte)(b.GradOutput.Row(first, 0).P), int(b.GradOutput.RowStride), int(min(groupSize, b.Channels-first)),
+			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
+	}
+	k.combine(c.start(), b.N)
+	if rest := b.N % k.lanes; rest > 0 {
+		for p := planeGrad; p < planeGrad+2; p++ {
+			copy(c[p][b.N-k.lanes:b.N], c[p][b.N-rest:])
+		}
+	}
+	gx, gy := c.floats(planeGrad)[:b.N], c.floats(planeGrad + 1)[:b.N]
+	x, y := b.Output.Row(0, 0), b.Output.Row(1, 0)
+	if b.interleaved(x, y) {
+		out := unsafe.Slice((*[2]float32)(x.P), b.N)
+		for i, v := range gx {
+			out[i] = [2]float32{v, gy[i]}
+		}
+		return
+	}
+	Store(x, gx)
+	Store(y, gy)
+}

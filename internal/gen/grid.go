@@ -1,0 +1,277 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The kernels of bilinear grid_sample on images. They share a block of cells:
+// planes of 256 32-bit words, one for each position (cpu/grid_cells.go).
+
+const planeBytes = 256 * 4
+
+// The planes of a block of cells, as cpu/grid_cells.go names them.
+const (
+	planeParams = iota
+	planeCoord  // x, y
+	_
+	planePair // element of the input that the pair of the top row begins at
+	planeWeight
+	planeInside = planeWeight + 4 // of each tap
+	planeSwap   = planeInside + 4 // taps that lie elsewhere in the pairs; see taps
+	planeS      = planeSwap + 4   // x, y
+	planeT      = planeS + 2
+	planeK      = planeT + 2
+	planeEdge   = planeK + 2    // one word for each vector: some tap is outside
+	planeSums   = planeEdge + 1 // N, S, W, E
+	planeGrad   = planeSums + 4 // x, y
+)
+
+// The words of the plane of parameters.
+const (
+	paramScale  = iota // x, y: the coordinate is ((g + 1) * scale - shift) * factor
+	paramShift  = paramScale + 2
+	paramFactor = paramShift + 2
+	paramK      = paramFactor + 2
+	paramSize   = paramK + 2
+	paramLast   = paramSize + 2 // size - 1
+	paramPair   = paramLast + 2 // size - 2: the last pair
+	paramPitch  = paramPair + 2 // elements from one row to the next, an integer
+	paramMode   = paramPitch + 1
+)
+
+// The values of the mode.
+const (
+	modeZeros  = iota
+	modeBorder // coordinates are clipped
+	modeReady  // coordinates are padded already, and K is there
+)
+
+// gridKernels emits those of every type, on every instruction set.
+func gridKernels(c *build.Context) {
+	globals := map[string]operand.Mem{}
+	for _, isa := range isas {
+		begin := func(name string, t *storage, signature string, doc ...string) *gridKernel {
+			c.Function(name)
+			c.Doc(doc...)
+			c.Attributes(attr.NOSPLIT)
+			c.Pragma("noescape")
+			c.SignatureExpr(signature)
+			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
+			return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64()}
+		}
+		begin("gridLocate"+isa.name, f32, "func(cells *byte, n int)",
+			"gridLocate"+isa.name+" fills cells from the coordinates of n positions and the parameters.").locate()
+		for _, t := range []*storage{f32, bf16, f16} {
+			name := "gridSample" + isa.name + t.name
+			begin(name, t, "func(cells *byte, n int, input *byte, row int, y *byte)",
+				name+" samples one channel, whose rows lie row bytes apart, at n positions.",
+				"The last vector of cells is that of the last positions.").sample()
+			name = "gridTerms" + isa.name + t.name
+			begin(name, t, "func(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)",
+				name+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
+				"cells' sums. terms is room for 16 times 4 vectors.").terms()
+		}
+		begin("gridCombine"+isa.name, f32, "func(cells *byte, n int)",
+			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combine()
+	}
+}
+
+type gridKernel struct {
+	*kernel
+	cells, n, i  reg.GPVirtual // i: the cell that the current vector begins at
+	input, below reg.GPVirtual // a channel, and its second row
+
+}
+
+func (k *gridKernel) plane(number int) memory {
+	return memory{operand.Mem{Base: k.cells, Index: k.i, Scale: 4, Disp: number * planeBytes}}
+}
+
+func (k *gridKernel) loadPlane(number int) value { return value{loadWhole(k.kernel, k.plane(number))} }
+
+func (k *gridKernel) storePlane(number int, v value) { k.emit("VMOVUPS", v[0], k.plane(number)) }
+
+// maskPlane returns a plane of truth values.
+func (k *gridKernel) maskPlane(number int) mask {
+	v := k.loadPlane(number)
+	if !k.isa.masks {
+		return mask{v[0]}
+	}
+	m := k.c.K()
+	k.emit("VPMOVD2M", v[0], m)
+	return mask{m}
+}
+
+func (k *gridKernel) storeMask(number int, m mask) {
+	if !k.isa.masks {
+		k.emit("VMOVUPS", m[0], k.plane(number))
+		return
+	}
+	v := k.vector()
+	k.emit("VPMOVM2D", m[0], v)
+	k.emit("VMOVUPS", v, k.plane(number))
+}
+
+func (k *gridKernel) word(number int) operand.Mem {
+	return operand.Mem{Base: k.cells, Disp: 4 * number}
+}
+
+// parameter returns a parameter in every lane.
+func (k *gridKernel) parameter(number int) value {
+	v := k.vector()
+	k.emit("VBROADCASTSS", k.word(number), v)
+	return value{v}
+}
+
+func (k *gridKernel) number(bits uint32) value { return value{loadWhole(k.kernel, k.constant(bits))} }
+
+const (
+	bitsOne   = 0x3F800000
+	bitsMinus = 0xBF800000 // -1
+)
+
+func (k *gridKernel) zero() value { return k.number(0) }
+
+// forVectors emits a loop over the cells, one vector at a time.
+func (k *gridKernel) forVectors(body func()) {
+	loop, done := k.newLabel("vector"), k.newLabel("done")
+	k.c.XORQ(k.i, k.i)
+	k.c.Label(loop)
+	k.c.CMPQ(k.i, k.n)
+	k.c.JGE(operand.LabelRef(done))
+	body()
+	k.c.ADDQ(operand.U32(k.lanes), k.i)
+	k.c.JMP(operand.LabelRef(loop))
+	k.c.Label(done)
+	k.c.VZEROUPPER()
+	k.c.RET()
+}
+
+// jumpMode branches where the mode is the given one.
+func (k *gridKernel) jumpMode(mode int, label string) {
+	k.c.CMPL(k.word(paramMode), operand.U32(mode))
+	k.c.JEQ(operand.LabelRef(label))
+}
+
+const (
+	equal    = 0
+	notEqual = 4
+	less     = 17
+	greater  = 30
+)
+
+func (k *gridKernel) locate() {
+	k.forVectors(func() {
+		var base, near, far [2]value
+		var inside [2][2]mask
+		for axis := range 2 {
+			c := k.padded(axis)
+			floor := k.apply("V"+map[bool]string{true: "RNDSCALE", false: "ROUND"}[k.isa.masks]+"PS", 9, c)
+			next := k.add(floor, k.number(bitsOne))
+			far[axis], near[axis] = k.sub(c, floor), k.sub(next, c)
+			k.storePlane(planeT+axis, far[axis])
+			k.storePlane(planeS+axis, near[axis])
+			base[axis] = k.max(k.min(floor, k.parameter(paramPair+axis)), k.zero())
+			k.storeMask(planeSwap+2*axis, k.compare(floor, equal, k.parameter(paramLast+axis)))
+			k.storeMask(planeSwap+2*axis+1, k.compare(floor, equal, k.number(bitsMinus)))
+			for i, p := range []value{floor, next} {
+				inside[axis][i] = k.both(k.compare(p, greaterEqual, k.zero()), k.compare(p, less, k.parameter(paramSize+axis)))
+			}
+		}
+		x, y := k.apply("VCVTTPS2DQ", base[0]), k.apply("VCVTTPS2DQ", base[1])
+		pitch := k.vector()
+		k.emit("VPBROADCASTD", k.word(paramPitch), pitch)
+		k.storePlane(planePair, k.apply("VPADDD", k.apply("VPMULLD", value{pitch}, y), x))
+		for tap := range 4 {
+			m := k.both(inside[0][tap&1], inside[1][tap>>1])
+			k.storeMask(planeInside+tap, m)
+			weight := [2]value{near[0], near[1]}
+			if tap&1 == 1 {
+				weight[0] = far[0]
+			}
+			if tap>>1 == 1 {
+				weight[1] = far[1]
+			}
+			k.storePlane(planeWeight+tap, k.keep(m, k.mul(weight[0], weight[1])))
+		}
+		all := k.both(k.both(inside[0][0], inside[0][1]), k.both(inside[1][0], inside[1][1]))
+		bits := k.c.GP32()
+		if k.isa.masks {
+			k.emit("KMOVW", all[0], bits)
+		} else {
+			k.emit("VMOVMSKPS", all[0], bits)
+		}
+		k.c.XORL(operand.U32(1<<k.lanes-1), bits)
+		k.c.MOVL(bits, k.plane(planeEdge).Mem)
+	})
+}
+
+// padded returns the padded coordinates along an axis, and stores K.
+func (k *gridKernel) padded(axis int) value {
+	ready := k.newLabel("ready")
+	c, slope := k.loadPlane(planeCoord+axis), value{k.vector()}
+	k.jumpMode(modeReady, ready)
+	move := func(from, to value) { k.emit("VMOVAPS", from[0], to[0]) }
+	mapped := k.add(c, k.number(bitsOne))
+	mapped = k.sub(k.mul(mapped, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
+	move(k.mul(mapped, k.parameter(paramFactor+axis)), c)
+	move(k.parameter(paramK+axis), slope)
+	plain := k.newLabel("plain")
+	k.jumpMode(modeZeros, plain)
+	above := k.compare(c, greater, k.zero()) // false for a NaN
+	move(k.keep(above, c), c)
+	move(k.keep(above, slope), slope)
+	last := k.parameter(paramLast + axis)
+	beyond := k.compare(c, greaterEqual, last)
+	move(k.pick(beyond, last, c), c)
+	move(k.pick(beyond, k.zero(), slope), slope)
+	k.c.Label(plain)
+	k.storePlane(planeK+axis, slope)
+	k.c.Label(ready)
+	return c
+}
+
+// position emits the number of the position that the current vector begins
+// at: the last vector is that of the last positions.
+func (k *gridKernel) position() reg.GPVirtual {
+	at, last := k.c.GP64(), k.c.GP64()
+	k.c.MOVQ(k.i, at)
+	k.c.LEAQ(operand.Mem{Base: k.n, Disp: -k.lanes}, last)
+	k.c.CMPQ(at, last)
+	k.c.CMOVQGT(last, at)
+	return at
+}
+
+func (k *gridKernel) sample() {
+	k.input, k.below = param(k.c, "input"), param(k.c, "row")
+	k.c.ADDQ(k.input, k.below)
+	y := param(k.c, "y")
+	k.forVectors(func() {
+		v := k.taps()
+		sum := k.zero()
+		for tap := range 4 {
+			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))
+		}
+		k.storeAt(sum, y, k.position())
+	})
+}
+
+// storeAt rounds a vector to the storage type and stores it.
+func (k *gridKernel) storeAt(v value, base, at reg.GPVirtual) {
+	to := memory{operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}}
+	if k.out == bf16 && !k.isa.masks { // rounded by pairs
+		k.group = 2
+		packed := k.out.pack(k.kernel, value{v[0], v[0]})
+		k.group = 1
+		k.emit("VMOVDQU", packed[0].(reg.VecVirtual).AsX(), to)
+		return
+	}
+	name := "VMOVDQU"
+	if k.isa.masks {
+		name = "VMOVDQU64"
+	}
+	k.emit(name, k.out.pack(k.kernel, v)[0], to)
+}

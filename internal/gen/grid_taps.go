@@ -1,0 +1,218 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// taps emits the four taps nw, ne, sw, se of a vector of positions, +0 for one
+// outside. Neighbours are loaded as pairs, of which the cell's pair is always
+// inside the image; where the cell reaches beyond it, taps are exchanged: at
+// the right border the near tap is the pair's second element, at the left one
+// the far tap is its first, and so for rows.
+func (k *gridKernel) taps() (v [4]value) {
+	v[0], v[1] = k.pairs(k.input)
+	v[2], v[3] = k.pairs(k.below)
+	within := k.newLabel("within")
+	k.c.CMPL(k.plane(planeEdge).Mem, operand.Imm(0))
+	k.c.JEQ(operand.LabelRef(within))
+	exchange := func(m mask, a, b int) { // a becomes b where the mask holds
+		if k.isa.masks {
+			k.emit("VMOVAPS", v[b][0], m[0], v[a][0])
+		} else {
+			k.emit("VBLENDVPS", m[0], v[b][0], v[a][0], v[a][0])
+		}
+	}
+	// A position is at one of two opposite borders at most, so that what is
+	// taken is as it was loaded.
+	for axis, pairs := range [2][2][2]int{{{0, 1}, {2, 3}}, {{0, 2}, {1, 3}}} {
+		near, far := k.maskPlane(planeSwap+2*axis), k.maskPlane(planeSwap+2*axis+1)
+		for _, p := range pairs {
+			exchange(near, p[0], p[1])
+			exchange(far, p[1], p[0])
+		}
+	}
+	for tap := range v {
+		m := k.maskPlane(planeInside + tap)
+		if k.isa.masks {
+			k.emit("VMOVAPS_Z", v[tap][0], m[0], v[tap][0])
+		} else {
+			k.emit("VANDPS", m[0], v[tap][0], v[tap][0])
+		}
+	}
+	k.c.Label(within)
+	return v
+}
+
+// pairs loads the first and the second element of each position's pair.
+func (k *gridKernel) pairs(base reg.GPVirtual) (first, second value) {
+	if k.out.size == 4 {
+		return k.pairs32(base)
+	}
+	return k.pairs16(base)
+}
+
+// element is the place of a position's pair.
+func (k *gridKernel) element(base reg.GPVirtual, lane int) operand.Mem {
+	at := k.c.GP64()
+	k.c.MOVL(k.plane(planePair).plus(4*lane).Mem, at.As32())
+	return operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}
+}
+
+func (k *gridKernel) pairs32(base reg.GPVirtual) (first, second value) {
+	// Two pairs fill a quarter of a register. Even quarters make one register,
+	// odd ones another, so that the shuffles leave lanes in order.
+	var halves [2]reg.VecVirtual
+	for odd := range halves {
+		var quarters []reg.VecVirtual
+		for lane := 2 * odd; lane < k.lanes; lane += 4 {
+			q := k.c.XMM()
+			k.c.VMOVSD(k.element(base, lane), q)
+			k.c.VMOVHPS(k.element(base, lane+1), q, q)
+			quarters = append(quarters, q)
+		}
+		halves[odd] = k.join(quarters)
+	}
+	first, second = k.newValue(), k.newValue()
+	k.emit("VSHUFPS", 0x88, halves[1], halves[0], first[0])
+	k.emit("VSHUFPS", 0xDD, halves[1], halves[0], second[0])
+	return first, second
+}
+
+// join puts quarters of 128 bits into one vector.
+func (k *gridKernel) join(quarters []reg.VecVirtual) reg.VecVirtual {
+	insert := "VINSERTF128"
+	if k.isa.masks {
+		insert = "VINSERTF32X4"
+	}
+	half := func(low, high reg.VecVirtual) reg.VecVirtual {
+		y := k.c.YMM()
+		k.emit(insert, 1, high, low.AsY(), y)
+		return y
+	}
+	low := half(quarters[0], quarters[1])
+	if len(quarters) == 2 {
+		return low
+	}
+	z := k.c.ZMM()
+	k.emit("VINSERTF64X4", 1, half(quarters[2], quarters[3]), low.AsZ(), z)
+	return z
+}
+
+func (k *gridKernel) pairs16(base reg.GPVirtual) (first, second value) {
+	var quarters []reg.VecVirtual
+	for lane := 0; lane < k.lanes; lane += 4 {
+		q := k.c.XMM()
+		k.c.VMOVD(k.element(base, lane), q)
+		for i := 1; i < 4; i++ {
+			k.emit("VPINSRD", i, k.element(base, lane+i), q, q)
+		}
+		quarters = append(quarters, q)
+	}
+	both := value{k.join(quarters)}
+	if k.out == bf16 {
+		upper := k.apply(k.bits("VPAND"), k.constant(uint32(0xFFFF0000)), both)
+		return k.apply("VPSLLD", 16, both), upper
+	}
+	return k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))
+}
+
+// widenF16 converts the lower halves of 32-bit lanes.
+func (k *gridKernel) widenF16(v value) value {
+	h, to := k.half(), k.newValue()
+	if k.isa.masks {
+		k.emit("VPMOVDW", v[0], h)
+	} else {
+		low := k.apply("VPAND", k.constant(uint32(0xFFFF)), v)
+		k.emit("VPACKUSDW", low[0], low[0], low[0])
+		k.emit("VPERMQ", 0xD8, low[0], low[0])
+		h = low[0].AsX().(reg.VecVirtual)
+	}
+	k.emit("VCVTPH2PS", h, to[0])
+	return to
+}
+
+// groupChannels is the number of channels whose terms fold by halves.
+const groupChannels = 16
+
+func (k *gridKernel) terms() {
+	c := k.c
+	row, stride, dyStride := param(c, "row"), param(c, "channelStride"), param(c, "dyStride")
+	// There are not enough registers for the others: they are loaded for each
+	// vector of positions.
+	terms := param(c, "terms")
+	place := func(channel, sum int) memory {
+		return memory{operand.Mem{Base: terms, Disp: (channel*4 + sum) * k.isa.bytes}}
+	}
+	for i := range groupChannels { // of channels that do not exist
+		for sum := range 4 {
+			k.emit("VMOVUPS", k.zero()[0], place(i, sum))
+		}
+	}
+	k.input, k.below = c.GP64(), c.GP64()
+	k.forVectors(func() {
+		loop, few, folded := k.newLabel("channel"), k.newLabel("few"), k.newLabel("folded")
+		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
+		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
+		c.Load(c.Param("input"), k.input)
+		c.Label(loop)
+		c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
+		v := k.taps()
+		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
+		for sum, d := range [4][2]int{{1, 0}, {3, 2}, {2, 0}, {3, 1}} { // N, S, W, E
+			k.emit("VMOVUPS", k.mul(g, k.sub(v[d[0]], v[d[1]]))[0], operand.Mem{Base: to, Disp: sum * k.isa.bytes})
+		}
+		c.ADDQ(operand.U32(4*k.isa.bytes), to)
+		c.ADDQ(stride, k.input)
+		c.ADDQ(dyStride, from)
+		c.DECQ(left)
+		c.JNE(operand.LabelRef(loop))
+		// Folding by halves: a channel and the one half the width further on.
+		var fold func(channel, step, width, sum int) value
+		fold = func(channel, step, width, sum int) value {
+			if step == width {
+				v := value{loadWhole(k.kernel, place(channel, sum))}
+				if width < groupChannels {
+					return k.add(v, k.zero()) // its partners do not exist
+				}
+				return v
+			}
+			return k.add(fold(channel, 2*step, width, sum), fold(channel+step, 2*step, width, sum))
+		}
+		foldAll := func(width int) {
+			for sum := range 4 {
+				k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), fold(0, 1, width, sum)))
+			}
+		}
+		terms = param(c, "terms")
+		c.CMPQ(param(c, "channels"), operand.Imm(4))
+		c.JLE(operand.LabelRef(few))
+		foldAll(groupChannels)
+		c.JMP(operand.LabelRef(folded))
+		c.Label(few)
+		foldAll(4)
+		c.Label(folded)
+	})
+}
+
+// combine weights the sums along each axis by the distances along the other.
+func (k *gridKernel) combine() {
+	k.forVectors(func() {
+		any := k.zero()
+		for tap := range 4 {
+			k.emit("VORPS", k.plane(planeInside+tap), any[0], any[0])
+		}
+		for axis := range 2 {
+			near := k.mul(k.loadPlane(planeSums+2*axis), k.loadPlane(planeS+1-axis))
+			far := k.mul(k.loadPlane(planeSums+2*axis+1), k.loadPlane(planeT+1-axis))
+			slope := k.loadPlane(planeK + axis)
+			grad := k.mul(k.add(near, far), slope)
+			k.emit("VANDPS", any[0], grad[0], grad[0])
+			zeros := k.newLabel("zeros")
+			k.jumpMode(modeZeros, zeros)
+			k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), grad)[0], grad[0])
+			k.c.Label(zeros)
+			k.storePlane(planeGrad+axis, grad)
+		}
+	})
+}
