@@ -187,13 +187,13 @@ func adam[T kernel.Float](k *call) error {
 	b2, c1, c2 := T(a[2]), T(1-a[1]), T(1-a[2])
 	keep, decay := T(1), T(a[4])
 	if k.at.Flag {
-		keep, decay = T(1-a[0]*a[4]), 0
+		keep, decay = T(1-float64(a[0]*a[4])), 0
 	}
 	p, g, m, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]), elements[T](k.in[3])
 	k.t.For(len(p), 8, 64, func(lo, hi int) {
 		p, g, m, v := p[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi]
 		for i := range p {
-			w := p[i] * keep
+			w := T(p[i] * keep)
 			d := g[i] + T(decay*p[i])
 			mi := m[i] + T((d-m[i])*c1)
 			vi := T(v[i]*b2) + T(T(d*d)*c2)

@@ -163,7 +163,7 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 // the steps, then down to nearly 0, both along half a cosine.
 func OneCycle(step, steps int, max, warm float64) float64 {
 	low, end := max/25, max/25e4
-	up := float64(steps)*warm - 1
+	up := float64(float64(steps)*warm) - 1
 	at := float64(step)
 	if at <= up {
 		return between(low, max, at/up)
@@ -171,4 +171,7 @@ func OneCycle(step, steps int, max, warm float64) float64 {
 	return between(max, end, (at-up)/(float64(steps-1)-up))
 }
 
-func between(a, b, t float64) float64 { return b + (a-b)/2*(1+math.Cos(math.Pi*t)) }
+func between(a, b, t float64) float64 {
+	half := float64((a - b) / 2 * (1 + math.Cos(math.Pi*t)))
+	return b + half
+}

@@ -43,7 +43,7 @@ func erfAt(x float64) float64 {
 	}
 	term, sum := 1.0, 1.0
 	for n := 3.0; term > sum*1e-18; n += 2 {
-		term *= 2 * x * x / n
+		term = float64(term * (2 * x * x / n))
 		sum += term
 	}
 	return 2 / math.SqrtPi * Exp(-float64(x*x)) * x * sum
@@ -69,7 +69,7 @@ func Erf(x float64) float64 {
 		return math.Copysign(1, x)
 	}
 	i := int(a / erfWidth)
-	r := a - (float64(i)+0.5)*erfWidth
+	r := a - float64((float64(i)+0.5)*erfWidth)
 	return math.Copysign(horner(r, erfTable[i][:]), x)
 }
 
@@ -81,6 +81,7 @@ func GeluGrad(x float64) float64 {
 	if math.Abs(x) > 40 {
 		return max(0, math.Copysign(1, x))
 	}
-	cdf := 0.5 * (1 + Erf(x*(1/math.Sqrt2)))
-	return cdf + float64(x*Exp(-0.5*x*x)*(1/math.SqrtPi/math.Sqrt2))
+	cdf := float64(0.5 * (1 + Erf(x*(1/math.Sqrt2))))
+	density := float64(Exp(-0.5*x*x) * (1 / math.SqrtPi / math.Sqrt2))
+	return cdf + float64(x*density)
 }

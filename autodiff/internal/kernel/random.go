@@ -42,8 +42,8 @@ func Normal[T Float](t Threads, z []T, seed uint64, mean, std float64) {
 		for i := a; i < b; i++ {
 			for try := seed; ; try += 0x632be59bd9b4e019 {
 				bits := Bits64(try, uint64(i))
-				u := float64(int32(bits))/(1<<31) + 0x1p-32
-				v := float64(int32(bits>>32))/(1<<31) + 0x1p-32
+				u := float64(float64(int32(bits))/(1<<31)) + 0x1p-32
+				v := float64(float64(int32(bits>>32))/(1<<31)) + 0x1p-32
 				if s := float64(u*u) + float64(v*v); s < 1 {
 					r := math.Sqrt(-2 * detmath.Log(s) / s)
 					z[i] = T(mean + float64(std*float64(u*r)))
