@@ -49,6 +49,7 @@ type Scratch struct {
 	operands32 operands[float32]
 	operands64 operands[float64]
 	Tile       ParamTile
+	columns    [2][Lanes*MaxColumns + columnSlack]float64
 	// Of generated kernels.
 	params [2][ParamBlock]float64
 	zeros  [ParamBlock]float64 // an absent data input

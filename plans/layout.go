@@ -77,39 +77,76 @@ type cursor struct {
 	index  [maxDims]int64
 	at     [maxOperands]unsafe.Pointer
 	nibble int64
+	// Where the layout is taken to begin: bytes from its starts. For members,
+	// which are laid out for the first group, this is the way to another group.
+	shift       [maxOperands]int64
+	shiftNibble int64
 }
 
 // seek moves to the point with a row-major number.
 func (l *layout) seek(cur *cursor, number int64, operands int) {
-	for d := l.dims - 1; d >= 0; d-- {
+	for d := l.dims - 1; d > 0; d-- {
 		cur.index[d] = number % l.size[d]
 		number /= l.size[d]
 	}
-	cur.nibble = l.first
+	cur.index[0] = number
+	cur.nibble = l.first + cur.shiftNibble
 	for d := range l.dims {
 		cur.nibble += cur.index[d] * l.nibbles[d]
 	}
 	for k := range operands {
-		offset := int64(0)
+		cur.at[k] = nil
+		if l.start[k] == nil {
+			continue
+		}
+		offset := cur.shift[k]
 		for d := range l.dims {
 			offset += cur.index[d] * l.stride[k][d]
 		}
-		cur.at[k] = nil
-		if l.start[k] != nil {
-			cur.at[k] = unsafe.Add(l.start[k], offset)
+		cur.at[k] = unsafe.Add(l.start[k], offset)
+	}
+}
+
+// nextRun moves from the start of a run along the innermost dimension, which
+// ended with that dimension, to the start of the next.
+func (l *layout) nextRun(cur *cursor, operands int) {
+	d := l.dims - 2
+	for cur.index[d] == l.size[d]-1 {
+		d--
+	}
+	for k := range operands {
+		if cur.at[k] == nil {
+			continue
 		}
+		offset := l.stride[k][d]
+		for inner := d + 1; inner < l.dims; inner++ {
+			offset -= cur.index[inner] * l.stride[k][inner]
+		}
+		cur.at[k] = unsafe.Add(cur.at[k], offset)
+	}
+	cur.nibble += l.nibbles[d]
+	cur.index[d]++
+	for inner := d + 1; inner < l.dims; inner++ {
+		cur.nibble -= cur.index[inner] * l.nibbles[inner]
+		cur.index[inner] = 0
 	}
 }
 
 // walk calls run for the points [begin, end) in row-major order, in runs
 // along the innermost dimension.
 func (l *layout) walk(cur *cursor, begin, end int64, operands int, run func(n int64)) {
+	if begin >= end {
+		return
+	}
 	inner := l.dims - 1
-	for begin < end {
-		l.seek(cur, begin, operands)
+	l.seek(cur, begin, operands)
+	for {
 		n := min(l.size[inner]-cur.index[inner], end-begin)
 		run(n)
-		begin += n
+		if begin += n; begin >= end {
+			return
+		}
+		l.nextRun(cur, operands)
 	}
 }
 

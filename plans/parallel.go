@@ -42,7 +42,7 @@ type worker struct {
 	number  int
 	scratch cpu.Scratch
 	args    cpu.Args
-	cursors [2]cursor
+	cursors [3]cursor      // of elements or groups; of the members of a group; of parameters
 	codes   [feedSize]int8 // unpacked
 	// Arguments of the kernels of other ops.
 	embedding cpu.EmbeddingSum

@@ -93,18 +93,19 @@ type plan struct {
 // allocate: what a run computes with lies here.
 type call struct {
 	*plan
-	stream    Stream
-	workspace []byte
-	args      []tensor.View
-	threads   int
-	all       layout // elementwise ops: every element
-	perJob    int64  // elementwise ops: elements of one job
-	tiles     tiling // elementwise ops: short groups
-	groups    layout // reductions: the groups
-	members   layout // reductions: the elements of the first group
-	blocks    int64  // reductions: blocks per group
-	embedding embeddingCall
-	team      team
+	stream      Stream
+	workspace   []byte
+	args        []tensor.View
+	threads     int
+	all         layout // elementwise ops: every element
+	perJob      int64  // elementwise ops: elements of one job
+	tiles       tiling // elementwise ops: short groups
+	groups      layout // reductions: the groups
+	members     layout // reductions: the elements of the first group
+	blocks      int64  // reductions: blocks per group
+	columnWidth int64  // reductions: groups side by side in a tile
+	embedding   embeddingCall
+	team        team
 }
 
 // Select checks the problem and picks the first row that takes it.

@@ -12,6 +12,10 @@ type folder[C cpu.Compute] struct {
 	block func(s *cpu.Scratch) [2]C
 	// join folds block results, in order.
 	join func(s *cpu.Scratch, blocks [][2]C) [2]C
+	// columns folds, for each of many groups side by side, the results that a
+	// kernel left in rows of accumulators, into the first row.
+	columns func(sums *cpu.Columns[C], lanes int)
+	lanes   int // rows of accumulators that positions take in turn
 	// finish writes a group's results. The cursor is at the group.
 	finish func(w *worker, l *layout, cur *cursor, result [2]C)
 }
@@ -30,6 +34,7 @@ func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resul
 			}
 			return [2]C{t0.Sum(), t1.Sum()}
 		},
+		columns: (*cpu.Columns[C]).Fold, lanes: cpu.Lanes,
 		finish: finish,
 	}
 }
@@ -44,6 +49,7 @@ func extremes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resu
 			}
 			return r
 		},
+		columns: func(sums *cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
 		finish: finish,
 	}
 }
@@ -85,15 +91,13 @@ func runReduction[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) 
 // group with the group's results, if there is one.
 func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) func(c *call) error {
 	block := func(c *call, w *worker, group, number int64) [2]C {
-		a, cur, l := f.arm(w), &w.cursors[1], &c.members
-		shiftTo(&w.cursors[0], c, group)
+		a, cur, l := f.arm(w), w.members(c, group), &c.members
 		clear(cpu.LanesOf[C](a.Scratch, 0)[:])
 		clear(cpu.LanesOf[C](a.Scratch, 1)[:])
 		begin := number * cpu.StripeBlock
 		end := min(begin+cpu.StripeBlock, l.count())
 		pos := int64(0)
 		l.walk(cur, begin, end, kernelOperands, func(n int64) {
-			moveWith(cur, &w.cursors[0], c)
 			l.spans(a, cur)
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) {
 				kernel(int(n), pos, a)
@@ -108,10 +112,8 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		fold.finish(w, &c.groups, cur, result)
 	}
 	mapGroup := func(c *call, w *worker, group int64) {
-		a, cur, l := f.arm(w), &w.cursors[1], &c.members
-		shiftTo(&w.cursors[0], c, group)
+		a, cur, l := f.arm(w), w.members(c, group), &c.members
 		l.walk(cur, 0, l.count(), kernelOperands, func(n int64) {
-			moveWith(cur, &w.cursors[0], c)
 			l.spans(a, cur)
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { then(int(n), a) })
 		})
@@ -138,6 +140,13 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		finish(c, w, group, fold.join(&w.scratch, partials[C](c)[group*c.blocks:][:c.blocks]))
 	}
 	mapAll := newMapJobs(f, then)
+	columns := columnJob(f, kernel, fold, func(c *call, w *worker, group, block int64, result [2]C) {
+		if c.blocks > 1 {
+			partials[C](c)[group*c.blocks+block] = result
+		} else {
+			finish(c, w, group, result)
+		}
+	})
 	return func(c *call) error {
 		for i := range f.regions {
 			r := &f.regions[i]
@@ -145,6 +154,16 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 			f.layoutOf(c, &c.members, r, kernelOperands, memberDims)
 			groups, members := c.groups.count(), c.members.count()
 			c.blocks = blocksOf(members)
+			if jobs := f.columns(c); jobs > 0 {
+				c.parallel(jobs, groups*members, columns)
+				if c.blocks > 1 {
+					c.parallel(groups, 0, join)
+				}
+				if then != nil {
+					f.mapRegion(c, r, mapAll)
+				}
+				continue
+			}
 			if c.blocks <= 1 {
 				per := c.groupsPerJob()
 				c.parallel((groups+per-1)/per, groups*members, whole)
@@ -172,15 +191,13 @@ func partials[C cpu.Compute](c *call) [][2]C {
 // groupsPerJob makes jobs of about jobSize elements.
 func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.count())) }
 
-// shiftTo moves a cursor to a group.
-func shiftTo(cur *cursor, c *call, group int64) { c.groups.seek(cur, group, kernelOperands) }
-
-// moveWith adds a group's offset to a cursor among the first group's members.
-func moveWith(cur, group *cursor, c *call) {
+// members returns a cursor for the members of a group.
+func (w *worker) members(c *call, group int64) *cursor {
+	at, cur := &w.cursors[0], &w.cursors[1]
+	c.groups.seek(at, group, kernelOperands)
 	for k := range kernelOperands {
-		if cur.at[k] != nil {
-			cur.at[k] = unsafe.Add(cur.at[k], uintptr(group.at[k])-uintptr(c.groups.start[k]))
-		}
+		cur.shift[k] = int64(uintptr(at.at[k]) - uintptr(c.groups.start[k]))
 	}
-	cur.nibble += group.nibble - c.groups.first
+	cur.shiftNibble = at.nibble - c.groups.first
+	return cur
 }

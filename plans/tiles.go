@@ -165,7 +165,7 @@ func (l *layout) along(p unsafe.Pointer, k, d int, steps int64) unsafe.Pointer {
 
 // prepare makes the parameters of consecutive elements, and of copies of them.
 func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
-	t, l, a, cur := &c.tiles, &c.all, &w.args, &w.cursors[1]
+	t, l, a, cur := &c.tiles, &c.all, &w.args, &w.cursors[2]
 	tile, d := &w.scratch.Tile, t.varying
 	for at := int64(0); at < columns; {
 		l.seek(cur, start+at, kernelOperands)

@@ -1,0 +1,62 @@
+package cpu
+
+import "unsafe"
+
+// MaxColumns is how many groups side by side a Scratch has accumulators for.
+const MaxColumns = 512
+
+// Columns are the accumulators of a striped kernel for groups side by side:
+// Lanes rows of one for each group, for both sums.
+type Columns[C Compute] struct {
+	Sums  [2][]C
+	width int // between rows
+}
+
+// columnSlack is how far a kernel may write zeros past the last row.
+const columnSlack = 64
+
+// ColumnsOf returns the accumulators of n groups.
+func ColumnsOf[C Compute](s *Scratch, n int) (c Columns[C]) {
+	c.width = n
+	for i := range c.Sums {
+		c.Sums[i] = unsafe.Slice((*C)(unsafe.Pointer(&s.columns[i])), Lanes*n)
+	}
+	return c
+}
+
+// Clear sets the first rows to +0.
+func (c *Columns[C]) Clear(rows int) {
+	for i := range c.Sums {
+		clear(c.Sums[i][:rows*c.width])
+	}
+}
+
+// Row returns a row as a kernel's Sums.
+func (c *Columns[C]) Row(number int) (sums [2]Span) {
+	for i := range sums {
+		sums[i] = Span{P: unsafe.Pointer(&c.Sums[i][number*c.width]), Stride: int64(unsafe.Sizeof(C(0)))}
+	}
+	return sums
+}
+
+// Fold sums the rows by halves into the first: what FoldLanes does, for all
+// groups at once. Rows from a number on are still +0.
+func (c *Columns[C]) Fold(rows int) {
+	for _, sums := range c.Sums {
+		for h := Lanes / 2; h > 0; h /= 2 {
+			for l := 0; l < h && l+h < rows; l++ {
+				row := sums[l*c.width:][:c.width]
+				addInto(row, row, sums[(l+h)*c.width:][:c.width])
+			}
+		}
+	}
+}
+
+// FoldMinMax makes extremes of the first row: a NaN counts for both.
+func (c *Columns[C]) FoldMinMax() {
+	for i, hi := range c.Sums[1][:c.width] {
+		if hi != hi {
+			c.Sums[0][i] = hi
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+)
+
+// Groups that lie side by side, such as the channels of a last axis: an
+// element of each lies next to one of the next. Rows of the elements of many
+// groups are taken at once, with accumulators for each group.
+
+const (
+	minColumns = 16             // below it, groups are taken one by one
+	maxColumns = cpu.MaxColumns // their accumulators stay in the second level of caches
+)
+
+// columns lays out a reduction whose groups lie side by side, and returns the
+// number of its jobs; 0 where they do not.
+func (f *family) columns(c *call) int64 {
+	g := &c.groups
+	inner := g.dims - 1
+	if f.packed >= 0 || g.size[inner] < minColumns || c.blocks == 0 {
+		return 0
+	}
+	for k := range kernelOperands {
+		if !f.param[k] && g.start[k] != nil && g.stride[k][inner] != f.sizeOf(k) {
+			return 0
+		}
+	}
+	// Enough tiles for all threads, but rows of whole cache lines.
+	c.columnWidth = min(maxColumns, max(minColumns, roundUp(g.size[inner]/int64(2*c.threads), 64)))
+	return g.count() / g.size[inner] * c.tilesOfColumns() * c.blocks
+}
+
+// tilesOfColumns returns how many tiles the groups side by side make.
+func (c *call) tilesOfColumns() int64 {
+	side := c.groups.size[c.groups.dims-1]
+	return (side + c.columnWidth - 1) / c.columnWidth
+}
+
+// columnJob makes the job of a reduction of one block of side by side groups,
+// whose results it gives to done.
+func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], done func(c *call, w *worker, group, block int64, result [2]C)) job {
+	return func(c *call, w *worker, number int64) {
+		block, tile := number%c.blocks, number/c.blocks
+		side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
+		column := tile % tiles * c.columnWidth
+		group, n := tile/tiles*side+column, min(c.columnWidth, side-column)
+		begin := block * cpu.StripeBlock
+		end := min(begin+cpu.StripeBlock, c.members.count())
+
+		a := f.arm(w)
+		sums := cpu.ColumnsOf[C](&w.scratch, int(n))
+		lanes := min(fold.lanes, int(end-begin))
+		sums.Clear(lanes)
+		cur := w.members(c, group)
+		if f.scale >= 0 && fold.lanes > 1 {
+			f.columnParams(c, w, n)
+		}
+		a.Wide = true
+		scale, zero, ready := a.In[max(f.scale, 0)], a.In[max(f.scale, 0)+1], a.Ready
+		position := 0
+		c.members.walk(cur, begin, end, kernelOperands, func(count int64) {
+			inner := c.members.dims - 1
+			for i := range count {
+				for k := range a.In {
+					a.In[k].P, a.In[k].Stride = c.members.along(cur.at[k], k, inner, i), a.In[k].DType.Size()
+				}
+				for k := range a.Out {
+					a.Out[k].P, a.Out[k].Stride = c.members.along(cur.at[firstOutput+k], firstOutput+k, inner, i), a.Out[k].DType.Size()
+				}
+				if ready {
+					a.In[f.scale], a.In[f.scale+1] = scale, zero
+				}
+				a.Sums = sums.Row(position % fold.lanes)
+				kernel(int(n), 0, a)
+				position++
+			}
+		})
+		fold.columns(&sums, lanes)
+		for i := range n {
+			done(c, w, group+i, block, [2]C{sums.Sums[0][i], sums.Sums[1][i]})
+		}
+	}
+}
+
+// columnParams makes the parameters of groups side by side, at the worker's
+// cursor of groups.
+func (f *family) columnParams(c *call, w *worker, n int64) {
+	a, l, at := &w.args, &c.groups, &w.cursors[0]
+	inner := l.dims - 1
+	for k := f.scale; k < f.scale+2; k++ {
+		a.In[k].P, a.In[k].Stride = at.at[k], l.stride[k][inner]
+	}
+	if !f.ready(a) {
+		w.scratch.Tile.Add(a, f.scale, 0, int(n), 1, f.compute, f.expand)
+		w.scratch.Tile.Use(a, f.scale, f.compute)
+	}
+}
