@@ -160,7 +160,7 @@ func (k *kernel) takes(n int, a *Args) bool {
 			return false
 		}
 	}
-	return n == 1 || a.Out[0].P == nil || a.Out[0].Contiguous()
+	return n == 1 || k.out == tensor.None || a.Out[0].P == nil || a.Out[0].Contiguous()
 }
 
 // forCalls cuts a run into calls of the kernel. It makes the frame for the m
@@ -186,7 +186,7 @@ func (k *kernel) load(a *Args, data, at, n int) int {
 
 func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
-	f.reciprocal, f.stream = a.Attrs.Reciprocal, a.Stream && a.Out[0].P != nil
+	f.reciprocal, f.stream = a.Attrs.Reciprocal, a.Stream && a.Out[0].P != nil && k.out != tensor.None
 	limit := callSize
 	in := [2]*unsafe.Pointer{&f.in0, &f.in1}
 	for i, d := range k.in {

@@ -25,14 +25,14 @@ func ColumnsOf[C Compute](s *Scratch, n int) (c Columns[C]) {
 }
 
 // Clear sets the first rows to +0.
-func (c *Columns[C]) Clear(rows int) {
+func (c Columns[C]) Clear(rows int) {
 	for i := range c.Sums {
 		clear(c.Sums[i][:rows*c.width])
 	}
 }
 
 // Row returns a row as a kernel's Sums.
-func (c *Columns[C]) Row(number int) (sums [2]Span) {
+func (c Columns[C]) Row(number int) (sums [2]Span) {
 	for i := range sums {
 		sums[i] = Span{P: unsafe.Pointer(&c.Sums[i][number*c.width]), Stride: int64(unsafe.Sizeof(C(0)))}
 	}
@@ -41,7 +41,7 @@ func (c *Columns[C]) Row(number int) (sums [2]Span) {
 
 // Fold sums the rows by halves into the first: what FoldLanes does, for all
 // groups at once. Rows from a number on are still +0.
-func (c *Columns[C]) Fold(rows int) {
+func (c Columns[C]) Fold(rows int) {
 	for _, sums := range c.Sums {
 		for h := Lanes / 2; h > 0; h /= 2 {
 			for l := 0; l < h && l+h < rows; l++ {
@@ -53,7 +53,7 @@ func (c *Columns[C]) Fold(rows int) {
 }
 
 // FoldMinMax makes extremes of the first row: a NaN counts for both.
-func (c *Columns[C]) FoldMinMax() {
+func (c Columns[C]) FoldMinMax() {
 	for i, hi := range c.Sums[1][:c.width] {
 		if hi != hi {
 			c.Sums[0][i] = hi

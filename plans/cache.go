@@ -5,15 +5,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 )
+
+// streamFrom is the number of bytes of its tensors from which a run stores
+// around the caches: what does not fit them. Tests lower it.
+var streamFrom = lastLevelCache()
 
 // defaultCache is the size of the last-level cache where it is not known.
 const defaultCache = 32 << 20
 
-// lastLevelCache returns the size in bytes of the largest cache that a CPU
-// uses. What exceeds it is stored around the caches.
-var lastLevelCache = sync.OnceValue(func() int64 {
+// lastLevelCache returns the size in bytes of the largest cache that a CPU uses.
+func lastLevelCache() int64 {
 	files, _ := filepath.Glob("/sys/devices/system/cpu/cpu0/cache/index*/size")
 	largest := int64(0)
 	for _, name := range files {
@@ -30,4 +32,4 @@ var lastLevelCache = sync.OnceValue(func() int64 {
 		return defaultCache
 	}
 	return largest
-})
+}

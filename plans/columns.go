@@ -76,7 +76,7 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], don
 				position++
 			}
 		})
-		fold.columns(&sums, lanes)
+		fold.columns(sums, lanes)
 		for i := range n {
 			done(c, w, group+i, block, [2]C{sums.Sums[0][i], sums.Sums[1][i]})
 		}

@@ -92,7 +92,7 @@ func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 		f.args.Attrs.Reciprocal = p.word("rounding") == "reciprocal"
 	}
 	t.Attrs = f.args.Attrs
-	f.args.Stream = f.bytes() > lastLevelCache()
+	f.args.Stream = f.bytes() > streamFrom
 	return t
 }
 

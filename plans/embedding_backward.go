@@ -85,10 +85,6 @@ func (e *embeddingSum) run(c *call) error {
 	return nil
 }
 
-// streamFrom is the size in bytes from which an output is stored around the
-// caches: more than a core's share of them.
-const streamFrom = 16 << 20
-
 // embeddingCall is what the jobs of one run share.
 type embeddingCall struct {
 	*embeddingSum

@@ -14,3 +14,11 @@ func SetParallelCost(cost int64) (restore func()) {
 	parallelCost = cost
 	return func() { parallelCost = before }
 }
+
+// SetStreamFrom sets the size from which outputs are stored around the caches,
+// and returns a function that restores it.
+func SetStreamFrom(bytes int64) (restore func()) {
+	before := streamFrom
+	streamFrom = bytes
+	return func() { streamFrom = before }
+}

@@ -14,7 +14,7 @@ type folder[C cpu.Compute] struct {
 	join func(s *cpu.Scratch, blocks [][2]C) [2]C
 	// columns folds, for each of many groups side by side, the results that a
 	// kernel left in rows of accumulators, into the first row.
-	columns func(sums *cpu.Columns[C], lanes int)
+	columns func(sums cpu.Columns[C], lanes int)
 	lanes   int // rows of accumulators that positions take in turn
 	// finish writes a group's results. The cursor is at the group.
 	finish func(w *worker, l *layout, cur *cursor, result [2]C)
@@ -34,7 +34,7 @@ func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resul
 			}
 			return [2]C{t0.Sum(), t1.Sum()}
 		},
-		columns: (*cpu.Columns[C]).Fold, lanes: cpu.Lanes,
+		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
 		finish: finish,
 	}
 }
@@ -49,7 +49,7 @@ func extremes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resu
 			}
 			return r
 		},
-		columns: func(sums *cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
+		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
 		finish: finish,
 	}
 }

@@ -1,0 +1,25 @@
+package plans_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// Stores around the caches give the definition's bits, on one thread and on
+// several.
+func TestStream(t *testing.T) {
+	defer plans.SetStreamFrom(0)()
+	defer plans.SetParallelCost(1 << 10)()
+	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		want := run(t, c, definition)
+		for _, threads := range []int{1, 3} {
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}}, want, "stream")
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}, Layout: testcase.Mixed(r)}, want, "stream, views")
+		}
+	}
+	forEachOp(t, testcase.Small, 4, test)
+	forEachOp(t, testcase.Large, 1, test)
+}
