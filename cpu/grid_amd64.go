@@ -3,10 +3,15 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var gridKernels = []gridKernel{
-	{AVX512, tensor.F32, 16, gridLocateAVX512, gridSampleAVX512F32, gridTermsAVX512F32, gridCombineAVX512},
-	{AVX512, tensor.BF16, 16, gridLocateAVX512, gridSampleAVX512BF16, gridTermsAVX512BF16, gridCombineAVX512},
-	{AVX512, tensor.F16, 16, gridLocateAVX512, gridSampleAVX512F16, gridTermsAVX512F16, gridCombineAVX512},
-	{AVX2, tensor.F32, 8, gridLocateAVX2, gridSampleAVX2F32, gridTermsAVX2F32, gridCombineAVX2},
-	{AVX2, tensor.BF16, 8, gridLocateAVX2, gridSampleAVX2BF16, gridTermsAVX2BF16, gridCombineAVX2},
-	{AVX2, tensor.F16, 8, gridLocateAVX2, gridSampleAVX2F16, gridTermsAVX2F16, gridCombineAVX2},
+	{AVX512, tensor.F32, 16, gridLocateAVX512, gridSampleAVX512F32, gridTermsAVX512F32, gridCombineAVX512, gridPixelsAVX512},
+	{AVX512, tensor.BF16, 16, gridLocateAVX512, gridSampleAVX512BF16, gridTermsAVX512BF16, gridCombineAVX512, gridPixelsAVX512},
+	{AVX512, tensor.F16, 16, gridLocateAVX512, gridSampleAVX512F16, gridTermsAVX512F16, gridCombineAVX512, gridPixelsAVX512},
+	{AVX2, tensor.F32, 8, gridLocateAVX2, gridSampleAVX2F32, gridTermsAVX2F32, gridCombineAVX2, gridPixelsAVX2},
+	{AVX2, tensor.BF16, 8, gridLocateAVX2, gridSampleAVX2BF16, gridTermsAVX2BF16, gridCombineAVX2, gridPixelsAVX2},
+	{AVX2, tensor.F16, 8, gridLocateAVX2, gridSampleAVX2F16, gridTermsAVX2F16, gridCombineAVX2, gridPixelsAVX2},
+}
+
+// gridAdds add a block's contributions to 1, 2, ... channels.
+var gridAdds = []func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int){
+	gridAdd1, gridAdd2, gridAdd3, gridAdd4,
 }

@@ -27,6 +27,7 @@ const (
 	planeSums   = planeEdge + 1
 	planeGrad   = planeSums + 4
 	gridPlanes  = planeGrad + 2
+	planePixel  = planeSums
 )
 
 // The words of the plane of parameters; most are of x, then of y.
@@ -39,7 +40,9 @@ const (
 	paramLast
 	paramPair
 	paramPitch
-	paramMode = paramPitch + 1
+	paramMode   = paramPitch + 1
+	paramFirst  = paramMode + 1
+	paramPixels = paramFirst + 1
 )
 
 // The values of the mode.
@@ -74,6 +77,7 @@ type gridKernel struct {
 	sample  func(cells *byte, n int, input *byte, row int, y *byte)
 	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
 	combine func(cells *byte, n int)
+	pixels  func(cells *byte, n int)
 }
 
 // gridRows makes a table of rows: one for each instruction set that has
@@ -93,17 +97,18 @@ func gridRows[F any](definition func(Types) (F, bool), glue func(k *gridKernel, 
 	return append(table, Row[F]{"go", Go, definition})
 }
 
-// takes reports whether the kernels can locate a block's positions: images
-// that hold a pair in both directions, of which float32 numbers every pixel.
-func (k *gridKernel) takes(g *Sampler, n int) bool {
-	return g.Dims == 2 && g.Mode == Bilinear && n >= k.lanes &&
-		min(g.Size[0], g.Size[1]) >= 2 && max(g.Size[0], g.Size[1]) < 1<<24
+// takes reports whether the kernels can locate positions in images: those
+// that hold a pair in both directions, of which float32 numbers every column
+// and row, and 31 bits every pixel where rows lie pitch elements apart.
+func (g *Sampler) takes(pitch int64) bool {
+	return g.Dims == 2 && g.Mode == Bilinear && min(g.Size[0], g.Size[1]) >= 2 &&
+		max(g.Size[0], g.Size[1]) < 1<<24 && pitch >= 0 && pitch*g.Size[1] < 1<<31-g.Size[0]
 }
 
-// takesImage reports whether the kernels can read the image.
-func (k *gridKernel) takesImage(m *Image, g *Sampler) bool {
-	size := m.DType.Size()
-	return m.AxisStride[0] == size && m.AxisStride[1] >= 0 && m.AxisStride[1]/size*g.Size[1] < 1<<31-g.Size[0]
+// takes reports whether the kernels can read a block's input.
+func (k *gridKernel) takes(b *GridBlock) bool {
+	size := b.Input.DType.Size()
+	return b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
 }
 
 // locateBlock fills the cells of a block. With lastAligned, the last vector of
@@ -166,7 +171,7 @@ func (b *GridBlock) interleaved(x, y Span) bool {
 
 // sampleBlock is GridSample by kernels.
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
-	if !k.takes(&b.Sampler, b.N) || !k.takesImage(&b.Input, &b.Sampler) || !b.Output.Contiguous() {
+	if !k.takes(b) || !b.Output.Contiguous() {
 		definition(b)
 		return
 	}
@@ -178,7 +183,7 @@ func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 
 // gradientBlock is GridSampleBackwardGrid by kernels.
 func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
-	if !k.takes(&b.Sampler, b.N) || !k.takesImage(&b.Input, &b.Sampler) || !b.GradOutput.Contiguous() {
+	if !k.takes(b) || !b.GradOutput.Contiguous() {
 		definition(b)
 		return
 	}

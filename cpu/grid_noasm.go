@@ -2,5 +2,8 @@
 
 package cpu
 
-// gridKernels are the generated kernels of grid_sample: none here.
-var gridKernels []gridKernel
+// The generated kernels of grid_sample: none here.
+var (
+	gridKernels []gridKernel
+	gridAdds    []func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+)

@@ -6,18 +6,24 @@ import (
 	"unsafe"
 )
 
-// GridScatter accumulates the gradient of some channels of one image. The
-// memory lies in the caller's workspace; see NewGridScatter.
+// GridScatter accumulates the gradient of a band of some channels of one
+// image. The memory lies in the caller's workspace; see NewGridScatter.
 type GridScatter[C Compute] struct {
-	planes [][]C    // one sum per pixel, per channel
-	count  []uint8  // contributions to a pixel, modulo ChunkSize
-	chunks []chunk  // finished chunks, in the order they were finished
-	sums   []C      // their sums: one per channel
-	full   int      // chunks in use
-	g      *Sampler //
+	g        *Sampler
+	band     GridBand
+	planes   unsafe.Pointer // one sum per pixel of the band, per channel
+	stride   int64          // bytes from one channel's sums to the next one's
+	channels int
+	count    []uint8 // contributions to a pixel, modulo ChunkSize
+	chunks   []chunk // finished chunks, in the order they were finished
+	sums     []C     // their sums: one per channel
+	full     int     // chunks in use
 }
 
-// chunk is one full chunk of contributions to a pixel.
+// GridBand is a run of an image's pixels, in row-major order.
+type GridBand struct{ First, Pixels int64 }
+
+// chunk is one full chunk of contributions to a pixel of the band.
 type chunk struct{ pixel, number int64 }
 
 // MaxScatterChannels bounds the channels that one scatter handles.
@@ -33,7 +39,7 @@ func gridScatterSizes(pixels, contributions, channels, size int64) [4]int64 {
 	}
 }
 
-// GridScatterBytes returns the workspace of one scatter: of an image with the
+// GridScatterBytes returns the workspace of one scatter: of a band with the
 // given number of pixels, that many contributions and channels, and a compute
 // type of the given size.
 func GridScatterBytes(pixels, contributions, channels, size int64) (bytes int64) {
@@ -44,40 +50,58 @@ func GridScatterBytes(pixels, contributions, channels, size int64) (bytes int64)
 }
 
 // NewGridScatter lays out an empty scatter in memory of GridScatterBytes.
-func NewGridScatter[C Compute](g *Sampler, memory []byte, contributions int64, planes [][]C) GridScatter[C] {
-	pixels, channels := g.Size[0]*g.Size[1], int64(len(planes))
-	if g.Dims == 3 {
-		pixels *= g.Size[2]
-	}
+func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contributions int64, channels int) GridScatter[C] {
 	size := int64(unsafe.Sizeof(C(0)))
-	sizes := gridScatterSizes(pixels, contributions, channels, size)
+	sizes := gridScatterSizes(band.Pixels, contributions, int64(channels), size)
 	var part [4]unsafe.Pointer
 	for i, n := range sizes {
 		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[n:]
 	}
-	all := unsafe.Slice((*C)(part[0]), pixels*channels)
-	clear(all)
-	for c := range planes {
-		planes[c] = all[int64(c)*pixels:][:pixels]
-	}
-	s := GridScatter[C]{g: g, planes: planes}
-	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*channels)
+	s := GridScatter[C]{g: g, band: band, planes: part[0], stride: band.Pixels * size, channels: channels}
+	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*int64(channels))
 	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
-	s.count = unsafe.Slice((*uint8)(part[3]), pixels)
+	s.count = unsafe.Slice((*uint8)(part[3]), band.Pixels)
 	clear(s.count)
 	return s
 }
 
-// Add adds g * w to every tap's pixel, for the positions of one block: in the
-// order of positions, then taps. GradOutput's rows start at this scatter's
-// first channel.
-func (s *GridScatter[C]) Add(b *GridBlock) {
+// Into makes the sums lie in the image's gradient itself, if it has their
+// type and no gaps. It reports whether they do.
+func (s *GridScatter[C]) Into(out Image) bool {
+	if out.DType.Size() != int64(unsafe.Sizeof(C(0))) || !out.compact(s.g.Size, s.g.Dims) {
+		return false
+	}
+	s.planes, s.stride = unsafe.Add(out.P, s.band.First*out.DType.Size()), out.ChannelStride
+	return true
+}
+
+// Clear sets all sums to +0.
+func (s *GridScatter[C]) Clear() {
+	for c := range s.channels {
+		clear(s.plane(c))
+	}
+}
+
+func (s *GridScatter[C]) plane(channel int) []C {
+	return unsafe.Slice((*C)(unsafe.Add(s.planes, int64(channel)*s.stride)), s.band.Pixels)
+}
+
+// GridScatterAdd32 and 64 add g * w to every tap's pixel, for the positions of
+// one block: in the order of positions, then taps. GradOutput's rows start at
+// the scatter's first channel.
+var (
+	GridScatterAdd32 = gridRows(always((*GridScatter[float32]).add), scatterByKernel)
+	GridScatterAdd64 = []Row[func(*GridScatter[float64], *GridBlock)]{{"go", Go, always((*GridScatter[float64]).add)}}
+)
+
+func (s *GridScatter[C]) add(b *GridBlock) {
 	t := NewTaps[C](s.g, b.N, b.Scratch)
 	Locate(s.g, b.Coords, &t)
+	s.keepBand(&t)
 	full := s.countTaps(&t, b.N)
-	for c, plane := range s.planes {
-		dy := BlockOf[C](b.Scratch, tapBlocks, b.N)
+	for c := range s.channels {
+		plane, dy := s.plane(c), BlockOf[C](b.Scratch, tapBlocks, b.N)
 		Load(dy, b.GradOutput.Row(int64(c), 0))
 		if full {
 			s.addWithChunks(plane, c, dy, &t)
@@ -93,6 +117,18 @@ func (s *GridScatter[C]) Add(b *GridBlock) {
 	}
 	if full {
 		s.advance(&t, b.N)
+	}
+}
+
+// keepBand leaves out the taps beside the band, and numbers those in it.
+func (s *GridScatter[C]) keepBand(t *Taps[C]) {
+	for k := range t.Count {
+		for i, p := range t.Pixel[k] {
+			if p -= s.band.First; p < 0 || p >= s.band.Pixels {
+				p = Outside
+			}
+			t.Pixel[k][i] = p
+		}
 	}
 }
 
@@ -126,7 +162,7 @@ func (s *GridScatter[C]) addWithChunks(plane []C, channel int, dy []C, t *Taps[C
 	s.visit(t, len(dy), func(i, k int, p int64, completes bool) {
 		plane[p] += C(dy[i] * t.Weight[k][i])
 		if completes {
-			s.sums[next*len(s.planes)+channel] = plane[p]
+			s.sums[next*s.channels+channel] = plane[p]
 			plane[p] = 0
 			next++
 		}
@@ -174,33 +210,29 @@ func (s *GridScatter[C]) Finish(scratch *Scratch) {
 		for n < len(chunks) && chunks[n].pixel == pixel {
 			n++
 		}
-		for c, plane := range s.planes {
-			tree := TreeOf[C](scratch, 0)
+		for c := range s.channels {
+			sum, tree := &s.plane(c)[pixel], TreeOf[C](scratch, 0)
 			for _, k := range chunks[:n] {
-				tree.Push(s.sums[k.number*int64(len(s.planes))+int64(c)])
+				tree.Push(s.sums[k.number*int64(s.channels)+int64(c)])
 			}
 			if s.count[pixel] != 0 {
-				tree.Push(plane[pixel])
+				tree.Push(*sum)
 			}
-			plane[pixel] = tree.Sum()
+			*sum = tree.Sum()
 		}
 		chunks = chunks[n:]
 	}
 }
 
-// StorePlane writes channel c's sums to an image's gradient.
-func (s *GridScatter[C]) StorePlane(c int, out Image) {
-	row := s.g.Size[0]
-	plane := s.planes[c]
-	size := s.g.Size
-	if s.g.Dims == 2 {
-		size[2] = 1
-	}
-	for z := range size[2] {
-		for y := range size[1] {
-			p := unsafe.Add(out.P, z*out.AxisStride[2]+y*out.AxisStride[1])
-			Store(Span{p, out.AxisStride[0], out.DType}, plane[:row])
-			plane = plane[row:]
+// Store writes the sums to the image's gradient. The band is of whole rows.
+func (s *GridScatter[C]) Store(out Image) {
+	width := s.g.Size[0]
+	for c := range s.channels {
+		plane := s.plane(c)
+		for row := s.band.First / width; len(plane) > 0; row++ {
+			p := unsafe.Add(out.Channel(int64(c)), row%s.g.Size[1]*out.AxisStride[1]+row/s.g.Size[1]*out.AxisStride[2])
+			Store(Span{p, out.AxisStride[0], out.DType}, plane[:width])
+			plane = plane[width:]
 		}
 	}
 }

@@ -50,6 +50,11 @@ func gridTermsAVX512F16(cells *byte, n int, input *byte, row int, channelStride 
 //go:noescape
 func gridCombineAVX512(cells *byte, n int)
 
+// gridPixelsAVX512 numbers the taps' pixels within a band of the image.
+//
+//go:noescape
+func gridPixelsAVX512(cells *byte, n int)
+
 // gridLocateAVX2 fills cells from the coordinates of n positions and the parameters.
 //
 //go:noescape
@@ -95,3 +100,28 @@ func gridTermsAVX2F16(cells *byte, n int, input *byte, row int, channelStride in
 //
 //go:noescape
 func gridCombineAVX2(cells *byte, n int)
+
+// gridPixelsAVX2 numbers the taps' pixels within a band of the image.
+//
+//go:noescape
+func gridPixelsAVX2(cells *byte, n int)
+
+// gridAdd1 adds dy times weight to every tap's pixel, for each of 1 channels.
+//
+//go:noescape
+func gridAdd1(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+
+// gridAdd2 adds dy times weight to every tap's pixel, for each of 2 channels.
+//
+//go:noescape
+func gridAdd2(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+
+// gridAdd3 adds dy times weight to every tap's pixel, for each of 3 channels.
+//
+//go:noescape
+func gridAdd3(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+
+// gridAdd4 adds dy times weight to every tap's pixel, for each of 4 channels.
+//
+//go:noescape
+func gridAdd4(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)

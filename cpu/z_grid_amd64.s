@@ -2344,6 +2344,101 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gridPixelsAVX512(cells *byte, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·gridPixelsAVX512(SB), NOSPLIT, $0-16
+	MOVQ    cells+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS all32_1<>+0(SB), Z0
+	XORQ    DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	VPBROADCASTD 56(AX), Z1
+	VPBROADCASTD 64(AX), Z2
+	VMOVUPS      3072(AX)(DX*4), Z3
+	VPSUBD       Z2, Z3, Z2
+	VMOVUPS      12288(AX)(DX*4), Z3
+	VPMOVD2M     Z3, K1
+	VMOVUPS      13312(AX)(DX*4), Z3
+	VPMOVD2M     Z3, K2
+	VMOVAPS.Z    Z0, K1, Z3
+	VMOVUPS      all32_0<>+0(SB), Z14
+	VBLENDMPS    Z14, Z0, K2, Z4
+	VMOVUPS      14336(AX)(DX*4), Z14
+	VPMOVD2M     Z14, K1
+	VMOVUPS      15360(AX)(DX*4), Z14
+	VPMOVD2M     Z14, K2
+	VMOVAPS.Z    Z1, K1, Z14
+	VMOVUPS      all32_0<>+0(SB), Z15
+	VBLENDMPS    Z15, Z1, K2, Z5
+	VPBROADCASTD 68(AX), Z1
+	VPADDD       Z14, Z2, Z15
+	VPADDD       Z3, Z15, Z15
+	VMOVUPS      8192(AX)(DX*4), Z16
+	VPMOVD2M     Z16, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z16
+	VBLENDMPS    Z15, Z16, K1, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z15
+	VBLENDMPS    Z6, Z15, K1, Z7
+	VMOVUPS      Z7, 23552(AX)(DX*4)
+	VPADDD       Z14, Z2, Z14
+	VPADDD       Z4, Z14, Z14
+	VMOVUPS      9216(AX)(DX*4), Z15
+	VPMOVD2M     Z15, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z15
+	VBLENDMPS    Z14, Z15, K1, Z8
+	VPCMPGTD     Z8, Z1, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z14
+	VBLENDMPS    Z8, Z14, K1, Z9
+	VMOVUPS      Z9, 24576(AX)(DX*4)
+	VPADDD       Z5, Z2, Z14
+	VPADDD       Z3, Z14, Z3
+	VMOVUPS      10240(AX)(DX*4), Z14
+	VPMOVD2M     Z14, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z14
+	VBLENDMPS    Z3, Z14, K1, Z10
+	VPCMPGTD     Z10, Z1, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z3
+	VBLENDMPS    Z10, Z3, K1, Z11
+	VMOVUPS      Z11, 25600(AX)(DX*4)
+	VPADDD       Z5, Z2, Z2
+	VPADDD       Z4, Z2, Z2
+	VMOVUPS      11264(AX)(DX*4), Z3
+	VPMOVD2M     Z3, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z3
+	VBLENDMPS    Z2, Z3, K1, Z12
+	VPCMPGTD     Z12, Z1, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z1
+	VBLENDMPS    Z12, Z1, K1, Z13
+	VMOVUPS      Z13, 26624(AX)(DX*4)
+	ADDQ         $0x00000010, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+DATA all32_ffffffff<>+0(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+4(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+8(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+12(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+16(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+20(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+24(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+28(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+32(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+36(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+40(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+44(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+48(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+52(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+56(SB)/4, $0xffffffff
+DATA all32_ffffffff<>+60(SB)/4, $0xffffffff
+GLOBL all32_ffffffff<>(SB), RODATA|NOPTR, $64
+
 // func gridLocateAVX2(cells *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·gridLocateAVX2(SB), NOSPLIT, $0-16
@@ -4318,4 +4413,401 @@ zeros4:
 
 done2:
 	VZEROUPPER
+	RET
+
+// func gridPixelsAVX2(cells *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·gridPixelsAVX2(SB), NOSPLIT, $0-16
+	MOVQ    cells+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS all32_1<>+0(SB), Y0
+	XORQ    DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	VPBROADCASTD 56(AX), Y1
+	VPBROADCASTD 64(AX), Y2
+	VMOVUPS      3072(AX)(DX*4), Y3
+	VPSUBD       Y2, Y3, Y2
+	VMOVUPS      12288(AX)(DX*4), Y3
+	VMOVUPS      13312(AX)(DX*4), Y4
+	VANDPS       Y0, Y3, Y3
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VBLENDVPS    Y4, Y5, Y0, Y4
+	VMOVUPS      14336(AX)(DX*4), Y5
+	VMOVUPS      15360(AX)(DX*4), Y6
+	VANDPS       Y1, Y5, Y5
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VBLENDVPS    Y6, Y7, Y1, Y1
+	VPBROADCASTD 68(AX), Y6
+	VPADDD       Y5, Y2, Y7
+	VPADDD       Y3, Y7, Y7
+	VMOVUPS      8192(AX)(DX*4), Y8
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VBLENDVPS    Y8, Y7, Y9, Y7
+	VPCMPGTD     Y7, Y6, Y8
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VBLENDVPS    Y8, Y7, Y9, Y7
+	VMOVUPS      Y7, 23552(AX)(DX*4)
+	VPADDD       Y5, Y2, Y5
+	VPADDD       Y4, Y5, Y5
+	VMOVUPS      9216(AX)(DX*4), Y7
+	VMOVUPS      all32_ffffffff<>+0(SB), Y8
+	VBLENDVPS    Y7, Y5, Y8, Y5
+	VPCMPGTD     Y5, Y6, Y7
+	VMOVUPS      all32_ffffffff<>+0(SB), Y8
+	VBLENDVPS    Y7, Y5, Y8, Y5
+	VMOVUPS      Y5, 24576(AX)(DX*4)
+	VPADDD       Y1, Y2, Y5
+	VPADDD       Y3, Y5, Y3
+	VMOVUPS      10240(AX)(DX*4), Y5
+	VMOVUPS      all32_ffffffff<>+0(SB), Y7
+	VBLENDVPS    Y5, Y3, Y7, Y3
+	VPCMPGTD     Y3, Y6, Y5
+	VMOVUPS      all32_ffffffff<>+0(SB), Y7
+	VBLENDVPS    Y5, Y3, Y7, Y3
+	VMOVUPS      Y3, 25600(AX)(DX*4)
+	VPADDD       Y1, Y2, Y1
+	VPADDD       Y4, Y1, Y1
+	VMOVUPS      11264(AX)(DX*4), Y2
+	VMOVUPS      all32_ffffffff<>+0(SB), Y3
+	VBLENDVPS    Y2, Y1, Y3, Y1
+	VPCMPGTD     Y1, Y6, Y2
+	VMOVUPS      all32_ffffffff<>+0(SB), Y3
+	VBLENDVPS    Y2, Y1, Y3, Y1
+	VMOVUPS      Y1, 26624(AX)(DX*4)
+	ADDQ         $0x00000008, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gridAdd1(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridAdd1(SB), NOSPLIT, $0-48
+	MOVQ plane+16(FP), AX
+	MOVQ planeStride+24(FP), CX
+	MOVQ dy+32(FP), CX
+	MOVQ dyStride+40(FP), DX
+	MOVQ cells+0(FP), DX
+	MOVQ n+8(FP), BX
+
+position:
+	TESTQ   BX, BX
+	JLE     done
+	VMOVSS  (CX), X0
+	ADDQ    $0x04, CX
+	MOVLQSX 23552(DX), SI
+	TESTQ   SI, SI
+	JLT     skip0
+	VMOVSS  4096(DX), X1
+	VMULSS  X1, X0, X1
+	VADDSS  (AX)(SI*4), X1, X1
+	VMOVSS  X1, (AX)(SI*4)
+
+skip0:
+	MOVLQSX 24576(DX), SI
+	TESTQ   SI, SI
+	JLT     skip1
+	VMOVSS  5120(DX), X1
+	VMULSS  X1, X0, X1
+	VADDSS  (AX)(SI*4), X1, X1
+	VMOVSS  X1, (AX)(SI*4)
+
+skip1:
+	MOVLQSX 25600(DX), SI
+	TESTQ   SI, SI
+	JLT     skip2
+	VMOVSS  6144(DX), X1
+	VMULSS  X1, X0, X1
+	VADDSS  (AX)(SI*4), X1, X1
+	VMOVSS  X1, (AX)(SI*4)
+
+skip2:
+	MOVLQSX 26624(DX), SI
+	TESTQ   SI, SI
+	JLT     skip3
+	VMOVSS  7168(DX), X1
+	VMULSS  X1, X0, X0
+	VADDSS  (AX)(SI*4), X0, X0
+	VMOVSS  X0, (AX)(SI*4)
+
+skip3:
+	ADDQ $0x04, DX
+	DECQ BX
+	JMP  position
+
+done:
+	RET
+
+// func gridAdd2(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridAdd2(SB), NOSPLIT, $0-48
+	MOVQ plane+16(FP), AX
+	MOVQ planeStride+24(FP), CX
+	LEAQ (AX)(CX*1), CX
+	MOVQ dy+32(FP), DX
+	MOVQ dyStride+40(FP), BX
+	LEAQ (DX)(BX*1), BX
+	MOVQ cells+0(FP), SI
+	MOVQ n+8(FP), DI
+
+position:
+	TESTQ   DI, DI
+	JLE     done
+	VMOVSS  (DX), X0
+	ADDQ    $0x04, DX
+	VMOVSS  (BX), X1
+	ADDQ    $0x04, BX
+	MOVLQSX 23552(SI), R8
+	TESTQ   R8, R8
+	JLT     skip0
+	VMOVSS  4096(SI), X2
+	VMULSS  X2, X0, X3
+	VADDSS  (AX)(R8*4), X3, X3
+	VMOVSS  X3, (AX)(R8*4)
+	VMULSS  X2, X1, X2
+	VADDSS  (CX)(R8*4), X2, X2
+	VMOVSS  X2, (CX)(R8*4)
+
+skip0:
+	MOVLQSX 24576(SI), R8
+	TESTQ   R8, R8
+	JLT     skip1
+	VMOVSS  5120(SI), X2
+	VMULSS  X2, X0, X3
+	VADDSS  (AX)(R8*4), X3, X3
+	VMOVSS  X3, (AX)(R8*4)
+	VMULSS  X2, X1, X2
+	VADDSS  (CX)(R8*4), X2, X2
+	VMOVSS  X2, (CX)(R8*4)
+
+skip1:
+	MOVLQSX 25600(SI), R8
+	TESTQ   R8, R8
+	JLT     skip2
+	VMOVSS  6144(SI), X2
+	VMULSS  X2, X0, X3
+	VADDSS  (AX)(R8*4), X3, X3
+	VMOVSS  X3, (AX)(R8*4)
+	VMULSS  X2, X1, X2
+	VADDSS  (CX)(R8*4), X2, X2
+	VMOVSS  X2, (CX)(R8*4)
+
+skip2:
+	MOVLQSX 26624(SI), R8
+	TESTQ   R8, R8
+	JLT     skip3
+	VMOVSS  7168(SI), X2
+	VMULSS  X2, X0, X0
+	VADDSS  (AX)(R8*4), X0, X0
+	VMOVSS  X0, (AX)(R8*4)
+	VMULSS  X2, X1, X0
+	VADDSS  (CX)(R8*4), X0, X0
+	VMOVSS  X0, (CX)(R8*4)
+
+skip3:
+	ADDQ $0x04, SI
+	DECQ DI
+	JMP  position
+
+done:
+	RET
+
+// func gridAdd3(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridAdd3(SB), NOSPLIT, $0-48
+	MOVQ plane+16(FP), AX
+	MOVQ planeStride+24(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), CX
+	MOVQ dy+32(FP), BX
+	MOVQ dyStride+40(FP), SI
+	LEAQ (BX)(SI*1), DI
+	LEAQ (DI)(SI*1), SI
+	MOVQ cells+0(FP), R8
+	MOVQ n+8(FP), R9
+
+position:
+	TESTQ   R9, R9
+	JLE     done
+	VMOVSS  (BX), X0
+	ADDQ    $0x04, BX
+	VMOVSS  (DI), X1
+	ADDQ    $0x04, DI
+	VMOVSS  (SI), X2
+	ADDQ    $0x04, SI
+	MOVLQSX 23552(R8), R10
+	TESTQ   R10, R10
+	JLT     skip0
+	VMOVSS  4096(R8), X3
+	VMULSS  X3, X0, X4
+	VADDSS  (AX)(R10*4), X4, X4
+	VMOVSS  X4, (AX)(R10*4)
+	VMULSS  X3, X1, X4
+	VADDSS  (DX)(R10*4), X4, X4
+	VMOVSS  X4, (DX)(R10*4)
+	VMULSS  X3, X2, X3
+	VADDSS  (CX)(R10*4), X3, X3
+	VMOVSS  X3, (CX)(R10*4)
+
+skip0:
+	MOVLQSX 24576(R8), R10
+	TESTQ   R10, R10
+	JLT     skip1
+	VMOVSS  5120(R8), X3
+	VMULSS  X3, X0, X4
+	VADDSS  (AX)(R10*4), X4, X4
+	VMOVSS  X4, (AX)(R10*4)
+	VMULSS  X3, X1, X4
+	VADDSS  (DX)(R10*4), X4, X4
+	VMOVSS  X4, (DX)(R10*4)
+	VMULSS  X3, X2, X3
+	VADDSS  (CX)(R10*4), X3, X3
+	VMOVSS  X3, (CX)(R10*4)
+
+skip1:
+	MOVLQSX 25600(R8), R10
+	TESTQ   R10, R10
+	JLT     skip2
+	VMOVSS  6144(R8), X3
+	VMULSS  X3, X0, X4
+	VADDSS  (AX)(R10*4), X4, X4
+	VMOVSS  X4, (AX)(R10*4)
+	VMULSS  X3, X1, X4
+	VADDSS  (DX)(R10*4), X4, X4
+	VMOVSS  X4, (DX)(R10*4)
+	VMULSS  X3, X2, X3
+	VADDSS  (CX)(R10*4), X3, X3
+	VMOVSS  X3, (CX)(R10*4)
+
+skip2:
+	MOVLQSX 26624(R8), R10
+	TESTQ   R10, R10
+	JLT     skip3
+	VMOVSS  7168(R8), X3
+	VMULSS  X3, X0, X0
+	VADDSS  (AX)(R10*4), X0, X0
+	VMOVSS  X0, (AX)(R10*4)
+	VMULSS  X3, X1, X0
+	VADDSS  (DX)(R10*4), X0, X0
+	VMOVSS  X0, (DX)(R10*4)
+	VMULSS  X3, X2, X0
+	VADDSS  (CX)(R10*4), X0, X0
+	VMOVSS  X0, (CX)(R10*4)
+
+skip3:
+	ADDQ $0x04, R8
+	DECQ R9
+	JMP  position
+
+done:
+	RET
+
+// func gridAdd4(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridAdd4(SB), NOSPLIT, $0-48
+	MOVQ plane+16(FP), AX
+	MOVQ planeStride+24(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), BX
+	LEAQ (BX)(CX*1), CX
+	MOVQ dy+32(FP), SI
+	MOVQ dyStride+40(FP), DI
+	LEAQ (SI)(DI*1), R8
+	LEAQ (R8)(DI*1), R9
+	LEAQ (R9)(DI*1), DI
+	MOVQ cells+0(FP), R10
+	MOVQ n+8(FP), R11
+
+position:
+	TESTQ   R11, R11
+	JLE     done
+	VMOVSS  (SI), X0
+	ADDQ    $0x04, SI
+	VMOVSS  (R8), X1
+	ADDQ    $0x04, R8
+	VMOVSS  (R9), X2
+	ADDQ    $0x04, R9
+	VMOVSS  (DI), X3
+	ADDQ    $0x04, DI
+	MOVLQSX 23552(R10), R12
+	TESTQ   R12, R12
+	JLT     skip0
+	VMOVSS  4096(R10), X4
+	VMULSS  X4, X0, X5
+	VADDSS  (AX)(R12*4), X5, X5
+	VMOVSS  X5, (AX)(R12*4)
+	VMULSS  X4, X1, X5
+	VADDSS  (DX)(R12*4), X5, X5
+	VMOVSS  X5, (DX)(R12*4)
+	VMULSS  X4, X2, X5
+	VADDSS  (BX)(R12*4), X5, X5
+	VMOVSS  X5, (BX)(R12*4)
+	VMULSS  X4, X3, X4
+	VADDSS  (CX)(R12*4), X4, X4
+	VMOVSS  X4, (CX)(R12*4)
+
+skip0:
+	MOVLQSX 24576(R10), R12
+	TESTQ   R12, R12
+	JLT     skip1
+	VMOVSS  5120(R10), X4
+	VMULSS  X4, X0, X5
+	VADDSS  (AX)(R12*4), X5, X5
+	VMOVSS  X5, (AX)(R12*4)
+	VMULSS  X4, X1, X5
+	VADDSS  (DX)(R12*4), X5, X5
+	VMOVSS  X5, (DX)(R12*4)
+	VMULSS  X4, X2, X5
+	VADDSS  (BX)(R12*4), X5, X5
+	VMOVSS  X5, (BX)(R12*4)
+	VMULSS  X4, X3, X4
+	VADDSS  (CX)(R12*4), X4, X4
+	VMOVSS  X4, (CX)(R12*4)
+
+skip1:
+	MOVLQSX 25600(R10), R12
+	TESTQ   R12, R12
+	JLT     skip2
+	VMOVSS  6144(R10), X4
+	VMULSS  X4, X0, X5
+	VADDSS  (AX)(R12*4), X5, X5
+	VMOVSS  X5, (AX)(R12*4)
+	VMULSS  X4, X1, X5
+	VADDSS  (DX)(R12*4), X5, X5
+	VMOVSS  X5, (DX)(R12*4)
+	VMULSS  X4, X2, X5
+	VADDSS  (BX)(R12*4), X5, X5
+	VMOVSS  X5, (BX)(R12*4)
+	VMULSS  X4, X3, X4
+	VADDSS  (CX)(R12*4), X4, X4
+	VMOVSS  X4, (CX)(R12*4)
+
+skip2:
+	MOVLQSX 26624(R10), R12
+	TESTQ   R12, R12
+	JLT     skip3
+	VMOVSS  7168(R10), X4
+	VMULSS  X4, X0, X0
+	VADDSS  (AX)(R12*4), X0, X0
+	VMOVSS  X0, (AX)(R12*4)
+	VMULSS  X4, X1, X0
+	VADDSS  (DX)(R12*4), X0, X0
+	VMOVSS  X0, (DX)(R12*4)
+	VMULSS  X4, X2, X0
+	VADDSS  (BX)(R12*4), X0, X0
+	VMOVSS  X0, (BX)(R12*4)
+	VMULSS  X4, X3, X0
+	VADDSS  (CX)(R12*4), X0, X0
+	VMOVSS  X0, (CX)(R12*4)
+
+skip3:
+	ADDQ $0x04, R10
+	DECQ R11
+	JMP  position
+
+done:
 	RET

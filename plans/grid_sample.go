@@ -39,11 +39,17 @@ var gridSample = op{
 		}
 		s := samplerOf(p)
 		job := func(c *call, w *worker, number int64) {
+			s := &c.sampler
 			b := s.block(c, w, number, &c.args[1])
 			b.Input, b.Output = s.image(&c.args[0], b), s.rows(&c.args[2], b)
 			kernel(&b.GridBlock)
 		}
 		pl.run = func(c *call) error {
+			c.sampler = *s
+			if c.joins(1, 2) {
+				c.sampler.joinRows()
+			}
+			s := &c.sampler
 			c.parallel(s.blocks(), s.positions()*s.batch*s.channels*4, job)
 			return nil
 		}
@@ -96,6 +102,29 @@ func samplerOf(p *Problem) *sampler {
 	s.AlignCorners = p.bool("align_corners")
 	return s
 }
+
+// joins reports whether the rows of positions of the given arguments lie one
+// after the other: of a grid its dimension before the last but one, of an
+// image's that before the last.
+func (c *call) joins(args ...int) bool {
+	for _, i := range args {
+		v := &c.args[i]
+		if !v.Present() {
+			continue
+		}
+		x := len(v.Shape) - 1
+		if name := c.problem.op.args[i].name; name == "grid" || name == "grad_grid" {
+			x--
+		}
+		if v.Stride(x-1) != v.Stride(x)*v.Shape[x] {
+			return false
+		}
+	}
+	return true
+}
+
+// joinRows makes all positions of an image (or of a plane of a volume) one row.
+func (s *sampler) joinRows() { s.out[0], s.out[1] = s.out[0]*s.out[1], 1 }
 
 // pixels returns the number of pixels of the input, positions that of the output.
 func (s *sampler) pixels() int64    { return s.Size[0] * s.Size[1] * s.Size[2] }

@@ -47,18 +47,27 @@ var gridSampleBackward = op{
 		var dinput func(c *call)
 		if p.has("grad_input") {
 			if t.Compute == tensor.F64 {
-				dinput = scatterImages[float64](pl, s)
+				dinput, err = scatterImages(pl, s, t, cpu.GridScatterAdd64)
 			} else {
-				dinput = scatterImages[float32](pl, s)
+				dinput, err = scatterImages(pl, s, t, cpu.GridScatterAdd32)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		job := func(c *call, w *worker, number int64) {
+			s := &c.sampler
 			b := s.block(c, w, number, &c.args[2])
 			b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), s.gridRows(&c.args[4], b)
 			kernel(&b.GridBlock)
 		}
 		pl.run = func(c *call) error {
+			c.sampler = *s
+			if c.joins(0, 2, 4) {
+				c.sampler.joinRows()
+			}
 			if p.has("grad_grid") {
+				s := &c.sampler
 				c.parallel(s.blocks(), s.positions()*s.batch*s.channels*8, job)
 			}
 			if dinput != nil {
@@ -72,48 +81,65 @@ var gridSampleBackward = op{
 }
 
 // scatterImages makes the part of a run that computes the input's gradient.
-// One job is some channels of one image.
-func scatterImages[C cpu.Compute](pl *plan, s *sampler) func(c *call) {
+// One job is a band of rows of some channels of one image: it looks at all
+// positions, and keeps the taps in the band.
+func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[func(*cpu.GridScatter[C], *cpu.GridBlock)]) (func(c *call), error) {
+	add, err := selectRow(pl, table, t)
+	if err != nil || s.channels == 0 || s.batch == 0 {
+		return func(*call) {}, err
+	}
 	threads := int64(pl.pref.Threads)
 	if threads == 0 {
 		threads = int64(GetNumThreads())
 	}
-	perJob := min(max(s.batch*s.channels/(4*threads), 1), s.channels, cpu.MaxScatterChannels)
-	if perJob == 0 {
-		return func(*call) {}
-	}
+	perJob := min(s.channels, cpu.MaxScatterChannels)
 	groups := (s.channels + perJob - 1) / perJob
-	threads = min(threads, groups*s.batch)
+	rows := s.pixels() / s.Size[0]
+	bands := min((threads+groups*s.batch-1)/(groups*s.batch), rows)
+	jobs := groups * s.batch * bands
+	threads = min(threads, jobs)
 	taps := int64(1)
 	if s.Mode == cpu.Bilinear {
 		taps = 1 << s.Dims
 	}
 	contributions := s.positions() * taps
-	each := cpu.GridScatterBytes(s.pixels(), contributions, perJob, int64(unsafe.Sizeof(C(0))))
+	each := cpu.GridScatterBytes((rows+bands-1)/bands*s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
 	job := func(c *call, w *worker, number int64) {
-		image, first := number/groups, number%groups*perJob
-		var planes [cpu.MaxScatterChannels][]C
-		channels := min(perJob, s.channels-first)
-		scatter := cpu.NewGridScatter(&s.Sampler, c.workspace[int64(w.number)*each:][:each], contributions, planes[:channels])
-		for i := range s.blocksPerImage() {
-			b := s.block(c, w, image*s.blocksPerImage()+i, &c.args[2])
-			b.GradOutput = s.rows(&c.args[0], b)
-			b.GradOutput.P = b.GradOutput.Row(first, 0).P
-			scatter.Add(&b.GridBlock)
-		}
-		scatter.Finish(&w.scratch)
-		b := &w.grid
+		s, b := &c.sampler, &w.grid
+		band, first := number%bands, number/bands%groups*perJob
+		image := number / bands / groups
+		begin, end := rows*band/bands, rows*(band+1)/bands
+		memory := c.workspace[int64(w.number)*each:][:each]
+		scatter := scatterOf[C](w)
+		*scatter = cpu.NewGridScatter[C](&s.Sampler, cpu.GridBand{First: begin * s.Size[0], Pixels: (end - begin) * s.Size[0]},
+			memory, contributions, int(min(perJob, s.channels-first)))
 		b.image = image
 		out := s.image(&c.args[3], b)
-		for k := range channels {
-			plane := out
-			plane.P = out.Channel(first + k)
-			scatter.StorePlane(int(k), plane)
+		out.P = out.Channel(first)
+		direct := scatter.Into(out)
+		scatter.Clear()
+		for i := range s.blocksPerImage() {
+			s.block(c, w, image*s.blocksPerImage()+i, &c.args[2])
+			b.GradOutput = s.rows(&c.args[0], b)
+			b.GradOutput.P = b.GradOutput.Row(first, 0).P
+			add(scatter, &b.GridBlock)
+		}
+		scatter.Finish(&w.scratch)
+		if !direct {
+			scatter.Store(out)
 		}
 	}
 	return func(c *call) {
 		c.threads = min(c.threads, int(threads))
-		c.parallel(groups*s.batch, s.positions()*s.batch*s.channels*8, job)
+		c.parallel(jobs, s.positions()*s.batch*s.channels*8, job)
+	}, nil
+}
+
+// scatterOf returns the worker's scatter.
+func scatterOf[C cpu.Compute](w *worker) *cpu.GridScatter[C] {
+	if unsafe.Sizeof(C(0)) == 8 {
+		return any(&w.scatter64).(*cpu.GridScatter[C])
 	}
+	return any(&w.scatter32).(*cpu.GridScatter[C])
 }

@@ -47,6 +47,8 @@ type worker struct {
 	// Arguments of the kernels of other ops.
 	embedding cpu.EmbeddingSum
 	grid      gridBlock
+	scatter32 cpu.GridScatter[float32]
+	scatter64 cpu.GridScatter[float64]
 	affine    cpu.AffineSum
 	linear    cpu.LinearTile
 	weights   cpu.WeightTile
@@ -79,6 +81,7 @@ func putWorker(w *worker) {
 	w.args = cpu.Args{Scratch: &w.scratch}
 	w.embedding, w.grid, w.affine, w.linear = cpu.EmbeddingSum{}, gridBlock{}, cpu.AffineSum{}, cpu.LinearTile{}
 	w.weights = cpu.WeightTile{}
+	w.scatter32, w.scatter64 = cpu.GridScatter[float32]{}, cpu.GridScatter[float64]{}
 	workerPool.Put(w)
 }
 

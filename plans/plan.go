@@ -105,6 +105,7 @@ type call struct {
 	blocks      int64  // reductions: blocks per group
 	columnWidth int64  // reductions: groups side by side in a tile
 	embedding   embeddingCall
+	sampler     sampler
 	team        team
 }
 

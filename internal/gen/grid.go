@@ -27,6 +27,7 @@ const (
 	planeEdge   = planeK + 2    // one word for each vector: some tap is outside
 	planeSums   = planeEdge + 1 // N, S, W, E
 	planeGrad   = planeSums + 4 // x, y
+	planePixel  = planeSums     // of each tap its number in the band, or -1
 )
 
 // The words of the plane of parameters.
@@ -40,6 +41,8 @@ const (
 	paramPair   = paramLast + 2 // size - 2: the last pair
 	paramPitch  = paramPair + 2 // elements from one row to the next, an integer
 	paramMode   = paramPitch + 1
+	paramFirst  = paramMode + 1  // the band's first pixel, an integer
+	paramPixels = paramFirst + 1 // its number of pixels, an integer
 )
 
 // The values of the mode.
@@ -76,6 +79,11 @@ func gridKernels(c *build.Context) {
 		}
 		begin("gridCombine"+isa.name, f32, "func(cells *byte, n int)",
 			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combine()
+		begin("gridPixels"+isa.name, f32, "func(cells *byte, n int)",
+			"gridPixels"+isa.name+" numbers the taps' pixels within a band of the image.").pixels()
+	}
+	for channels := 1; channels <= maxAddChannels; channels++ {
+		gridAdd(c, channels)
 	}
 }
 
