@@ -82,7 +82,7 @@ def self_check() -> str:
     indices = whole(40, seed=4, size=3) + 3
     grid = whole(1, 5, 5, 2, seed=5, size=40).float() / 32
     dx, ds, dz = isobit.fake_quantize_per_channel_affine_backward(x * 0.37, x, scale, zero, 0, -128, 127)
-    results = [
+    results: list[torch.Tensor | None] = [
         isobit.quantize_per_channel(x, scale, zero, 0, -128, 127, torch.int8),
         isobit.fake_quantize_per_channel_affine(x, scale, zero, 0, -128, 127),
         dx,
@@ -94,6 +94,7 @@ def self_check() -> str:
     ]
     digest = hashlib.sha256()
     for r in results:
+        assert r is not None
         digest.update(r.contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()[:16]
 

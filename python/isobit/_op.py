@@ -43,7 +43,8 @@ def _once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
         if not any(isinstance(t, torch.Tensor) and t.requires_grad for t in (*grads, *ctx.saved_tensors)):
             return outputs
         error = torch._C._functions.DelayedError(_ONCE.format(name), len(outputs))
-        return error(*(t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in outputs))
+        leaves = (t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in outputs)
+        return error(*leaves)  # type: ignore[arg-type]
 
     return once
 

@@ -1,6 +1,7 @@
 """The package in its process: loading, forks, threads, floating-point state, determinism, pickling."""
 
 import copy
+import gc
 import hashlib
 import io
 import pickle
@@ -10,6 +11,7 @@ import textwrap
 import threading
 
 import isobit
+import numpy
 import pytest
 import torch
 from kit import assert_same, draw
@@ -144,6 +146,42 @@ def test_the_cache_is_bounded():
     isobit.fake_quantize_per_tensor_affine(torch.zeros(5), 0.5, 0, -8, 7)
     assert isobit._C.cache_info()[1] == again[1] + 1
     assert hits <= again[1]
+
+
+def test_nothing_leaks():
+    """Reference counts, objects and memory stay as they are, in calls that succeed and that fail."""
+    x, s, z = draw(4, 6), torch.full((4,), 0.5), torch.zeros(4)
+    dtype, leaf = torch.int8, draw(4, 6).requires_grad_()
+    array = numpy.zeros((4, 6), numpy.int8)
+    plan = isobit.Plan("quantize_per_channel x=f32[4,6] zero_point=f32 q=s8 axis=0 qmin=-8 qmax=7")
+
+    def calls():
+        isobit.quantize_per_channel(x, s, z, 0, -8, 7, dtype)
+        isobit.quantize_per_channel(x.t(), s, None, 1, -8, 7, dtype)
+        isobit.fake_quantize_per_channel_affine_backward(x, x, s, z, 0, -8, 7)
+        isobit.fake_quantize_per_channel_affine(leaf, s, z, 0, -8, 7).sum().backward()
+        isobit.affine_grid(x.reshape(4, 2, 3), [4, 1, 2, 2])
+        torch.ops.isobit.quantize_per_channel(x, s, z, 0, -8, 7, dtype)
+        plan.run(x, s, z, array)
+        for bad in ((x, s[:2], z, 0, -8, 7, dtype), (x, s, z, 9, -8, 7, dtype), (x, s, z, 0, -8, 7, "no")):
+            with pytest.raises((ValueError, TypeError, RuntimeError)):
+                isobit.quantize_per_channel(*bad)
+        with pytest.raises(TypeError):
+            plan.run(x, s, z, "no")
+
+    def state():
+        gc.collect()
+        held = [sys.getrefcount(o) for o in (x, s, z, dtype, array, torch.float32, None, NotImplemented)]
+        return held, len(gc.get_objects())
+
+    for _ in range(20):
+        calls()
+    before, objects = state()
+    for _ in range(300):
+        calls()
+    after, more = state()
+    assert all(abs(a - b) < 100 for a, b in zip(after, before, strict=True)), (before, after)
+    assert abs(more - objects) < 100
 
 
 def test_import_loads_no_library():
