@@ -30,6 +30,14 @@ func (t *timed) Run(op autodiff.Op, at *autodiff.Attr, in ...autodiff.Value) (au
 	return out, err
 }
 
+// products is the time in matrix products and convolutions so far.
+func (t *timed) products() (sum time.Duration) {
+	for _, op := range []autodiff.Op{autodiff.OpMatMul, autodiff.OpLinear, autodiff.OpConv2d, autodiff.OpConv2dDX, autodiff.OpConv2dDW} {
+		sum += t.ops[op]
+	}
+	return sum
+}
+
 type (
 	ad[C autodiff.Strategy]     = *autodiff.Autodiff[*timed, C]
 	tensor[C autodiff.Strategy] = autodiff.Float[ad[C]]
@@ -135,9 +143,10 @@ func bench[C autodiff.Strategy](m model[C], s C, threads int, seconds float64) (
 	p := autodiff.NewParams(be, 1)
 	loss := m.make(be, p)
 	opt := &autodiff.SGD{Rate: 0.01}
-	var forward, backward, update, step []float64
+	var forward, backward, update, step, products []float64
 	ms := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 	one := func() {
+		before := inner.products()
 		start := time.Now()
 		l := loss()
 		f := time.Now()
@@ -152,6 +161,7 @@ func bench[C autodiff.Strategy](m model[C], s C, threads int, seconds float64) (
 		backward = append(backward, ms(b.Sub(f)))
 		update = append(update, ms(end.Sub(b)))
 		step = append(step, ms(end.Sub(start)))
+		products = append(products, ms(inner.products()-before))
 	}
 	r = result{Model: m.name, Strategy: s.String(), Threads: threads, Ops: map[string]float64{}}
 	first := loss()
@@ -159,7 +169,7 @@ func bench[C autodiff.Strategy](m model[C], s C, threads int, seconds float64) (
 	for range 3 {
 		one()
 	}
-	forward, backward, update, step = nil, nil, nil, nil
+	forward, backward, update, step, products = nil, nil, nil, nil, nil
 	clear(inner.ops)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -173,11 +183,8 @@ func bench[C autodiff.Strategy](m model[C], s C, threads int, seconds float64) (
 	r.Buffers, _ = inner.MemoryStats()
 	for op, d := range inner.ops {
 		r.Ops[op.String()] = ms(d) / n
-		switch op {
-		case autodiff.OpMatMul, autodiff.OpLinear, autodiff.OpConv2d, autodiff.OpConv2dDX, autodiff.OpConv2dDW:
-			r.Products += ms(d) / n
-		}
 	}
+	r.Products = median(products)
 	r.Step, r.Forward, r.Backward, r.Update = median(step), median(forward), median(backward), median(update)
 	return r
 }

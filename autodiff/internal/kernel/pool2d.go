@@ -11,20 +11,20 @@ type Pool struct {
 
 // key orders floats as whole numbers do, with equal zeros and NaN on top.
 func key[T Float](v T) int64 {
-	if is32[T]() {
+	switch {
+	case is32[T]() && v != v:
+		return 1 << 32
+	case is32[T]():
 		return key32(float32(v))
-	}
-	if v != v {
+	case v != v:
 		return math.MaxInt64
 	}
 	b := int64(math.Float64bits(float64(v + 0)))
 	return b ^ b>>63&math.MaxInt64
 }
 
+// key32 is key for anything but a NaN.
 func key32(v float32) int64 {
-	if v != v {
-		return 1 << 32
-	}
 	b := int32(math.Float32bits(v + 0))
 	return int64(b ^ b>>31&0x7fffffff)
 }
@@ -63,11 +63,22 @@ func maxPool2(y []float32, at []int32, x []float32, top, w int) {
 	a, b := x[top:][:w], x[top+w:][:w]
 	for o := range y {
 		i := 2 * o
+		if s := (a[i] + a[i+1]) + (b[i] + b[i+1]); s != s { // perhaps a NaN
+			k := max(max(key(a[i])<<2|3, key(a[i+1])<<2|2), max(key(b[i])<<2|1, key(b[i+1])<<2))
+			p := place(k, top, i, w)
+			y[o], at[o] = x[p], int32(p)
+			continue
+		}
 		k := max(max(key32(a[i])<<2|3, key32(a[i+1])<<2|2), max(key32(b[i])<<2|1, key32(b[i+1])<<2))
-		pos := 3 - int(k&3)
-		p := top + pos>>1*w + i + pos&1
+		p := place(k, top, i, w)
 		y[o], at[o] = x[p], int32(p)
 	}
+}
+
+// place is where the best of four lies, from the lower bits of its key.
+func place(k int64, top, left, w int) int {
+	pos := 3 - int(k&3)
+	return top + pos>>1*w + left + pos&1
 }
 
 // PoolTake writes the elements of x at the given positions of their planes.
