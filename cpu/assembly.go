@@ -205,36 +205,38 @@ func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 	if a.In[data].P == nil {
 		return limit // no parameters
 	}
-	scale, zero := a.In[data], a.In[data+1]
-	f.lanes = n > 1 && (scale.Stride != 0 || zero.Stride != 0)
-	if a.Ready {
-		f.scale, f.zero = scale.At(int64(at)).P, zero.At(int64(at)).P
-		return limit
-	}
-	m := 1
-	if f.lanes {
-		limit = ParamBlock
-		m = min(limit, n-at)
-	}
-	p := &a.Scratch.params
-	LoadParams(unsafe.Slice((*C)(unsafe.Pointer(&p[0])), m), unsafe.Slice((*C)(unsafe.Pointer(&p[1])), m), scale.At(int64(at)), zero.At(int64(at)), a)
-	f.scale, f.zero = unsafe.Pointer(&p[0]), unsafe.Pointer(&p[1])
+	f.scale, f.scales, limit = param[C](a, data, 0, at, n, limit)
+	f.zero, f.zeros, limit = param[C](a, data+1, 1, at, n, limit)
 	return limit
 }
 
-// LoadParams fills s and z with scales and zero points as kernels want them.
-func LoadParams[C Compute](s, z []C, scale, zero Span, a *Args) {
-	Load(s, scale)
-	Load(z, zero)
-	if zero.P != nil && zero.DType.IsFloat() {
-		for i, v := range z {
-			z[i] = roundZeroPoint(v, C(a.Lo), C(a.Hi))
+// param makes a parameter, operand k, for the elements from at on. It returns
+// where it is, whether there is one for each element, and how many it holds for.
+func param[C Compute](a *Args, k, number, at, n, limit int) (p unsafe.Pointer, each bool, holds int) {
+	s := a.In[k]
+	each = n > 1 && s.Stride != 0
+	if a.Ready {
+		return s.At(int64(at)).P, each, limit
+	}
+	p = unsafe.Pointer(&a.Scratch.params[number])
+	m := 1
+	if each {
+		limit = min(limit, ParamBlock)
+		m = min(limit, n-at)
+	}
+	LoadParams(unsafe.Slice((*C)(p), m), s.At(int64(at)), number == 1, a)
+	return p, each, limit
+}
+
+// LoadParams fills v with scales or zero points as kernels want them.
+func LoadParams[C Compute](v []C, s Span, zeroPoints bool, a *Args) {
+	Load(v, s)
+	if zeroPoints && s.P != nil && s.DType.IsFloat() {
+		for i, z := range v {
+			v[i] = roundZeroPoint(z, C(a.Lo), C(a.Hi))
 		}
 	}
 }
-
-// Zeros returns ParamBlock zeros of either compute type.
-func (s *Scratch) Zeros() unsafe.Pointer { return unsafe.Pointer(&s.zeros) }
 
 // output runs the kernel on the m elements of the frame. Stores around the
 // caches begin where the output is at a multiple of a register.
@@ -284,8 +286,11 @@ func (k *kernel) advance(n int, f *frame) {
 	f.in0 = unsafe.Add(f.in0, n*int(k.in[0].Size()))
 	f.in1 = unsafe.Add(f.in1, n*int(k.in[1].Size()))
 	f.out = unsafe.Add(f.out, n*int(k.out.Size()))
-	if f.lanes {
-		f.scale, f.zero = unsafe.Add(f.scale, n*size), unsafe.Add(f.zero, n*size)
+	if f.scales {
+		f.scale = unsafe.Add(f.scale, n*size)
+	}
+	if f.zeros {
+		f.zero = unsafe.Add(f.zero, n*size)
 	}
 	if f.sum0 != nil {
 		if !f.wide {
@@ -314,8 +319,10 @@ func (k *kernel) finish(n int, a *Args) {
 	if k.in[1] != tensor.None {
 		pad(1, &g.in1, int(k.in[1].Size()))
 	}
-	if f.lanes {
+	if f.scales {
 		pad(2, &g.scale, size)
+	}
+	if f.zeros {
 		pad(3, &g.zero, size)
 	}
 	g.out = unsafe.Pointer(&s.part.memory[4])

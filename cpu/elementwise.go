@@ -10,8 +10,8 @@ type Args struct {
 	Lo, Hi  float64 // quant_min, quant_max
 	Attrs   Attrs
 	Scratch *Scratch // of the calling worker
-	// Ready says that scale and zero point are as LoadParams makes them: in the
-	// compute type, present, and both one for each element or both one for all.
+	// Ready says that scale and zero point are as LoadParams makes them: present,
+	// in the compute type, one for each element one after the other or one for all.
 	Ready bool
 	// Stream asks for stores around the caches: the output does not fit them.
 	// They need a StoreFence before other threads may look.

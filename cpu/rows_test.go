@@ -97,7 +97,7 @@ func TestRows(t *testing.T) {
 			for _, types := range table.types {
 				forRows(t, &table, types, func(t *testing.T, row *cpu.Row[cpu.Striped], r *rand.Rand) {
 					for _, n := range sizes {
-						for range 6 {
+						for range 3 {
 							newRun(&table, types, r, n).check(t, row)
 						}
 					}
@@ -116,7 +116,7 @@ func TestRowsOnAllHalves(t *testing.T) {
 					continue
 				}
 				forRows(t, &table, types, func(t *testing.T, row *cpu.Row[cpu.Striped], r *rand.Rand) {
-					for range 4 {
+					for range 2 {
 						x := newRun(&table, types, r, 1<<16)
 						last := x.in[table.data-1]
 						if len(last) < 1<<17 {

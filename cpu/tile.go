@@ -6,19 +6,23 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// TileSize is how many elements' parameters a Scratch holds, one for each.
-// They stay in the first level of caches beside the elements.
-const TileSize = 2048
+const (
+	// TileSize is how many elements' parameters a Scratch holds, one for each.
+	// They stay in the first level of caches beside the elements.
+	TileSize = 2048
+	// TileRun is the most elements in a row that share a parameter.
+	TileRun = 1024
+	// tileSlack is how far an expansion may write too much, before and after.
+	tileSlack = TileRun + 16
+)
 
-// tileSlack is how far an expansion may write past its end, in elements.
-const tileSlack = 16
-
-// ParamTile has the parameters of consecutive elements, as LoadParams makes
-// them. Where one holds for many elements it is loaded once and repeated, so
-// that a kernel can go on through short groups without stopping.
+// ParamTile has scales and zero points for consecutive elements, one for each,
+// as LoadParams makes them. Where one holds for some elements it is loaded
+// once and repeated, so that a kernel goes on through short groups without
+// stopping.
 type ParamTile struct {
-	memory [2][TileSize + tileSlack]float64
-	loaded [2][TileSize + tileSlack]float64
+	memory [2][tileSlack + TileSize + tileSlack]float64
+	loaded [TileSize]float64
 }
 
 // Expand fills dst with each of count elements of src, run times. It may
@@ -38,48 +42,45 @@ func expandGo[C Compute](dst, src unsafe.Pointer, count, run int) {
 	}
 }
 
-// Add gives the elements from at on the next count parameters, each for run
-// elements. In a are the spans of scale and zero point, operands number and
-// number+1.
-func (t *ParamTile) Add(a *Args, number, at, count, run int, compute tensor.DType, expand Expand) {
-	if compute == tensor.F64 {
-		addParams[float64](t, a, number, at, count, run, expand)
-	} else {
-		addParams[float32](t, a, number, at, count, run, expand)
-	}
+// at returns where the parameters of an element lie; parameter is 0 for scales,
+// 1 for zero points.
+func (t *ParamTile) at(parameter, element int, compute tensor.DType) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(&t.memory[parameter]), (tileSlack+element)*int(compute.Size()))
 }
 
-func addParams[C Compute](t *ParamTile, a *Args, number, at, count, run int, expand Expand) {
-	in := func(memory *[TileSize + tileSlack]float64) unsafe.Pointer { return unsafe.Pointer(memory) }
-	s, z := in(&t.loaded[0]), in(&t.loaded[1])
+// Add gives the elements from at on the next count parameters of a span, each
+// for run elements. The first may begin before the tile, the last end after it.
+func (t *ParamTile) Add(a *Args, parameter int, s Span, at, count, run int, compute tensor.DType, expand Expand) {
+	to := t.at(parameter, at, compute)
+	from := unsafe.Pointer(&t.loaded)
 	if run == 1 {
-		s, z = unsafe.Add(in(&t.memory[0]), at*int(unsafe.Sizeof(C(0)))), unsafe.Add(in(&t.memory[1]), at*int(unsafe.Sizeof(C(0))))
+		from = to
 	}
-	LoadParams(unsafe.Slice((*C)(s), count), unsafe.Slice((*C)(z), count), a.In[number], a.In[number+1], a)
-	if run == 1 {
-		return
+	if compute == tensor.F64 {
+		LoadParams(unsafe.Slice((*float64)(from), count), s, parameter == 1, a)
+	} else {
+		LoadParams(unsafe.Slice((*float32)(from), count), s, parameter == 1, a)
 	}
-	for i, from := range []unsafe.Pointer{s, z} {
-		expand(unsafe.Add(in(&t.memory[i]), at*int(unsafe.Sizeof(C(0)))), from, count, run)
+	if run > 1 {
+		expand(to, from, count, run)
 	}
 }
 
 // Repeat copies the parameters of the first n elements behind them, so that
 // there are copies of them in all.
-func (t *ParamTile) Repeat(n, copies int, compute tensor.DType) {
+func (t *ParamTile) Repeat(parameter, n, copies int, compute tensor.DType) {
 	size := int(compute.Size())
-	for i := range t.memory {
-		all := unsafe.Slice((*byte)(unsafe.Pointer(&t.memory[i])), n*copies*size)
-		for done := n * size; done < len(all); done *= 2 {
-			copy(all[done:], all[:done])
-		}
+	all := unsafe.Slice((*byte)(t.at(parameter, 0, compute)), n*copies*size)
+	for done := n * size; done < len(all); done *= 2 {
+		copy(all[done:], all[:done])
 	}
 }
 
-// Use makes a kernel read its parameters here.
-func (t *ParamTile) Use(a *Args, number int, compute tensor.DType) {
-	for i := range t.memory {
-		a.In[number+i] = Span{P: unsafe.Pointer(&t.memory[i]), Stride: compute.Size(), DType: compute}
+// Span returns the parameters: one for each element, or the first for all.
+func (t *ParamTile) Span(parameter int, each bool, compute tensor.DType) Span {
+	s := Span{P: t.at(parameter, 0, compute), DType: compute}
+	if each {
+		s.Stride = compute.Size()
 	}
-	a.Ready = true
+	return s
 }

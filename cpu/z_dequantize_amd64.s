@@ -32,12 +32,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -54,21 +58,21 @@ loaded3:
 	VMULPS    Z1, Z9, Z9
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
@@ -77,18 +81,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -99,9 +107,9 @@ loaded8:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -133,12 +141,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -159,21 +171,21 @@ loaded3:
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
 	VMOVDQU   Y10, 64(BX)
 	VMOVDQU   Y11, 96(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -182,18 +194,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -205,9 +221,9 @@ loaded8:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -239,12 +255,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -290,17 +310,17 @@ loaded3:
 	VPERMT2W  Z13, Z8, Z9
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -309,18 +329,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -339,9 +363,9 @@ loaded8:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -461,12 +485,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -483,21 +511,21 @@ loaded3:
 	VMULPS    Z1, Z9, Z9
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
@@ -506,18 +534,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -528,9 +560,9 @@ loaded8:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -562,12 +594,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -588,21 +624,21 @@ loaded3:
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
 	VMOVDQU   Y10, 64(BX)
 	VMOVDQU   Y11, 96(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -611,18 +647,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -634,9 +674,9 @@ loaded8:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -668,12 +708,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -719,17 +763,17 @@ loaded3:
 	VPERMT2W  Z13, Z8, Z9
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -738,18 +782,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -768,9 +816,9 @@ loaded8:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -805,12 +853,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -823,21 +875,21 @@ loaded3:
 	VMULPS    Z1, Z9, Z9
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
@@ -846,18 +898,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VMOVUPS.Z (DX), K1, Z1
 	VSUBPS    Z4, Z1, Z1
 	VMULPS    Z0, Z1, Z1
@@ -867,9 +923,9 @@ loaded8:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some6
+	JMP       some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -902,12 +958,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -924,21 +984,21 @@ loaded3:
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y8, (BX)
 	VMOVDQU   Y9, 32(BX)
 	VMOVDQU   Y10, 64(BX)
 	VMOVDQU   Y11, 96(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -947,18 +1007,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -969,9 +1033,9 @@ loaded8:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -1004,12 +1068,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -1055,17 +1123,17 @@ loaded3:
 	VPERMT2W  Z13, Z8, Z9
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -1074,18 +1142,22 @@ stored5:
 	JMP  block1
 
 rest2:
-some6:
+some7:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done8
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
+	JEQ       loaded9
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded9:
+	CMPB      73(CX), $0x00
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded8:
+loaded10:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -1104,9 +1176,9 @@ loaded8:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some7
 
-done7:
+done8:
 	VZEROUPPER
 	RET
 
@@ -1132,10 +1204,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -1144,17 +1220,17 @@ loaded3:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000010, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
@@ -1188,10 +1264,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -1202,17 +1282,17 @@ loaded3:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000010, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI
@@ -1246,10 +1326,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -1274,15 +1358,15 @@ loaded3:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000010, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI
@@ -1316,10 +1400,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -1328,17 +1416,17 @@ loaded3:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000010, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
@@ -1372,10 +1460,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -1386,17 +1478,17 @@ loaded3:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000010, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI
@@ -1430,10 +1522,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -1458,15 +1554,15 @@ loaded3:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000010, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI
@@ -1500,27 +1596,31 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
-	CMPB    75(CX), $0x00
-	JNE     around4
+	CMPB    76(CX), $0x00
+	JNE     around5
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored5
+	JMP     stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
@@ -1554,10 +1654,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -1566,17 +1670,17 @@ loaded3:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI
@@ -1610,10 +1714,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -1638,15 +1746,15 @@ loaded3:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (BX)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (BX)
 
-stored5:
+stored6:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI

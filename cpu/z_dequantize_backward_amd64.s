@@ -39,12 +39,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -93,48 +97,52 @@ loaded3:
 	VMULPS    Z1, Z9, Z9
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -156,9 +164,9 @@ loaded9:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -197,12 +205,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -251,48 +263,52 @@ loaded3:
 	VMULPS    Z1, Z9, Z9
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -314,9 +330,9 @@ loaded9:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -353,12 +369,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -411,48 +431,52 @@ loaded3:
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y8, (SI)
 	VMOVDQU   Y9, 32(SI)
 	VMOVDQU   Y10, 64(SI)
 	VMOVDQU   Y11, 96(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -475,9 +499,9 @@ loaded9:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -514,12 +538,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -572,48 +600,52 @@ loaded3:
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y8, (SI)
 	VMOVDQU   Y9, 32(SI)
 	VMOVDQU   Y10, 64(SI)
 	VMOVDQU   Y11, 96(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -636,9 +668,9 @@ loaded9:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -675,12 +707,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -762,44 +798,48 @@ loaded3:
 	VPERMT2W  Z13, Z8, Z9
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVSXBD.Z (BX), K1, Z2
@@ -830,9 +870,9 @@ loaded9:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -957,12 +997,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -1044,44 +1088,48 @@ loaded3:
 	VPERMT2W  Z13, Z8, Z9
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXBD.Z (BX), K1, Z2
@@ -1112,9 +1160,9 @@ loaded9:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -1156,12 +1204,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -1206,48 +1258,52 @@ loaded3:
 	VMULPS    Z1, Z9, Z9
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VMOVUPS.Z (DX), K1, Z1
 	VMOVUPS.Z (BX), K1, Z2
 	VSUBPS    Z4, Z2, Z2
@@ -1268,9 +1324,9 @@ loaded9:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some7
+	JMP       some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -1308,12 +1364,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -1362,48 +1422,52 @@ loaded3:
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y8, (SI)
 	VMOVDQU   Y9, 32(SI)
 	VMOVDQU   Y10, 64(SI)
 	VMOVDQU   Y11, 96(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VCVTPH2PS.Z (BX), K1, Z2
 	VSUBPS      Z4, Z2, Z2
@@ -1425,9 +1489,9 @@ loaded9:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -1465,12 +1529,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -1552,44 +1620,48 @@ loaded3:
 	VPERMT2W  Z13, Z8, Z9
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored5:
+stored6:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay6
+	CMPB 74(CX), $0x00
+	JEQ  stay7
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay6:
+stay7:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some7:
+some8:
 	TESTQ     AX, AX
-	JLE       done8
+	JLE       done9
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
+	JEQ       loaded10
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded10:
+	CMPB      73(CX), $0x00
+	JEQ       loaded11
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded9:
+loaded11:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD.Z (BX), K1, Z2
@@ -1620,9 +1692,9 @@ loaded9:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some8
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -1655,10 +1727,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -1683,25 +1759,29 @@ loaded3:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVSXBD 16(BX), Y6
@@ -1726,25 +1806,29 @@ loaded6:
 	VMOVUPS   Y7, 96(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around7
+	CMPB      76(CX), $0x00
+	JNE       around9
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored8
+	JMP       stored10
 
-around7:
+around9:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVSXBD 32(BX), Y6
@@ -1769,25 +1853,29 @@ loaded9:
 	VMOVUPS   Y7, 160(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around10
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored11
+	JMP       stored14
 
-around10:
+around13:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVSXBD 48(BX), Y6
@@ -1812,43 +1900,47 @@ loaded12:
 	VMOVUPS   Y7, 224(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around13
+	CMPB      76(CX), $0x00
+	JNE       around17
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -1873,17 +1965,17 @@ loaded18:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around19
+	CMPB      76(CX), $0x00
+	JNE       around24
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored20
+	JMP       stored25
 
-around19:
+around24:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
@@ -1892,9 +1984,9 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET
 
@@ -1927,10 +2019,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -1955,25 +2051,29 @@ loaded3:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVZXBD 16(BX), Y6
@@ -1998,25 +2098,29 @@ loaded6:
 	VMOVUPS   Y7, 96(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around7
+	CMPB      76(CX), $0x00
+	JNE       around9
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored8
+	JMP       stored10
 
-around7:
+around9:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVZXBD 32(BX), Y6
@@ -2041,25 +2145,29 @@ loaded9:
 	VMOVUPS   Y7, 160(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around10
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored11
+	JMP       stored14
 
-around10:
+around13:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVZXBD 48(BX), Y6
@@ -2084,43 +2192,47 @@ loaded12:
 	VMOVUPS   Y7, 224(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around13
+	CMPB      76(CX), $0x00
+	JNE       around17
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -2145,17 +2257,17 @@ loaded18:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       around19
+	CMPB      76(CX), $0x00
+	JNE       around24
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored20
+	JMP       stored25
 
-around19:
+around24:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
@@ -2164,9 +2276,9 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET
 
@@ -2197,10 +2309,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -2227,25 +2343,29 @@ loaded3:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVSXBD 16(BX), Y6
@@ -2272,25 +2392,29 @@ loaded6:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around7
+	CMPB      76(CX), $0x00
+	JNE       around9
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored8
+	JMP       stored10
 
-around7:
+around9:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVSXBD 32(BX), Y6
@@ -2317,25 +2441,29 @@ loaded9:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around10
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored11
+	JMP       stored14
 
-around10:
+around13:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVSXBD 48(BX), Y6
@@ -2362,43 +2490,47 @@ loaded12:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around13
+	CMPB      76(CX), $0x00
+	JNE       around17
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -2425,17 +2557,17 @@ loaded18:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around19
+	CMPB      76(CX), $0x00
+	JNE       around24
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored20
+	JMP       stored25
 
-around19:
+around24:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000020, SI
@@ -2444,9 +2576,9 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET
 
@@ -2477,10 +2609,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -2507,25 +2643,29 @@ loaded3:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVZXBD 16(BX), Y6
@@ -2552,25 +2692,29 @@ loaded6:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around7
+	CMPB      76(CX), $0x00
+	JNE       around9
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored8
+	JMP       stored10
 
-around7:
+around9:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVZXBD 32(BX), Y6
@@ -2597,25 +2741,29 @@ loaded9:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around10
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored11
+	JMP       stored14
 
-around10:
+around13:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVZXBD 48(BX), Y6
@@ -2642,43 +2790,47 @@ loaded12:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around13
+	CMPB      76(CX), $0x00
+	JNE       around17
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -2705,17 +2857,17 @@ loaded18:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around19
+	CMPB      76(CX), $0x00
+	JNE       around24
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored20
+	JMP       stored25
 
-around19:
+around24:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000020, SI
@@ -2724,9 +2876,9 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET
 
@@ -2757,10 +2909,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -2803,23 +2959,27 @@ loaded3:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -2862,23 +3022,27 @@ loaded6:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around7
+	CMPB      76(CX), $0x00
+	JNE       around9
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored8
+	JMP       stored10
 
-around7:
+around9:
 	VMOVNTDQ Y4, 32(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -2921,23 +3085,27 @@ loaded9:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around10
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored11
+	JMP       stored14
 
-around10:
+around13:
 	VMOVNTDQ Y4, 64(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -2980,41 +3148,45 @@ loaded12:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around13
+	CMPB      76(CX), $0x00
+	JNE       around17
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y4, 96(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -3057,15 +3229,15 @@ loaded18:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around19
+	CMPB      76(CX), $0x00
+	JNE       around24
 	VMOVDQU   Y4, (SI)
-	JMP       stored20
+	JMP       stored25
 
-around19:
+around24:
 	VMOVNTDQ Y4, (SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000020, SI
@@ -3074,9 +3246,9 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET
 
@@ -3107,10 +3279,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -3153,23 +3329,27 @@ loaded3:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -3212,23 +3392,27 @@ loaded6:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around7
+	CMPB      76(CX), $0x00
+	JNE       around9
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored8
+	JMP       stored10
 
-around7:
+around9:
 	VMOVNTDQ Y4, 32(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -3271,23 +3455,27 @@ loaded9:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around10
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored11
+	JMP       stored14
 
-around10:
+around13:
 	VMOVNTDQ Y4, 64(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -3330,41 +3518,45 @@ loaded12:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around13
+	CMPB      76(CX), $0x00
+	JNE       around17
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y4, 96(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -3407,15 +3599,15 @@ loaded18:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around19
+	CMPB      76(CX), $0x00
+	JNE       around24
 	VMOVDQU   Y4, (SI)
-	JMP       stored20
+	JMP       stored25
 
-around19:
+around24:
 	VMOVNTDQ Y4, (SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000020, SI
@@ -3424,9 +3616,9 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET
 
@@ -3462,10 +3654,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VMOVUPS (BX), Y6
@@ -3488,25 +3684,29 @@ loaded3:
 	VMOVUPS Y7, 32(R10)
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
-	CMPB    75(CX), $0x00
-	JNE     around4
+	CMPB    76(CX), $0x00
+	JNE     around5
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored5
+	JMP     stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	VMOVUPS 64(BX), Y6
@@ -3529,25 +3729,29 @@ loaded6:
 	VMOVUPS Y7, 96(R10)
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
-	CMPB    75(CX), $0x00
-	JNE     around7
+	CMPB    76(CX), $0x00
+	JNE     around9
 	VMOVDQU Y4, 64(SI)
 	VMOVDQU Y5, 96(SI)
-	JMP     stored8
+	JMP     stored10
 
-around7:
+around9:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	VMOVUPS 128(BX), Y6
@@ -3570,25 +3774,29 @@ loaded9:
 	VMOVUPS Y7, 160(R10)
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
-	CMPB    75(CX), $0x00
-	JNE     around10
+	CMPB    76(CX), $0x00
+	JNE     around13
 	VMOVDQU Y4, 128(SI)
 	VMOVDQU Y5, 160(SI)
-	JMP     stored11
+	JMP     stored14
 
-around10:
+around13:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	VMOVUPS 192(BX), Y6
@@ -3611,43 +3819,47 @@ loaded12:
 	VMOVUPS Y7, 224(R10)
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
-	CMPB    75(CX), $0x00
-	JNE     around13
+	CMPB    76(CX), $0x00
+	JNE     around17
 	VMOVDQU Y4, 192(SI)
 	VMOVDQU Y5, 224(SI)
-	JMP     stored14
+	JMP     stored18
 
-around13:
+around17:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VMOVUPS (BX), Y6
@@ -3670,17 +3882,17 @@ loaded18:
 	VMOVUPS Y7, 32(R10)
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
-	CMPB    75(CX), $0x00
-	JNE     around19
+	CMPB    76(CX), $0x00
+	JNE     around24
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored20
+	JMP     stored25
 
-around19:
+around24:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
@@ -3689,9 +3901,9 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET
 
@@ -3723,10 +3935,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VCVTPH2PS (BX), Y6
@@ -3751,25 +3967,29 @@ loaded3:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VCVTPH2PS 32(BX), Y6
@@ -3794,25 +4014,29 @@ loaded6:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around7
+	CMPB      76(CX), $0x00
+	JNE       around9
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored8
+	JMP       stored10
 
-around7:
+around9:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VCVTPH2PS 64(BX), Y6
@@ -3837,25 +4061,29 @@ loaded9:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around10
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored11
+	JMP       stored14
 
-around10:
+around13:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VCVTPH2PS 96(BX), Y6
@@ -3880,43 +4108,47 @@ loaded12:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around13
+	CMPB      76(CX), $0x00
+	JNE       around17
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VCVTPH2PS (BX), Y6
@@ -3941,17 +4173,17 @@ loaded18:
 	VMULPS    Y1, Y5, Y5
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
-	CMPB      75(CX), $0x00
-	JNE       around19
+	CMPB      76(CX), $0x00
+	JNE       around24
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored20
+	JMP       stored25
 
-around19:
+around24:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
@@ -3960,9 +4192,9 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET
 
@@ -3994,10 +4226,14 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -4040,23 +4276,27 @@ loaded3:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around4
+	CMPB      76(CX), $0x00
+	JNE       around5
 	VMOVDQU   Y4, (SI)
-	JMP       stored5
+	JMP       stored6
 
-around4:
+around5:
 	VMOVNTDQ Y4, (SI)
 
-stored5:
+stored6:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded7
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded7:
+	CMPB    73(CX), $0x00
+	JEQ     loaded8
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded6:
+loaded8:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -4099,23 +4339,27 @@ loaded6:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around7
+	CMPB      76(CX), $0x00
+	JNE       around9
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored8
+	JMP       stored10
 
-around7:
+around9:
 	VMOVNTDQ Y4, 32(SI)
 
-stored8:
+stored10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded11
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded11:
+	CMPB    73(CX), $0x00
+	JEQ     loaded12
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded9:
+loaded12:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -4158,23 +4402,27 @@ loaded9:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around10
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored11
+	JMP       stored14
 
-around10:
+around13:
 	VMOVNTDQ Y4, 64(SI)
 
-stored11:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded15
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded12:
+loaded16:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -4217,41 +4465,45 @@ loaded12:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around13
+	CMPB      76(CX), $0x00
+	JNE       around17
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored14
+	JMP       stored18
 
-around13:
+around17:
 	VMOVNTDQ Y4, 96(SI)
 
-stored14:
+stored18:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay15
+	CMPB 74(CX), $0x00
+	JEQ  stay19
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay15:
+stay19:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some16:
+some20:
 	TESTQ   AX, AX
-	JLE     done17
+	JLE     done21
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded22:
+	CMPB    73(CX), $0x00
+	JEQ     loaded23
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded18:
+loaded23:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -4294,15 +4546,15 @@ loaded18:
 	VPSRLD    $0x10, Y7, Y5
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
-	CMPB      75(CX), $0x00
-	JNE       around19
+	CMPB      76(CX), $0x00
+	JNE       around24
 	VMOVDQU   Y4, (SI)
-	JMP       stored20
+	JMP       stored25
 
-around19:
+around24:
 	VMOVNTDQ Y4, (SI)
 
-stored20:
+stored25:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
@@ -4311,8 +4563,8 @@ stored20:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some20
 
-done17:
+done21:
 	VZEROUPPER
 	RET

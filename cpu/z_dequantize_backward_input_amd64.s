@@ -40,7 +40,7 @@ loaded3:
 	VMULPS    Z1, Z5, Z5
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
-	CMPB      75(CX), $0x00
+	CMPB      76(CX), $0x00
 	JNE       around4
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
@@ -124,7 +124,7 @@ loaded3:
 	VCVTPS2PH $0x00, Z5, Y5
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
-	CMPB      75(CX), $0x00
+	CMPB      76(CX), $0x00
 	JNE       around4
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
@@ -238,7 +238,7 @@ loaded3:
 	VPERMT2W  Z9, Z4, Z5
 	VMOVDQA64 Z10, Z6
 	VPERMT2W  Z11, Z4, Z6
-	CMPB      75(CX), $0x00
+	CMPB      76(CX), $0x00
 	JNE       around4
 	VMOVDQU64 Z5, (BX)
 	VMOVDQU64 Z6, 64(BX)
@@ -402,7 +402,7 @@ loaded3:
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
-	CMPB    75(CX), $0x00
+	CMPB    76(CX), $0x00
 	JNE     around4
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
@@ -450,7 +450,7 @@ loaded3:
 	VMULPS    Y1, Y3, Y3
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
-	CMPB      75(CX), $0x00
+	CMPB      76(CX), $0x00
 	JNE       around4
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
@@ -514,7 +514,7 @@ loaded3:
 	VPSRLD    $0x10, Y5, Y3
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
-	CMPB      75(CX), $0x00
+	CMPB      76(CX), $0x00
 	JNE       around4
 	VMOVDQU   Y2, (BX)
 	JMP       stored5

@@ -37,25 +37,29 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -69,7 +73,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -102,21 +106,21 @@ divided5:
 	VMULPS      Z1, Z11, Z11
 	VMULPS      Z2, Z12, Z12
 	VMULPS      Z3, Z13, Z13
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
 	VMOVDQU64   Z12, 128(BX)
 	VMOVDQU64   Z13, 192(BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
@@ -125,30 +129,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VMOVUPS.Z (DX), K1, Z1
-	CMPB      74(CX), $0x00
-	JNE       reciprocal11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided12
+	JMP       divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -163,9 +171,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -218,25 +226,29 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -250,7 +262,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -287,21 +299,21 @@ divided5:
 	VCVTPS2PH   $0x00, Z11, Y11
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
 	VMOVDQU     Y12, 64(BX)
 	VMOVDQU     Y13, 96(BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -310,30 +322,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VCVTPH2PS.Z (DX), K1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -349,9 +365,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -386,12 +402,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -400,15 +420,15 @@ loaded3:
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -422,7 +442,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -484,17 +504,17 @@ divided5:
 	VPERMT2W    Z15, Z10, Z11
 	VMOVDQA64   Z16, Z12
 	VPERMT2W    Z17, Z10, Z12
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z11, (BX)
 	VMOVDQU64   Z12, 64(BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -503,31 +523,35 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -550,9 +574,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -668,19 +692,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -688,7 +716,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -705,17 +733,17 @@ divided5:
 	VSUBPS   Y3, Y7, Y7
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
-	CMPB     75(CX), $0x00
-	JNE      around6
+	CMPB     76(CX), $0x00
+	JNE      around7
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored7
+	JMP      stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
@@ -751,19 +779,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -771,7 +803,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -790,17 +822,17 @@ divided5:
 	VMULPS    Y1, Y7, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI
@@ -836,21 +868,25 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -858,7 +894,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -891,15 +927,15 @@ divided5:
 	VPSRLD    $0x10, Y9, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   Y6, (BX)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI

@@ -38,19 +38,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Z0
 	VMOVUPS    64(DI), Z1
-	VMOVUPS    (R8), Z2
-	VMOVUPS    64(R8), Z3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+
+loaded4:
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -58,7 +62,7 @@ reciprocal4:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided5:
+divided6:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z14
 	VADDPS      Z2, Z8, Z15
@@ -103,34 +107,38 @@ divided5:
 	VMOVUPS     Z14, 64(R10)
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z6, (SI)
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z6, (SI)
 	VMOVNTDQ Z7, 64(SI)
 
-stored7:
+stored8:
 	CMPB    72(CX), $0x00
-	JEQ     loaded8
+	JEQ     loaded9
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
+
+loaded9:
+	CMPB    73(CX), $0x00
+	JEQ     loaded10
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded8:
+loaded10:
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -138,7 +146,7 @@ reciprocal9:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z14
 	VADDPS      Z2, Z8, Z15
@@ -183,56 +191,60 @@ divided10:
 	VMOVUPS     Z14, 192(R10)
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
-	CMPB        75(CX), $0x00
-	JNE         around11
+	CMPB        76(CX), $0x00
+	JNE         around13
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored12:
+stored14:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay13
+	CMPB 74(CX), $0x00
+	JEQ  stay15
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay13:
+stay15:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some14:
+some16:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done17
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded18
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded18:
+	CMPB      73(CX), $0x00
+	JEQ       loaded19
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded16:
+loaded19:
 	VMOVUPS.Z (BX), K1, Z1
-	CMPB      74(CX), $0x00
-	JNE       reciprocal17
+	CMPB      75(CX), $0x00
+	JNE       reciprocal20
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided18
+	JMP       divided21
 
-reciprocal17:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided18:
+divided21:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VADDPS      Z2, Z3, Z6
 	VSUBPS      Z1, Z3, Z1
@@ -264,9 +276,9 @@ divided18:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some14
+	JMP         some16
 
-done15:
+done17:
 	VZEROUPPER
 	RET
 
@@ -318,19 +330,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Z0
 	VMOVUPS    64(DI), Z1
-	VMOVUPS    (R8), Z2
-	VMOVUPS    64(R8), Z3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+
+loaded4:
 	VCVTPH2PS (BX), Z6
 	VCVTPH2PS 32(BX), Z7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -338,7 +354,7 @@ reciprocal4:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided5:
+divided6:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z14
 	VADDPS      Z2, Z8, Z15
@@ -385,34 +401,38 @@ divided5:
 	VMOVAPS.Z   Z7, K2, Z7
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU     Y6, (SI)
 	VMOVDQU     Y7, 32(SI)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored7:
+stored8:
 	CMPB    72(CX), $0x00
-	JEQ     loaded8
+	JEQ     loaded9
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
+
+loaded9:
+	CMPB    73(CX), $0x00
+	JEQ     loaded10
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded8:
+loaded10:
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal11
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided10
+	JMP       divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -420,7 +440,7 @@ reciprocal9:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z14
 	VADDPS      Z2, Z8, Z15
@@ -467,56 +487,60 @@ divided10:
 	VMOVAPS.Z   Z7, K2, Z7
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
-	CMPB        75(CX), $0x00
-	JNE         around11
+	CMPB        76(CX), $0x00
+	JNE         around13
 	VMOVDQU     Y6, 64(SI)
 	VMOVDQU     Y7, 96(SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored12:
+stored14:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay13
+	CMPB 74(CX), $0x00
+	JEQ  stay15
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay13:
+stay15:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some14:
+some16:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done17
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded18
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded18:
+	CMPB      73(CX), $0x00
+	JEQ       loaded19
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded16:
+loaded19:
 	VCVTPH2PS.Z (BX), K1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal17
+	CMPB        75(CX), $0x00
+	JNE         reciprocal20
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided18
+	JMP         divided21
 
-reciprocal17:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided18:
+divided21:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VADDPS      Z2, Z3, Z6
 	VSUBPS      Z1, Z3, Z1
@@ -549,9 +573,9 @@ divided18:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some14
+	JMP         some16
 
-done15:
+done17:
 	VZEROUPPER
 	RET
 
@@ -585,21 +609,25 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Z0
 	VMOVUPS    64(DI), Z1
-	VMOVUPS    (R8), Z2
-	VMOVUPS    64(R8), Z3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z2
+	VMOVUPS 64(R8), Z3
+
+loaded4:
 	VPMOVZXWD (BX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 32(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -607,7 +635,7 @@ reciprocal4:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided5:
+divided6:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z14
 	VADDPS      Z2, Z8, Z15
@@ -657,34 +685,38 @@ divided5:
 	VMOVDQU64   odd16<>+0(SB), Z8
 	VMOVDQA64   Z6, Z6
 	VPERMT2W    Z7, Z8, Z6
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z6, (SI)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z6, (SI)
 
-stored7:
+stored8:
 	CMPB    72(CX), $0x00
-	JEQ     loaded8
+	JEQ     loaded9
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
+
+loaded9:
+	CMPB    73(CX), $0x00
+	JEQ     loaded10
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded8:
+loaded10:
 	VPMOVZXWD 64(BX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 96(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal11
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided10
+	JMP       divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -692,7 +724,7 @@ reciprocal9:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided10:
+divided12:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z14
 	VADDPS      Z2, Z8, Z15
@@ -742,55 +774,59 @@ divided10:
 	VMOVDQU64   odd16<>+0(SB), Z8
 	VMOVDQA64   Z6, Z6
 	VPERMT2W    Z7, Z8, Z6
-	CMPB        75(CX), $0x00
-	JNE         around11
+	CMPB        76(CX), $0x00
+	JNE         around13
 	VMOVDQU64   Z6, 64(SI)
-	JMP         stored12
+	JMP         stored14
 
-around11:
+around13:
 	VMOVNTDQ Z6, 64(SI)
 
-stored12:
+stored14:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay13
+	CMPB 74(CX), $0x00
+	JEQ  stay15
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay13:
+stay15:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some14:
+some16:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done17
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded18
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded18:
+	CMPB      73(CX), $0x00
+	JEQ       loaded19
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded16:
+loaded19:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal17
+	CMPB        75(CX), $0x00
+	JNE         reciprocal20
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided18
+	JMP         divided21
 
-reciprocal17:
+reciprocal20:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided18:
+divided21:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VADDPS      Z2, Z3, Z6
 	VSUBPS      Z1, Z3, Z1
@@ -825,9 +861,9 @@ divided18:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some14
+	JMP         some16
 
-done15:
+done17:
 	VZEROUPPER
 	RET
 
@@ -899,19 +935,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -919,7 +959,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -966,34 +1006,38 @@ divided5:
 	VMOVUPS   Y7, 32(R10)
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored7:
+stored8:
 	CMPB    72(CX), $0x00
-	JEQ     loaded8
+	JEQ     loaded9
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded9:
+	CMPB    73(CX), $0x00
+	JEQ     loaded10
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded8:
+loaded10:
 	VMOVUPS 64(BX), Y6
 	VMOVUPS 96(BX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal11
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided10
+	JMP     divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1001,7 +1045,7 @@ reciprocal9:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided10:
+divided12:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1048,34 +1092,38 @@ divided10:
 	VMOVUPS   Y7, 96(R10)
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
-	CMPB      75(CX), $0x00
-	JNE       around11
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   Y6, 64(SI)
 	VMOVDQU   Y7, 96(SI)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored12:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded15
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded13:
+loaded16:
 	VMOVUPS 128(BX), Y6
 	VMOVUPS 160(BX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal17
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided15
+	JMP     divided18
 
-reciprocal14:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1083,7 +1131,7 @@ reciprocal14:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided15:
+divided18:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1130,34 +1178,38 @@ divided15:
 	VMOVUPS   Y7, 160(R10)
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
-	CMPB      75(CX), $0x00
-	JNE       around16
+	CMPB      76(CX), $0x00
+	JNE       around19
 	VMOVDQU   Y6, 128(SI)
 	VMOVDQU   Y7, 160(SI)
-	JMP       stored17
+	JMP       stored20
 
-around16:
+around19:
 	VMOVNTDQ Y6, 128(SI)
 	VMOVNTDQ Y7, 160(SI)
 
-stored17:
+stored20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded21
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded22:
 	VMOVUPS 192(BX), Y6
 	VMOVUPS 224(BX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal19
+	CMPB    75(CX), $0x00
+	JNE     reciprocal23
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided20
+	JMP     divided24
 
-reciprocal19:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1165,7 +1217,7 @@ reciprocal19:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided20:
+divided24:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1212,52 +1264,56 @@ divided20:
 	VMOVUPS   Y7, 224(R10)
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
-	CMPB      75(CX), $0x00
-	JNE       around21
+	CMPB      76(CX), $0x00
+	JNE       around25
 	VMOVDQU   Y6, 192(SI)
 	VMOVDQU   Y7, 224(SI)
-	JMP       stored22
+	JMP       stored26
 
-around21:
+around25:
 	VMOVNTDQ Y6, 192(SI)
 	VMOVNTDQ Y7, 224(SI)
 
-stored22:
+stored26:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay23
+	CMPB 74(CX), $0x00
+	JEQ  stay27
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay23:
+stay27:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some24:
+some28:
 	TESTQ   AX, AX
-	JLE     done25
+	JLE     done29
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded30
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded30:
+	CMPB    73(CX), $0x00
+	JEQ     loaded31
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded26:
+loaded31:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal27
+	CMPB    75(CX), $0x00
+	JNE     reciprocal32
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided28
+	JMP     divided33
 
-reciprocal27:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1265,7 +1321,7 @@ reciprocal27:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided28:
+divided33:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1312,17 +1368,17 @@ divided28:
 	VMOVUPS   Y7, 32(R10)
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
-	CMPB      75(CX), $0x00
-	JNE       around29
+	CMPB      76(CX), $0x00
+	JNE       around34
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored30
+	JMP       stored35
 
-around29:
+around34:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored30:
+stored35:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
@@ -1331,9 +1387,9 @@ stored30:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some28
 
-done25:
+done29:
 	VZEROUPPER
 	RET
 
@@ -1367,19 +1423,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1387,7 +1447,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1436,34 +1496,38 @@ divided5:
 	VANDPS    Y11, Y9, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored7:
+stored8:
 	CMPB    72(CX), $0x00
-	JEQ     loaded8
+	JEQ     loaded9
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded9:
+	CMPB    73(CX), $0x00
+	JEQ     loaded10
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded8:
+loaded10:
 	VCVTPH2PS 32(BX), Y6
 	VCVTPH2PS 48(BX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal11
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided10
+	JMP       divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1471,7 +1535,7 @@ reciprocal9:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided10:
+divided12:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1520,34 +1584,38 @@ divided10:
 	VANDPS    Y11, Y9, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
-	CMPB      75(CX), $0x00
-	JNE       around11
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   X6, 32(SI)
 	VMOVDQU   X7, 48(SI)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ X6, 32(SI)
 	VMOVNTDQ X7, 48(SI)
 
-stored12:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded15
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded13:
+loaded16:
 	VCVTPH2PS 64(BX), Y6
 	VCVTPH2PS 80(BX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal14
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided15
+	JMP       divided18
 
-reciprocal14:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1555,7 +1623,7 @@ reciprocal14:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided15:
+divided18:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1604,34 +1672,38 @@ divided15:
 	VANDPS    Y11, Y9, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
-	CMPB      75(CX), $0x00
-	JNE       around16
+	CMPB      76(CX), $0x00
+	JNE       around19
 	VMOVDQU   X6, 64(SI)
 	VMOVDQU   X7, 80(SI)
-	JMP       stored17
+	JMP       stored20
 
-around16:
+around19:
 	VMOVNTDQ X6, 64(SI)
 	VMOVNTDQ X7, 80(SI)
 
-stored17:
+stored20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded21
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded22:
 	VCVTPH2PS 96(BX), Y6
 	VCVTPH2PS 112(BX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal19
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
+	JMP       divided24
 
-reciprocal19:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1639,7 +1711,7 @@ reciprocal19:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided20:
+divided24:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1688,52 +1760,56 @@ divided20:
 	VANDPS    Y11, Y9, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
-	CMPB      75(CX), $0x00
-	JNE       around21
+	CMPB      76(CX), $0x00
+	JNE       around25
 	VMOVDQU   X6, 96(SI)
 	VMOVDQU   X7, 112(SI)
-	JMP       stored22
+	JMP       stored26
 
-around21:
+around25:
 	VMOVNTDQ X6, 96(SI)
 	VMOVNTDQ X7, 112(SI)
 
-stored22:
+stored26:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay23
+	CMPB 74(CX), $0x00
+	JEQ  stay27
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay23:
+stay27:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some24:
+some28:
 	TESTQ   AX, AX
-	JLE     done25
+	JLE     done29
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded30
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded30:
+	CMPB    73(CX), $0x00
+	JEQ     loaded31
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded26:
+loaded31:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal27
+	CMPB      75(CX), $0x00
+	JNE       reciprocal32
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided28
+	JMP       divided33
 
-reciprocal27:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1741,7 +1817,7 @@ reciprocal27:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided28:
+divided33:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1790,17 +1866,17 @@ divided28:
 	VANDPS    Y11, Y9, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
-	CMPB      75(CX), $0x00
-	JNE       around29
+	CMPB      76(CX), $0x00
+	JNE       around34
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored30
+	JMP       stored35
 
-around29:
+around34:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored30:
+stored35:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
@@ -1809,9 +1885,9 @@ stored30:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some28
 
-done25:
+done29:
 	VZEROUPPER
 	RET
 
@@ -1845,21 +1921,25 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1867,7 +1947,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -1920,34 +2000,38 @@ divided5:
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   Y6, (SI)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (SI)
 
-stored7:
+stored8:
 	CMPB    72(CX), $0x00
-	JEQ     loaded8
+	JEQ     loaded9
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
+
+loaded9:
+	CMPB    73(CX), $0x00
+	JEQ     loaded10
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded8:
+loaded10:
 	VPMOVZXWD 32(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 48(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal11
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided10
+	JMP       divided12
 
-reciprocal9:
+reciprocal11:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1955,7 +2039,7 @@ reciprocal9:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided10:
+divided12:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -2008,34 +2092,38 @@ divided10:
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
-	CMPB      75(CX), $0x00
-	JNE       around11
+	CMPB      76(CX), $0x00
+	JNE       around13
 	VMOVDQU   Y6, 32(SI)
-	JMP       stored12
+	JMP       stored14
 
-around11:
+around13:
 	VMOVNTDQ Y6, 32(SI)
 
-stored12:
+stored14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded15
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
+
+loaded15:
+	CMPB    73(CX), $0x00
+	JEQ     loaded16
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded13:
+loaded16:
 	VPMOVZXWD 64(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 80(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal14
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided15
+	JMP       divided18
 
-reciprocal14:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2043,7 +2131,7 @@ reciprocal14:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided15:
+divided18:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -2096,34 +2184,38 @@ divided15:
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
-	CMPB      75(CX), $0x00
-	JNE       around16
+	CMPB      76(CX), $0x00
+	JNE       around19
 	VMOVDQU   Y6, 64(SI)
-	JMP       stored17
+	JMP       stored20
 
-around16:
+around19:
 	VMOVNTDQ Y6, 64(SI)
 
-stored17:
+stored20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded21
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
+
+loaded21:
+	CMPB    73(CX), $0x00
+	JEQ     loaded22
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded22:
 	VPMOVZXWD 96(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 112(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal19
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
+	JMP       divided24
 
-reciprocal19:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2131,7 +2223,7 @@ reciprocal19:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided20:
+divided24:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -2184,52 +2276,56 @@ divided20:
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
-	CMPB      75(CX), $0x00
-	JNE       around21
+	CMPB      76(CX), $0x00
+	JNE       around25
 	VMOVDQU   Y6, 96(SI)
-	JMP       stored22
+	JMP       stored26
 
-around21:
+around25:
 	VMOVNTDQ Y6, 96(SI)
 
-stored22:
+stored26:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	CMPB 73(CX), $0x00
-	JEQ  stay23
+	CMPB 74(CX), $0x00
+	JEQ  stay27
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay23:
+stay27:
 	SUBQ $0x00000040, AX
 	JMP  block1
 
 rest2:
-some24:
+some28:
 	TESTQ   AX, AX
-	JLE     done25
+	JLE     done29
 	CMPB    72(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded30
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
+
+loaded30:
+	CMPB    73(CX), $0x00
+	JEQ     loaded31
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded26:
+loaded31:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal27
+	CMPB      75(CX), $0x00
+	JNE       reciprocal32
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided28
+	JMP       divided33
 
-reciprocal27:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2237,7 +2333,7 @@ reciprocal27:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided28:
+divided33:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -2290,15 +2386,15 @@ divided28:
 	VPSRLD    $0x10, Y7, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
-	CMPB      75(CX), $0x00
-	JNE       around29
+	CMPB      76(CX), $0x00
+	JNE       around34
 	VMOVDQU   Y6, (SI)
-	JMP       stored30
+	JMP       stored35
 
-around29:
+around34:
 	VMOVNTDQ Y6, (SI)
 
-stored30:
+stored35:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
@@ -2307,8 +2403,8 @@ stored30:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some28
 
-done25:
+done29:
 	VZEROUPPER
 	RET

@@ -10,13 +10,14 @@ type frame struct {
 	in1        unsafe.Pointer
 	out        unsafe.Pointer // the data output, contiguous
 	scale      unsafe.Pointer // parameters in the compute type, one for each element
-	zero       unsafe.Pointer // or, unless lanes, one for all
+	zero       unsafe.Pointer // or one for all: see scales, zeros
 	sum0       unsafe.Pointer // accumulators in the compute type, one for each element
-	sum1       unsafe.Pointer // or, unless wide, 64 that elements take in turn
+	sum1       unsafe.Pointer // or 64 that elements take in turn: see wide
 	lo         uint64         // bounds of codes: the bits of a number of the compute type
 	hi         uint64
-	lanes      bool
-	wide       bool
+	scales     bool // there is a scale for each element
+	zeros      bool // there is a zero point for each element
+	wide       bool // there are accumulators for each element
 	reciprocal bool // multiply by 1/scale
 	stream     bool // store around the caches; out is a multiple of the register size
 }

@@ -57,7 +57,7 @@ block1:
 	VMOVUPS    Z10, 128(SI)
 	VMOVUPS    Z11, 192(SI)
 	ADDQ       $0x00000100, DX
-	CMPB       73(CX), $0x00
+	CMPB       74(CX), $0x00
 	JEQ        stay3
 	ADDQ       $0x00000100, BX
 	ADDQ       $0x00000100, SI
@@ -143,7 +143,7 @@ block1:
 	VMOVUPS    Z10, 128(SI)
 	VMOVUPS    Z11, 192(SI)
 	ADDQ       $0x00000080, DX
-	CMPB       73(CX), $0x00
+	CMPB       74(CX), $0x00
 	JEQ        stay3
 	ADDQ       $0x00000100, BX
 	ADDQ       $0x00000100, SI
@@ -233,7 +233,7 @@ block1:
 	VMOVUPS    Z10, 128(SI)
 	VMOVUPS    Z11, 192(SI)
 	ADDQ       $0x00000080, DX
-	CMPB       73(CX), $0x00
+	CMPB       74(CX), $0x00
 	JEQ        stay3
 	ADDQ       $0x00000100, BX
 	ADDQ       $0x00000100, SI
@@ -358,7 +358,7 @@ block1:
 	VMOVUPS    Y0, 192(SI)
 	VMOVUPS    Y1, 224(SI)
 	ADDQ       $0x00000100, DX
-	CMPB       73(CX), $0x00
+	CMPB       74(CX), $0x00
 	JEQ        stay3
 	ADDQ       $0x00000100, BX
 	ADDQ       $0x00000100, SI
@@ -486,7 +486,7 @@ block1:
 	VMOVUPS    Y0, 192(SI)
 	VMOVUPS    Y1, 224(SI)
 	ADDQ       $0x00000080, DX
-	CMPB       73(CX), $0x00
+	CMPB       74(CX), $0x00
 	JEQ        stay3
 	ADDQ       $0x00000100, BX
 	ADDQ       $0x00000100, SI
@@ -622,7 +622,7 @@ block1:
 	VMOVUPS    Y0, 192(SI)
 	VMOVUPS    Y1, 224(SI)
 	ADDQ       $0x00000080, DX
-	CMPB       73(CX), $0x00
+	CMPB       74(CX), $0x00
 	JEQ        stay3
 	ADDQ       $0x00000100, BX
 	ADDQ       $0x00000100, SI

@@ -37,25 +37,29 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -69,7 +73,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -103,15 +107,15 @@ divided5:
 	VPACKSSWB   Z11, Z10, Z10
 	VMOVDQU32   transposed32<>+0(SB), Z11
 	VPERMD      Z10, Z11, Z10
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
@@ -120,30 +124,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VMOVUPS.Z (DX), K1, Z1
-	CMPB      74(CX), $0x00
-	JNE       reciprocal11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided12
+	JMP       divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -157,9 +165,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -232,25 +240,29 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -264,7 +276,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -298,15 +310,15 @@ divided5:
 	VPACKUSWB   Z11, Z10, Z10
 	VMOVDQU32   transposed32<>+0(SB), Z11
 	VPERMD      Z10, Z11, Z10
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
@@ -315,30 +327,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VMOVUPS.Z (DX), K1, Z1
-	CMPB      74(CX), $0x00
-	JNE       reciprocal11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided12
+	JMP       divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -352,9 +368,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -389,25 +405,29 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -421,7 +441,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -455,15 +475,15 @@ divided5:
 	VPACKSSWB   Z11, Z10, Z10
 	VMOVDQU32   transposed32<>+0(SB), Z11
 	VPERMD      Z10, Z11, Z10
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
@@ -472,30 +492,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VCVTPH2PS.Z (DX), K1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -509,9 +533,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -546,25 +570,29 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -578,7 +606,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -612,15 +640,15 @@ divided5:
 	VPACKUSWB   Z11, Z10, Z10
 	VMOVDQU32   transposed32<>+0(SB), Z11
 	VPERMD      Z10, Z11, Z10
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
@@ -629,30 +657,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VCVTPH2PS.Z (DX), K1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -666,9 +698,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -703,12 +735,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -717,15 +753,15 @@ loaded3:
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -739,7 +775,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -773,15 +809,15 @@ divided5:
 	VPACKSSWB   Z11, Z10, Z10
 	VMOVDQU32   transposed32<>+0(SB), Z11
 	VPERMD      Z10, Z11, Z10
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
@@ -790,31 +826,35 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -828,9 +868,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -865,12 +905,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -879,15 +923,15 @@ loaded3:
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -901,7 +945,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -935,15 +979,15 @@ divided5:
 	VPACKUSWB   Z11, Z10, Z10
 	VMOVDQU32   transposed32<>+0(SB), Z11
 	VPERMD      Z10, Z11, Z10
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
@@ -952,31 +996,35 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -990,9 +1038,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -1029,25 +1077,29 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1061,7 +1113,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -1086,21 +1138,21 @@ divided5:
 	VMAXPS      Z8, Z11, Z11
 	VMAXPS      Z8, Z12, Z12
 	VMAXPS      Z8, Z13, Z13
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
 	VMOVDQU64   Z12, 128(BX)
 	VMOVDQU64   Z13, 192(BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
@@ -1109,30 +1161,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VMOVUPS.Z (DX), K1, Z1
-	CMPB      74(CX), $0x00
-	JNE       reciprocal11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided12
+	JMP       divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -1145,9 +1201,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -1182,25 +1238,29 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1214,7 +1274,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -1243,21 +1303,21 @@ divided5:
 	VCVTPS2PH   $0x00, Z11, Y11
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
 	VMOVDQU     Y12, 64(BX)
 	VMOVDQU     Y13, 96(BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -1266,30 +1326,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VCVTPH2PS.Z (DX), K1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -1303,9 +1367,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -1340,12 +1404,16 @@ block1:
 	VMOVUPS    64(SI), Z1
 	VMOVUPS    128(SI), Z2
 	VMOVUPS    192(SI), Z3
-	VMOVUPS    (DI), Z4
-	VMOVUPS    64(DI), Z5
-	VMOVUPS    128(DI), Z6
-	VMOVUPS    192(DI), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
+
+loaded4:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -1354,15 +1422,15 @@ loaded3:
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1376,7 +1444,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -1430,17 +1498,17 @@ divided5:
 	VPERMT2W    Z15, Z10, Z11
 	VMOVDQA64   Z16, Z12
 	VPERMT2W    Z17, Z10, Z12
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z11, (BX)
 	VMOVDQU64   Z12, 64(BX)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000100, SI
@@ -1449,31 +1517,35 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (SI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded10:
+loaded12:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -1494,9 +1566,9 @@ divided12:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -1612,19 +1684,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1632,7 +1708,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -1651,15 +1727,15 @@ divided5:
 	VPERMQ       $0xd8, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
-	CMPB         75(CX), $0x00
-	JNE          around6
+	CMPB         76(CX), $0x00
+	JNE          around7
 	VMOVDQU      X6, (BX)
-	JMP          stored7
+	JMP          stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
@@ -1695,19 +1771,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1715,7 +1795,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -1734,15 +1814,15 @@ divided5:
 	VPERMQ       $0xd8, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
-	CMPB         75(CX), $0x00
-	JNE          around6
+	CMPB         76(CX), $0x00
+	JNE          around7
 	VMOVDQU      X6, (BX)
-	JMP          stored7
+	JMP          stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
@@ -1778,19 +1858,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1798,7 +1882,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -1817,15 +1901,15 @@ divided5:
 	VPERMQ       $0xd8, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
-	CMPB         75(CX), $0x00
-	JNE          around6
+	CMPB         76(CX), $0x00
+	JNE          around7
 	VMOVDQU      X6, (BX)
-	JMP          stored7
+	JMP          stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
@@ -1861,19 +1945,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1881,7 +1969,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -1900,15 +1988,15 @@ divided5:
 	VPERMQ       $0xd8, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
-	CMPB         75(CX), $0x00
-	JNE          around6
+	CMPB         76(CX), $0x00
+	JNE          around7
 	VMOVDQU      X6, (BX)
-	JMP          stored7
+	JMP          stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
@@ -1944,21 +2032,25 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1966,7 +2058,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -1985,15 +2077,15 @@ divided5:
 	VPERMQ       $0xd8, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
-	CMPB         75(CX), $0x00
-	JNE          around6
+	CMPB         76(CX), $0x00
+	JNE          around7
 	VMOVDQU      X6, (BX)
-	JMP          stored7
+	JMP          stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
@@ -2029,21 +2121,25 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2051,7 +2147,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -2070,15 +2166,15 @@ divided5:
 	VPERMQ       $0xd8, Y6, Y6
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
-	CMPB         75(CX), $0x00
-	JNE          around6
+	CMPB         76(CX), $0x00
+	JNE          around7
 	VMOVDQU      X6, (BX)
-	JMP          stored7
+	JMP          stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
@@ -2114,19 +2210,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2134,7 +2234,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -2147,17 +2247,17 @@ divided5:
 	VMINPS   Y5, Y7, Y7
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
-	CMPB     75(CX), $0x00
-	JNE      around6
+	CMPB     76(CX), $0x00
+	JNE      around7
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored7
+	JMP      stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
@@ -2193,19 +2293,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2213,7 +2317,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -2228,17 +2332,17 @@ divided5:
 	VMAXPS    Y4, Y7, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI
@@ -2274,21 +2378,25 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (SI), Y0
 	VMOVUPS    32(SI), Y1
-	VMOVUPS    (DI), Y2
-	VMOVUPS    32(DI), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+
+loaded4:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2296,7 +2404,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -2325,15 +2433,15 @@ divided5:
 	VPSRLD    $0x10, Y9, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   Y6, (BX)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (BX)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000040, SI

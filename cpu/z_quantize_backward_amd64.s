@@ -42,25 +42,29 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -74,7 +78,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -103,21 +107,21 @@ divided5:
 	VMOVAPS.Z   Z11, K2, Z11
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored7:
+stored8:
 	ADDQ $0x00000100, DX
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
@@ -127,30 +131,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
+loaded12:
 	VMOVUPS.Z (BX), K1, Z1
-	CMPB      74(CX), $0x00
-	JNE       reciprocal11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided12
+	JMP       divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -165,9 +173,9 @@ divided12:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -223,25 +231,29 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -255,7 +267,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -288,21 +300,21 @@ divided5:
 	VCVTPS2PH   $0x00, Z11, Y11
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU     Y10, (SI)
 	VMOVDQU     Y11, 32(SI)
 	VMOVDQU     Y12, 64(SI)
 	VMOVDQU     Y13, 96(SI)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
@@ -312,30 +324,34 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
+loaded12:
 	VCVTPH2PS.Z (BX), K1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -351,9 +367,9 @@ divided12:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -391,12 +407,16 @@ block1:
 	VMOVUPS    64(DI), Z1
 	VMOVUPS    128(DI), Z2
 	VMOVUPS    192(DI), Z3
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
-	VMOVUPS    128(R8), Z6
-	VMOVUPS    192(R8), Z7
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded4:
 	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(BX), Z11
@@ -405,15 +425,15 @@ loaded3:
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -427,7 +447,7 @@ reciprocal4:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided5:
+divided6:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -489,17 +509,17 @@ divided5:
 	VPERMT2W    Z15, Z10, Z11
 	VMOVDQA64   Z16, Z12
 	VPERMT2W    Z17, Z10, Z12
-	CMPB        75(CX), $0x00
-	JNE         around6
+	CMPB        76(CX), $0x00
+	JNE         around7
 	VMOVDQU64   Z11, (SI)
 	VMOVDQU64   Z12, 64(SI)
-	JMP         stored7
+	JMP         stored8
 
-around6:
+around7:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored7:
+stored8:
 	ADDQ $0x00000080, DX
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
@@ -509,31 +529,35 @@ stored7:
 	JMP  block1
 
 rest2:
-some8:
+some9:
 	TESTQ     AX, AX
-	JLE       done9
+	JLE       done10
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
+	JEQ       loaded11
 	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
+loaded12:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
-	CMPB        74(CX), $0x00
-	JNE         reciprocal11
+	CMPB        75(CX), $0x00
+	JNE         reciprocal13
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided12
+	JMP         divided14
 
-reciprocal11:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided12:
+divided14:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -557,9 +581,9 @@ divided12:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some9
 
-done9:
+done10:
 	VZEROUPPER
 	RET
 
@@ -677,19 +701,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
-	CMPB    74(CX), $0x00
-	JNE     reciprocal4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal5
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided5
+	JMP     divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -697,7 +725,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -714,17 +742,17 @@ divided5:
 	VDIVPS   Y1, Y9, Y9
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
-	CMPB     75(CX), $0x00
-	JNE      around6
+	CMPB     76(CX), $0x00
+	JNE      around7
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored7
+	JMP      stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored7:
+stored8:
 	ADDQ $0x00000040, DX
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
@@ -763,19 +791,23 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -783,7 +815,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -802,17 +834,17 @@ divided5:
 	VANDPS    Y9, Y7, Y7
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
@@ -851,21 +883,25 @@ block1:
 	JEQ        loaded3
 	VMOVUPS    (DI), Y0
 	VMOVUPS    32(DI), Y1
-	VMOVUPS    (R8), Y2
-	VMOVUPS    32(R8), Y3
 
 loaded3:
+	CMPB    73(CX), $0x00
+	JEQ     loaded4
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded4:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
-	CMPB      74(CX), $0x00
-	JNE       reciprocal4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal5
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided5
+	JMP       divided6
 
-reciprocal4:
+reciprocal5:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -873,7 +909,7 @@ reciprocal4:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided5:
+divided6:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -908,15 +944,15 @@ divided5:
 	VPSRLD    $0x10, Y9, Y7
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
-	CMPB      75(CX), $0x00
-	JNE       around6
+	CMPB      76(CX), $0x00
+	JNE       around7
 	VMOVDQU   Y6, (SI)
-	JMP       stored7
+	JMP       stored8
 
-around6:
+around7:
 	VMOVNTDQ Y6, (SI)
 
-stored7:
+stored8:
 	ADDQ $0x00000020, DX
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI

@@ -88,11 +88,19 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], don
 func (f *family) columnParams(c *call, w *worker, n int64) {
 	a, l, at := &w.args, &c.groups, &w.cursors[0]
 	inner := l.dims - 1
-	for k := f.scale; k < f.scale+2; k++ {
-		a.In[k].P, a.In[k].Stride = at.at[k], l.stride[k][inner]
-	}
-	if !f.ready(a) {
-		w.scratch.Tile.Add(a, f.scale, 0, int(n), 1, f.compute, f.expand)
-		w.scratch.Tile.Use(a, f.scale, f.compute)
+	a.Ready = true
+	for number := range 2 {
+		k := f.scale + number
+		s := cpu.Span{P: at.at[k], Stride: l.stride[k][inner], DType: a.In[k].DType}
+		a.In[k] = s
+		if number == 0 && s.DType == f.compute && s.Contiguous() {
+			continue
+		}
+		each := s.Stride != 0
+		if !each {
+			n = 1
+		}
+		w.scratch.Tile.Add(a, number, s, 0, int(n), 1, f.compute, f.expand)
+		a.In[k] = w.scratch.Tile.Span(number, each, f.compute)
 	}
 }

@@ -14,13 +14,14 @@ import (
 
 // longRun is how many elements with the same parameters are worth a call of
 // the kernel of their own.
-const longRun = 1024
+const longRun = cpu.TileRun
 
 // tiling cuts a layout into outer points, each of which repeats cycles of
 // elements: cycles have the same parameters, and their elements are
 // consecutive in memory.
 type tiling struct {
 	cycle, repeat, outer int64
+	first                int   // the dimension that a cycle begins with
 	repeatDim            int   // the dimension that repeats cycles, or -1
 	varying              int   // the innermost dimension along which parameters change
 	run                  int64 // elements with the same parameters
@@ -54,9 +55,10 @@ func (f *family) tile(c *call) bool {
 		}
 		t.cycle *= l.size[d]
 	}
-	if t.varying < 0 || t.run > cpu.TileSize {
+	if t.varying < 0 || t.run > cpu.TileRun {
 		return false
 	}
+	t.first = d + 1
 	if d >= 0 && !f.varies(l, d) {
 		t.repeatDim, t.repeat = d, l.size[d]
 	}
@@ -68,9 +70,12 @@ func (f *family) tile(c *call) bool {
 // plan chooses the sizes of tiles and of units of work. Cycles that follow
 // each other in memory may share a tile.
 func (t *tiling) plan(joined bool, threads int) {
-	t.columns, t.copies = min(t.cycle, cpu.TileSize/t.run*t.run), 1
+	t.columns, t.copies = min(t.cycle, cpu.TileSize), 1
 	if joined && t.columns == t.cycle {
 		t.copies = min(cpu.TileSize/t.cycle, t.repeat)
+		if whole := 64 / min(64, t.cycle&-t.cycle); t.copies > whole {
+			t.copies -= t.copies % whole // tiles begin alike among cache lines
+		}
 	}
 	// Every thread gets some units, of whole tiles.
 	elements := max(1, min(tilingElements, t.cycle*t.repeat*t.outer/int64(4*threads)))
@@ -165,33 +170,35 @@ func (l *layout) along(p unsafe.Pointer, k, d int, steps int64) unsafe.Pointer {
 
 // prepare makes the parameters of consecutive elements, and of copies of them.
 func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
-	t, l, a, cur := &c.tiles, &c.all, &w.args, &w.cursors[2]
-	tile, d := &w.scratch.Tile, t.varying
-	for at := int64(0); at < columns; {
-		l.seek(cur, start+at, kernelOperands)
-		count := min(l.size[d]-cur.index[d], (columns-at)/t.run)
-		for k := f.scale; k < f.scale+2; k++ {
-			a.In[k].P, a.In[k].Stride = cur.at[k], l.stride[k][d]
-		}
-		if count*t.run == columns && copies == 1 && t.run == 1 && f.ready(a) {
-			return
-		}
-		tile.Add(a, f.scale, int(at), int(count), int(t.run), f.compute, f.expand)
-		at += count * t.run
-	}
-	tile.Repeat(int(columns), int(copies), f.compute)
-	tile.Use(a, f.scale, f.compute)
-}
-
-// ready reports whether a kernel can read its parameters where they are.
-func (f *family) ready(a *cpu.Args) bool {
-	scale, zero := &a.In[f.scale], &a.In[f.scale+1]
-	if scale.DType != f.compute || !scale.Contiguous() || zero.P != nil {
-		return false
-	}
-	*zero = cpu.Span{P: a.Scratch.Zeros(), Stride: scale.Stride, DType: f.compute}
+	t, l, a, cur, tile := &c.tiles, &c.all, &w.args, &w.cursors[2], &w.scratch.Tile
 	a.Ready = true
-	return true
+	for number := range 2 {
+		k, d := f.scale+number, t.varying
+		each := false
+		for dim := t.first; dim <= d; dim++ {
+			each = each || l.stride[k][dim] != 0
+		}
+		for at := int64(0); at < columns; {
+			l.seek(cur, start+at, kernelOperands)
+			s := cpu.Span{P: cur.at[k], Stride: l.stride[k][d], DType: a.In[k].DType}
+			if !each {
+				tile.Add(a, number, s, 0, 1, 1, f.compute, f.expand)
+				break
+			}
+			before := (start + at) % t.run
+			count := min(l.size[d]-cur.index[d], (columns-at+before+t.run-1)/t.run)
+			if count == columns && copies == 1 && s.DType == f.compute && s.Contiguous() && number == 0 {
+				a.In[k] = s // where they are
+				break
+			}
+			tile.Add(a, number, s, int(at-before), int(count), int(t.run), f.compute, f.expand)
+			at += count*t.run - before
+		}
+		if a.In[k].P == nil { // not where they are
+			tile.Repeat(number, int(columns), int(copies), f.compute)
+			a.In[k] = tile.Span(number, each, f.compute)
+		}
+	}
 }
 
 // scaleIndex returns the operand that holds scales; zero points come after.

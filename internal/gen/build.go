@@ -48,15 +48,16 @@ var frameFields = []struct {
 	{"in1", "unsafe.Pointer", "", 8},
 	{"out", "unsafe.Pointer", "the data output, contiguous", 16},
 	{"scale", "unsafe.Pointer", "parameters in the compute type, one for each element", 24},
-	{"zero", "unsafe.Pointer", "or, unless lanes, one for all", 32},
+	{"zero", "unsafe.Pointer", "or one for all: see scales, zeros", 32},
 	{"sum0", "unsafe.Pointer", "accumulators in the compute type, one for each element", 40},
-	{"sum1", "unsafe.Pointer", "or, unless wide, 64 that elements take in turn", 48},
+	{"sum1", "unsafe.Pointer", "or 64 that elements take in turn: see wide", 48},
 	{"lo", "uint64", "bounds of codes: the bits of a number of the compute type", 56},
 	{"hi", "uint64", "", 64},
-	{"lanes", "bool", "", 72},
-	{"wide", "bool", "", 73},
-	{"reciprocal", "bool", "multiply by 1/scale", 74},
-	{"stream", "bool", "store around the caches; out is a multiple of the register size", 75},
+	{"scales", "bool", "there is a scale for each element", 72},
+	{"zeros", "bool", "there is a zero point for each element", 73},
+	{"wide", "bool", "there are accumulators for each element", 74},
+	{"reciprocal", "bool", "multiply by 1/scale", 75},
+	{"stream", "bool", "store around the caches; out is a multiple of the register size", 76},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -259,18 +260,15 @@ func (k *kernel) broadcast() string {
 // parameters loads those of the current group, where there is one for each
 // element.
 func (k *kernel) parameters() {
-	if k.op.params == 0 {
-		return
-	}
-	loaded := k.newLabel("loaded")
-	k.jumpUnless("lanes", loaded)
 	for _, name := range k.paramNames() {
+		loaded := k.newLabel("loaded")
+		k.jumpUnless(name+"s", loaded)
 		for i := range k.group {
 			r := k.param[name][i]
 			k.fetch(k.ps("VMOVU"), k.pointer(name, i, k.compute.size), r)
 		}
+		k.c.Label(loaded)
 	}
-	k.c.Label(loaded)
 }
 
 // prefetchAhead is how many bytes before their use elements are asked for.
