@@ -97,7 +97,8 @@ int read_attribute(call *c, int i, PyObject *o) {
 /* ---- inputs ---- */
 
 /* Whether autograd would have to see this tensor: -1 with an exception. */
-static int wants_gradient(PyObject *o) {
+static int wants_gradient(PyObject *o, const DLTensor *t) {
+  if (t->dtype.code == kDLInt || t->dtype.code == kDLUInt) return 0;
   PyObject *flag = PyObject_GetAttr(o, torch.requires_grad);
   if (!flag) return -1;
   int wants = flag == Py_True;
@@ -112,18 +113,15 @@ static int wants_gradient(PyObject *o) {
 
 int take(call *c, int i, PyObject *o) {
   const op_tensor *t = &c->op->tensors[i];
-  if (!c->strict) {
-    int wants = is_plain(o) ? wants_gradient(o) : 1;
-    if (wants || tensor_take(o, &c->args[i], c->op->name, t->name)) {
-      PyErr_Clear();
-      c->missed = 1;
-      return -1;
-    }
-    c->taken[i] = 1;
-  } else {
-    c->taken[i] = 1;
-    if (tensor_take(o, &c->args[i], c->op->name, t->name)) return -1;
+  int direct = c->strict || is_plain(o);
+  int failed = !direct || tensor_take(o, &c->args[i], c->op->name, t->name);
+  c->taken[i] = (unsigned char)direct;
+  if (!c->strict && (failed || wants_gradient(o, &c->args[i].t))) {
+    PyErr_Clear();
+    c->missed = 1;
+    return -1;
   }
+  if (failed) return -1;
   if (c->args[i].t.ndim > MAX_RANK) {
     PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions, at most %d work", c->op->name, t->name,
                  (int)c->args[i].t.ndim, MAX_RANK);

@@ -54,12 +54,12 @@ int write_text(const call *c, text_buffer *b) {
   for (int i = 0; i < c->n; i++) {
     const op_tensor *t = &c->op->tensors[i];
     const tensor_arg *a = &c->args[i];
-    DLDataType type = tensor_dtype(a);
     int64_t space[MAX_RANK];
     if (!c->present[i]) {
       append(b, " %s=none", t->name);
       continue;
     }
+    DLDataType type = tensor_dtype(a);
     const char *dtype = dtype_name(type);
     if (!dtype) {
       PyErr_Format(PyExc_TypeError, "%s: %s has a dtype that isobit does not know (DLPack code %d, %d bits)",
