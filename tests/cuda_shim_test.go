@@ -30,7 +30,8 @@ import (
 
 // buildShim compiles the kernels, or only those in some files, into a program
 // and a stand-in for libcuda.so.1 beside it; edit may change a source first.
-// They are kept in build/ under the hash of what they were made from.
+// Without an edit, they are kept in build/ under the hash of what they were
+// made from.
 func buildShim(t *testing.T, edit func(name, text string) string, only ...string) string {
 	compiler := os.Getenv("CXX")
 	if compiler == "" {
@@ -59,43 +60,49 @@ func buildShim(t *testing.T, edit func(name, text string) string, only ...string
 			fmt.Fprintf(hash, "%s %d\n%s", name, len(sources[name]), sources[name])
 		}
 	}
-	folder, err := filepath.Abs("../build/cuda-shim/" + hex.EncodeToString(hash.Sum(nil))[:16])
+	if edit != nil {
+		return compileShim(t, compiler, t.TempDir(), sources)
+	}
+	kept, err := filepath.Abs("../build/cuda-shim")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(folder, "kernels")
-	if _, err := os.Stat(program); err == nil {
+	folder := filepath.Join(kept, hex.EncodeToString(hash.Sum(nil))[:16])
+	if program := filepath.Join(folder, "kernels"); exists(program) {
 		return program
 	}
-	if err := compileShim(compiler, folder, program, sources); err != nil {
+	os.RemoveAll(kept)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return program
+	return compileShim(t, compiler, folder, sources)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 var shimFlags = []string{"-O2", "-std=c++17", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC"}
 
-func compileShim(compiler, folder, program string, sources map[string]string) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
+// compileShim compiles the sources into folder and returns the program.
+func compileShim(t *testing.T, compiler, folder string, sources map[string]string) string {
+	save := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var units []string
 	for name, text := range sources {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			return err
-		}
+		save(name, text)
 		unit, isKernel := strings.CutSuffix(name, ".cu")
 		if isKernel {
-			text := fmt.Sprintf("#include \"shim.h\"\nnamespace {\n#include %q\n}\n", name)
-			if err := os.WriteFile(filepath.Join(folder, unit+".cc"), []byte(text), 0o644); err != nil {
-				return err
-			}
+			save(unit+".cc", fmt.Sprintf("#include \"shim.h\"\nnamespace {\n#include %q\n}\n", name))
 		}
-		if unit, isUnit := strings.CutSuffix(strings.TrimSuffix(name, ".cu"), ".cc"); isKernel || isUnit {
+		if unit, isUnit := strings.CutSuffix(unit, ".cc"); isKernel || isUnit {
 			units = append(units, unit)
 		}
 	}
-	slices.Sort(units)
 	compile := func(args ...string) error {
 		c := exec.Command(compiler, append(slices.Clone(shimFlags), args...)...)
 		c.Dir = folder
@@ -115,9 +122,6 @@ func compileShim(compiler, folder, program string, sources map[string]string) er
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
 	driver, executable := []string{"-shared", "-o", "libcuda.so.1"}, []string{"-o", "kernels.new"}
 	for _, unit := range units {
 		if unit != "run" {
@@ -127,10 +131,17 @@ func compileShim(compiler, folder, program string, sources map[string]string) er
 			executable = append(executable, unit+".o")
 		}
 	}
-	if err := errors.Join(compile(driver...), compile(executable...)); err != nil {
-		return err
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
 	}
-	return os.Rename(filepath.Join(folder, "kernels.new"), program)
+	program := filepath.Join(folder, "kernels")
+	if err := errors.Join(compile(driver...), compile(executable...), os.Rename(program+".new", program)); err != nil {
+		t.Fatal(err)
+	}
+	for _, unit := range units {
+		os.Remove(filepath.Join(folder, unit+".o"))
+	}
+	return program
 }
 
 // shim is a cuda.Driver that notes launches, and the program that runs them.

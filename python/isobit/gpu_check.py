@@ -1,0 +1,198 @@
+"""Compares a GPU's results with the CPU's, then measures: python -m isobit.gpu_check CASES OUT.json
+
+It needs torch and a GPU, and nothing else (no Go, no compiler, no network). Steps:
+values    every problem of CASES (cuda/cases.txt) on both devices, bit for bit
+torch     opcheck and gradients on CUDA tensors
+streams   work on a side stream, and a captured graph that is replayed
+errors    wrong devices
+times     beside torch, with the bandwidth of a copy in the same run
+
+With --device cpu the CPU's best rows stand in for a GPU, against the definitions, and what needs
+a GPU is left out. A step that fails does not stop those after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import isobit
+from isobit import gpu_steps
+from isobit.gpu_steps import digest
+from isobit.plan import Plan
+
+DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+DTYPES |= {"s8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64}
+SPECIAL = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e-45, -1e-40, 3e38, -65504.0, 0.5, -0.5, 1.5, 2.5)
+
+
+def expand(text: str) -> Iterator[str]:
+    """Replaces each {a|b} by every choice."""
+    head, found, rest = text.partition("{")
+    if not found:
+        yield text
+        return
+    choices, _, tail = rest.partition("}")
+    for choice in choices.split("|"):
+        for end in expand(tail):
+            yield head + choice + end
+
+
+def cases(path: str) -> Iterator[str]:
+    for line in Path(path).read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            yield from expand(line.strip())
+
+
+def draw(
+    name: str, dtype: torch.dtype, shape: list[int], text: str, kind: int, random: torch.Generator
+) -> torch.Tensor:
+    """One argument of a problem. kind: 0 with special values, 1 without, 2 with hot destinations."""
+    uniform = torch.rand(shape, generator=random, dtype=torch.float64)
+    if name == "indices":
+        rows = int(text.partition("weight=")[2].partition("[")[2].partition(",")[0])
+        values = (uniform * rows).floor()
+        if kind == 2:
+            values = torch.where(torch.rand(shape, generator=random) < 0.9, float(rows // 2), values)
+        if kind == 0 and "bounds=error" not in text:
+            values = torch.where(torch.rand(shape, generator=random) < 0.05, float(rows + 1), values)
+        return values.to(dtype)
+    if not dtype.is_floating_point:
+        low, high = (-8, 7) if name == "zero_point" else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+        low = 0 if name == "zero_point" and ("qmin=0 " in text or dtype == torch.uint8) else low
+        if "140004" in text:  # sums that 32 bits do not hold
+            high = low
+        return (low + (uniform * (high - low + 1)).floor()).to(dtype)
+    if name == "q":
+        return (uniform * 255 - 128).floor().to(dtype)
+    if "scale" in name and "grad" not in name:
+        return ((1 + (uniform * 4).floor() / 4) / 16).to(dtype)
+    if name == "grid":
+        values = (uniform * 3).floor() / 64 if kind == 2 else uniform * 3 - 1.5
+    else:
+        ties = (uniform * 64 - 32).floor() / 32
+        normal = torch.randn(shape, generator=random, dtype=torch.float64)
+        values = torch.where(torch.rand(shape, generator=random) < 0.3, ties, normal)
+    if kind != 1:
+        special = torch.tensor(SPECIAL, dtype=torch.float64)
+        picked = special[torch.randint(len(SPECIAL), shape, generator=random)]
+        values = torch.where(torch.rand(shape, generator=random) < 0.06, picked, values)
+    return values.to(dtype)
+
+
+def place(value: torch.Tensor, device: str, layout: int) -> torch.Tensor:
+    """A copy on a device: compact, off its alignment, or with its dimensions stored backwards."""
+    if layout == 1:
+        memory = torch.empty(value.numel() + 1, dtype=value.dtype, device=device)
+        return memory[1:].view(value.shape).copy_(value)
+    if layout == 2 and value.dim() > 1:
+        order = list(reversed(range(value.dim())))
+        memory = torch.empty([value.shape[d] for d in order], dtype=value.dtype, device=device)
+        return memory.permute(order).copy_(value)
+    return value.to(device, copy=True)
+
+
+def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[list[str], list[str]]:
+    """The digests of a problem's outputs, by the definitions and on the device."""
+    plans = definition, Plan(text if device == "cpu" else f"{text} device={device}")
+    random = torch.Generator().manual_seed(number)
+    reads = "accumulate=true" in text or text.startswith("embedding_renorm ")
+    arguments: list[list[Any]] = [[], []]
+    outputs: list[list[torch.Tensor]] = [[], []]
+    for arg in plans[0].describe()["args"]:
+        if not arg["present"]:
+            arguments[0].append(None)
+            arguments[1].append(None)
+            continue
+        dtype, shape, is_input = DTYPES[arg["dtype"]], arg["shape"] or [], arg["direction"] == "in"
+        value = torch.full(shape, 77, dtype=dtype)
+        if is_input or reads:
+            value = draw(arg["name"], dtype, shape, text, number % 3, random)
+        for side, where in enumerate(("cpu", device)):
+            arguments[side].append(place(value, where, number % 3))
+            if not is_input:
+                outputs[side].append(arguments[side][-1])
+    for plan, tensors in zip(plans, arguments, strict=True):
+        plan.run(*tensors)
+    return [digest(t) for t in outputs[0]], [digest(t) for t in outputs[1]]
+
+
+def check_values(device: str, path: str, report: dict[str, Any]) -> None:
+    ops: dict[str, dict[str, Any]] = {}
+    for number, text in enumerate(cases(path)):
+        op = ops.setdefault(text.partition(" ")[0], {"cases": 0, "different": []})
+        try:
+            definition = Plan(text, row="go")
+        except ValueError:
+            continue  # a choice that is no valid problem
+        want, got = run_problem(definition, text, number, device)
+        op["cases"] += 1
+        if want != got:
+            op["different"].append({"problem": text, "number": number, "want": want, "got": got})
+    report["values"] = ops
+    empty = [name for name, op in ops.items() if not op["cases"]]
+    wrong = [f"{name}: {len(op['different'])} of {op['cases']}" for name, op in ops.items() if op["different"]]
+    if wrong or empty:
+        raise AssertionError(f"different from the CPU: {wrong}; without a valid case: {empty}")
+
+
+def summary(report: dict[str, Any]) -> str:
+    lines = [f"{report['device_name']}; torch {report['torch']}; {json.dumps(report['info'].get('cuda', ''))}"]
+    for name, op in report.get("values", {}).items():
+        lines.append(f"  {name:44} {op['cases']:5} cases, {len(op['different'])} different")
+    if "times" in report:
+        lines.append(f"  {'microseconds':50}{'isobit':>10}{'torch':>10}{'compiled':>10}  of copy")
+    for row in report.get("times", []):
+        torch_us = f"{row['torch_us']:10.1f}" if row.get("torch_us") else "         -"
+        share = f"{row['of_copy']:6.2f}" if row.get("of_copy") else "     -"
+        compiled = f"{row['compiled_us']:10.1f}" if row.get("compiled_us") else "         -"
+        lines.append(f"  {row['name']:50}{row['us']:10.1f}{torch_us}{compiled}{share}")
+    for name, step in report["steps"].items():
+        lines.append(f"{name:10} {step['result']} ({step['seconds']:.1f} s)")
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m isobit.gpu_check", description=__doc__.split("\n")[0])
+    parser.add_argument("cases", help="cuda/cases.txt")
+    parser.add_argument("out", help="where the JSON goes")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--only", help="names of steps, with commas between them")
+    args = parser.parse_args(argv)
+    on_gpu = args.device != "cpu"
+    report: dict[str, Any] = {"torch": torch.__version__, "python": platform.python_version(), "device": args.device}
+    report["info"], report["steps"] = isobit.info(), {}
+    report["device_name"] = torch.cuda.get_device_name(args.device) if on_gpu else "CPU"
+    if on_gpu:
+        torch.cuda.set_device(args.device)
+    steps: dict[str, Callable[[], None]] = {"values": lambda: check_values(args.device, args.cases, report)}
+    for name, (step, needs_gpu) in gpu_steps.STEPS.items():
+        if on_gpu or not needs_gpu:
+            steps[name] = lambda step=step: step(args.device, report)
+    for name, step in steps.items():
+        if args.only and name not in args.only.split(","):
+            continue
+        start, result = time.perf_counter(), "passed"
+        try:
+            step()
+        except Exception as e:
+            result = f"FAILED: {e}"
+            report.setdefault("traces", {})[name] = traceback.format_exc()
+        report["steps"][name] = {"result": result, "seconds": time.perf_counter() - start}
+        print(f"{name}: {result}", flush=True)
+        Path(args.out).write_text(json.dumps(report, indent=1))
+    print(summary(report))
+    return int(any(step["result"] != "passed" for step in report["steps"].values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The steps of gpu_check that call torch: gradients, streams, graphs, errors, times."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import isobit
+
+Report = dict[str, Any]
+R = (-128, 127)
+
+
+def digest(t: torch.Tensor) -> str:
+    """SHA-256 of the elements' bits, every NaN the same."""
+    t = t.detach().cpu().contiguous()
+    if t.is_floating_point():
+        t = torch.where(t.isnan(), torch.full_like(t, float("nan")), t)
+    data = t.reshape(-1).view(torch.uint8).numpy().tobytes() if t.numel() else b""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def codes(x: Tensor, s: Tensor, z: Tensor) -> Tensor:
+    """Float codes carry the straight-through gradient."""
+    q = isobit.quantize_per_channel(x, s, z, 0, *R, torch.float32)
+    return isobit.dequantize_per_channel(q, s, z, 0, *R, torch.float32)
+
+
+S, Z = torch.rand(16, generator=torch.Generator().manual_seed(1)) / 16 + 0.01, torch.zeros(16)
+IDS = torch.randint(50, (40, 30), generator=torch.Generator().manual_seed(2))
+GRID = random(2, 40, 30, 2) / 2
+# Name: a function, and its inputs; those of a float type get gradients.
+PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
+    "LSQ": (
+        lambda x, s, z: isobit.fake_quantize_per_channel_affine(x, s, z, 0, *R, grad_factor=0.1),
+        (random(16, 300), S, Z),
+    ),
+    "fake quantize by numbers": (lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.3, 1, *R), (random(70, 9),)),
+    "fake quantize per token": (
+        lambda x, s: isobit.fake_quantize_per_token_affine(x, s, None, *R),
+        (random(16, 300), S.reshape(16, 1)),
+    ),
+    "codes": (codes, (random(16, 300), S, Z.int())),
+    "embedding": (lambda w, i: isobit.embedding(i, w, padding_idx=3), (random(50, 24), IDS)),
+    "embedding by frequency": (lambda w, i: isobit.embedding(i, w, scale_grad_by_freq=True), (random(50, 7), IDS)),
+    "grid_sample": (isobit.grid_sample, (random(2, 20, 9, 11), GRID)),
+    "grid_sample reflection": (
+        lambda x, g: isobit.grid_sample(x, g, "bilinear", "reflection", True),
+        (random(2, 3, 9, 11), 3 * GRID),
+    ),
+    "affine_grid": (lambda t: isobit.affine_grid(t, [2, 3, 40, 50]), (random(2, 2, 3),)),
+}
+# Name: a raw op's arguments.
+SAMPLES: dict[str, tuple[Any, ...]] = {
+    "quantize_per_channel": (random(16, 30), S, None, 0, *R, torch.int8),
+    "quantize_per_channel_backward": (random(16, 30), random(16, 30), S, None, 0, *R),
+    "dequantize_per_channel": (random(16, 30).to(torch.int8), S, Z.int(), 0, *R, torch.int8),
+    "fake_quantize_per_channel_affine": (random(16, 30), S, Z, 0, *R),
+    "quantize_per_token_dynamic": (random(16, 30), *R, torch.int8),
+    "embedding": (random(50, 24), IDS),
+    "embedding_backward": (random(40, 30, 24), IDS, 50),
+    "grid_sample": (random(2, 3, 9, 11), GRID),
+    "grid_sample_backward": (random(2, 3, 40, 30), random(2, 3, 9, 11), GRID),
+    "affine_grid": (random(2, 2, 3), [2, 3, 4, 5]),
+}
+
+
+def to(device: str, values: tuple[Any, ...], gradients: bool = False) -> tuple[Any, ...]:
+    moved = (v.detach().to(device, copy=True) if isinstance(v, Tensor) else v for v in values)
+    return tuple(
+        v.requires_grad_() if gradients and isinstance(v, Tensor) and v.is_floating_point() else v for v in moved
+    )
+
+
+def results(device: str, name: str) -> list[str]:
+    """Digests of a program's result and gradients."""
+    function, inputs = PROGRAMS[name]
+    inputs = to(device, inputs, gradients=True)
+    y = function(*inputs)
+    y.backward(random(*y.shape, seed=9).to(device))
+    return [digest(y), *(digest(v.grad) for v in inputs if v.grad is not None)]
+
+
+def check_torch(device: str, report: Report) -> None:
+    wrong = [name for name in PROGRAMS if results("cpu", name) != results(device, name)]
+    for name, args in SAMPLES.items():
+        torch.library.opcheck(getattr(torch.ops.isobit, name).default, to(device, args))
+    if wrong:
+        raise AssertionError(f"results or gradients are not the CPU's: {wrong}")
+
+
+def check_streams(device: str, report: Report) -> None:
+    """Plans run on the caller's stream: after what was put there, and into a graph that captures."""
+    wrong = []
+    for name, args in SAMPLES.items():
+        op = getattr(torch.ops.isobit, name).default
+        want = [digest(y) for y in flat(op(*args))]
+        moved, zeros = to(device, args), to(device, args)
+        for v in zeros:
+            if isinstance(v, Tensor) and v.is_floating_point():
+                v.zero_()
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000_000)
+            for a, b in zip(zeros, moved, strict=True):
+                if isinstance(a, Tensor):
+                    a.copy_(b)
+            late = flat(op(*zeros))
+        side.synchronize()
+        if [digest(y) for y in late] != want:
+            wrong.append(f"{name} on a side stream")
+        graph = torch.cuda.CUDAGraph()
+        for v in zeros:
+            if isinstance(v, Tensor) and v.is_floating_point():
+                v.zero_()
+        with torch.cuda.graph(graph):
+            captured = flat(op(*zeros))
+        for a, b in zip(zeros, moved, strict=True):
+            if isinstance(a, Tensor):
+                a.copy_(b)
+        graph.replay()
+        torch.cuda.synchronize(device)
+        if [digest(y) for y in captured] != want:
+            wrong.append(f"{name} in a graph")
+    if wrong:
+        raise AssertionError(f"wrong: {wrong}")
+
+
+def flat(y: Any) -> list[Tensor]:
+    return [y] if isinstance(y, Tensor) else list(y)
+
+
+_OUT_OF_BOUNDS = """
+import isobit, torch
+isobit.embedding(torch.tensor([0, 7], device={device!r}), torch.ones(4, 8, device={device!r}))
+torch.cuda.synchronize()
+"""
+
+
+def check_errors(device: str, report: Report) -> None:
+    x = random(4, 4)
+    try:
+        isobit.quantize_per_channel(x.to(device), S[:4], None, 0, *R, torch.int8)
+    except (ValueError, RuntimeError) as e:
+        report["mixed_devices"] = str(e)
+    else:
+        raise AssertionError("tensors of two devices were accepted")
+    # A trap ends the context, so it happens in another process.
+    command = [sys.executable, "-P", "-c", _OUT_OF_BOUNDS.format(device=device)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    report["out_of_bounds"] = (done.stdout + done.stderr)[-2000:]
+    if done.returncode == 0 or "indices at position 1 is 7" not in done.stdout + done.stderr:
+        raise AssertionError("an index out of bounds did not stop the run with its position")
+
+
+def check_times(device: str, report: Report) -> None:
+    from isobit import gpu_times
+
+    gpu_times.measure(device, report)
+
+
+# Name: the step, and whether it needs a GPU.
+STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
+    "torch": (check_torch, False),
+    "streams": (check_streams, True),
+    "errors": (check_errors, True),
+    "times": (check_times, False),
+}

@@ -1,0 +1,184 @@
+"""The measurements of gpu_check, beside torch's eager ops and torch.compile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import isobit
+
+Call = Callable[[], Any]
+R = (-128, 127)
+
+
+def elapsed(call: Call, on_gpu: bool, seconds: float = 0.2) -> float:
+    """Median time of a call, in microseconds."""
+    for _ in range(3):
+        call()
+    if not on_gpu:
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            call()
+            times.append((time.perf_counter() - start) * 1e6)
+        return sorted(times)[len(times) // 2]
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    count = max(5, min(200, int(seconds / max(time.perf_counter() - start, 1e-6))))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    for event in events[:-1]:
+        event.record()
+        call()
+    events[-1].record()
+    torch.cuda.synchronize()
+    times = sorted(a.elapsed_time(b) * 1e3 for a, b in zip(events[:-1], events[1:], strict=True))
+    return times[count // 2]
+
+
+def overhead(call: Call, on_gpu: bool) -> float:
+    """Time that a call keeps the host, in microseconds."""
+    best = float("inf")
+    for _ in range(20):
+        if on_gpu:
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(50):
+            call()
+        best = min(best, (time.perf_counter() - start) / 50 * 1e6)
+    return best
+
+
+def streaming(device: str, n: int) -> Iterator[tuple[str, Call, Call | None, int]]:
+    """Ops that read and write every element once: name, ours, torch's, bytes."""
+    rows, columns = 4096, n // 4096
+    x = torch.randn(rows, columns, device=device)
+    h, dy = x.to(torch.bfloat16), torch.randn_like(x)
+    s = torch.full((rows,), 0.05, device=device)
+    z, zf = torch.zeros(rows, dtype=torch.int32, device=device), torch.zeros(rows, device=device)
+    q = torch.randint(-128, 128, (rows, columns), dtype=torch.int8, device=device)
+    learned = torch._fake_quantize_learnable_per_channel_affine
+    backward = getattr(torch.ops.aten, "_fake_quantize_learnable_per_channel_affine_backward", None)
+    yield (
+        "quantize_per_channel f32 -> s8",
+        lambda: isobit.quantize_per_channel(x, s, z, 0, *R, torch.int8),
+        lambda: torch.quantize_per_channel(x, s.double(), z.long(), 0, torch.qint8),
+        5 * n,
+    )
+    yield (
+        "quantize_per_channel bf16 -> s8",
+        lambda: isobit.quantize_per_channel(h, s, z, 0, *R, torch.int8),
+        None,
+        3 * n,
+    )
+    yield (
+        "dequantize_per_channel s8 -> f32",
+        lambda: isobit.dequantize_per_channel(q, s, z, 0, *R, torch.int8),
+        lambda: (q.float() - z[:, None]) * s[:, None],
+        5 * n,
+    )
+    yield (
+        "fake_quantize_per_channel f32",
+        lambda: isobit.fake_quantize_per_channel_affine(x, s, z, 0, *R),
+        lambda: torch.fake_quantize_per_channel_affine(x, s, z, 0, *R),
+        8 * n,
+    )
+    yield (
+        "fake_quantize_per_tensor f32",
+        lambda: torch.ops.isobit.fake_quantize_per_tensor_affine(x, s[0], z[0], *R),
+        lambda: torch.fake_quantize_per_tensor_affine(x, s[0], z[0], *R),
+        8 * n,
+    )
+    yield (
+        "fake_quantize_per_channel LSQ backward f32",
+        lambda: isobit.fake_quantize_per_channel_affine_backward(dy, x, s, zf, 0, *R, grad_factor=0.01),
+        (lambda: backward(dy, x, s, zf, 0, *R, 0.01)) if backward and learned else None,
+        12 * n,
+    )
+    yield (
+        "quantize_per_token_dynamic f32 -> s8",
+        lambda: torch.ops.isobit.quantize_per_token_dynamic(x, *R, torch.int8),
+        lambda: torch.round(x / (x.abs().amax(1, keepdim=True) / 127)).clamp(*R).to(torch.int8),
+        9 * n,
+    )
+
+
+def scatter(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, int]]:
+    aten = torch.ops.aten
+    vocabulary, columns, count = 50257, 768, 16384 // scale
+    grad = torch.randn(count, columns, device=device)
+    for name, ids in (
+        ("uniform", torch.randint(vocabulary, (count,))),
+        ("Zipf", (vocabulary ** torch.rand(count)).long() - 1),
+        ("one hot row", torch.full((count,), 7)),
+    ):
+        ids = ids.clamp(0, vocabulary - 1).to(device)
+        yield (
+            f"embedding_backward {name}",
+            lambda ids=ids: isobit.embedding_backward(grad, ids, vocabulary),
+            lambda ids=ids: aten.embedding_dense_backward(grad, ids, vocabulary, -1, False),
+            0,
+        )
+    for shape in ((16, 3, 512, 512), (16, 64, 128, 128), (1, 3, 1080, 1920)):
+        n, c, h, w = shape[0], shape[1], shape[2] // scale, shape[3] // scale
+        x, dy = torch.randn(n, c, h, w, device=device), torch.randn(n, c, h, w, device=device)
+        theta = torch.tensor([[[0.9, 0.1, 0.02], [-0.1, 0.95, 0.0]]], device=device).repeat(n, 1, 1)
+        smooth = torch.nn.functional.affine_grid(theta, [n, c, h, w], align_corners=False)
+        for name, grid in (("smooth", smooth), ("random", torch.rand(n, h, w, 2, device=device) * 2 - 1)):
+            label = f"{n}x{c}x{h}x{w} {name}"
+            yield (
+                f"grid_sample {label}",
+                lambda x=x, grid=grid: isobit.grid_sample(x, grid),
+                lambda x=x, grid=grid: aten.grid_sampler_2d(x, grid, 0, 0, False),
+                0,
+            )
+            yield (
+                f"grid_sample_backward {label}",
+                lambda dy=dy, x=x, grid=grid: isobit.grid_sample_backward(dy, x, grid),
+                lambda dy=dy, x=x, grid=grid: aten.grid_sampler_2d_backward(dy, x, grid, 0, 0, False, [True, True]),
+                0,
+            )
+    size = 4096 // scale
+    a = torch.randint(-128, 128, (size, size), dtype=torch.int8, device=device)
+    s = torch.rand(size, device=device)
+    yield (
+        f"quantized_linear {size} cubed",
+        lambda: torch.ops.isobit.quantized_linear_codes(a, s, a, s, None, torch.float32),
+        (lambda: torch._int_mm(a, a.t()).float() * (s[:, None] * s)) if hasattr(torch, "_int_mm") else None,
+        0,
+    )
+
+
+def copy_bandwidth(device: str, n: int, on_gpu: bool) -> float:
+    """Bytes per microsecond of a copy of n floats, each counted twice."""
+    x = torch.randn(n, device=device)
+    y = torch.empty_like(x)
+    return 8 * n / elapsed(lambda: y.copy_(x), on_gpu)
+
+
+def measure(device: str, report: dict[str, Any]) -> None:
+    on_gpu = device != "cpu"
+    n, scale = (64 << 20, 1) if on_gpu else (1 << 18, 16)
+    copy = copy_bandwidth(device, n, on_gpu)
+    report["copy_gb_per_s"] = copy / 1e3
+    rows: list[dict[str, Any]] = report.setdefault("times", [])
+    for case in (streaming(device, n), scatter(device, scale)):
+        for name, ours, theirs, size in case:
+            row: dict[str, Any] = {"name": name, "us": elapsed(ours, on_gpu)}
+            rows.append(row)
+            if size:
+                row["of_copy"] = size / row["us"] / copy
+            for key, call in (("torch_us", theirs), ("compiled_us", theirs and on_gpu and torch.compile(theirs))):
+                try:  # torch.compile needs a compiler, which the machine may lack
+                    row[key] = elapsed(call, on_gpu) if call else None
+                except Exception as e:
+                    row[key], row[f"{key}_error"] = None, str(e)[:300]
+    small = torch.randn(8, 8, device=device)
+    s, z = torch.ones(8, device=device), torch.zeros(8, dtype=torch.int32, device=device)
+    ours = overhead(lambda: isobit.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
+    theirs = overhead(lambda: torch.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
+    rows.append({"name": "host time of a small fake_quantize_per_channel", "us": ours, "torch_us": theirs})

@@ -1,0 +1,46 @@
+package tests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/isobit-ml/isobit/cuda"
+)
+
+// mutants are mistakes that the comparison must find.
+var mutants = []struct{ file, from, to, unit, text string }{
+	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
+	{"quant.cuh", ": x / s;", ": x * ((T)1 / s);", "quant_sums", "fake_quantize_per_token_backward grad_output=f32[20,20] grad_scale=f32 qmin=-8 qmax=7"},
+	{"stripe.cuh", "stripe_stage<Job>(a, t, start, positions);\n    __syncthreads();", "stripe_stage<Job>(a, t, start, positions);", "quant_sums", "dequantize_per_tensor_backward grad_output=f32[3000] grad_scale=f32 qmin=-8 qmax=7"},
+	{"scatter.cuh", "scatter_chunk = 256", "scatter_chunk = 512", "embedding_backward,sort", "embedding_backward grad_output=f32[3000,8] indices=i64[3000] grad_weight=f32[1,8]"},
+	{"sort.cu", "(1u << lane) - 1", "~1u << lane", "embedding_backward,sort", "embedding_backward grad_output=f32[200,8] indices=i64[200] grad_weight=f32[2,8]"},
+	{"grid_sample.cu", "sum += widen<T>(in[offset[i]]) * weight[i]", "sum = fma_(widen<T>(in[offset[i]]), weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
+	{"grid_sample_grid.cu", "(c + STEP, right)", "(c + group_channels / 2 / STEP, right)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,16,8,8] input=f32[1,16,8,8] grid=f32[1,8,8,2] grad_input=none"},
+}
+
+// TestCUDAMutants shows that the comparison finds each of them.
+func TestCUDAMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles kernels several times")
+	}
+	for _, m := range mutants {
+		edit := func(name, text string) string {
+			if name != m.file {
+				return text
+			}
+			if strings.Count(text, m.from) != 1 {
+				t.Fatalf("%s does not contain %q once", m.file, m.from)
+			}
+			return strings.Replace(text, m.from, m.to, 1)
+		}
+		s := startShim(t, buildShim(t, edit, strings.Split(m.unit, ",")...))
+		restore := cuda.Stand(s)
+		c := deviceCase{text: m.text, data: "plain", layout: compact}
+		if err := c.run(s, false); err == nil {
+			t.Errorf("%s with %q: the comparison found nothing", m.file, m.to)
+		} else {
+			t.Logf("%s with %q: %v", m.file, m.to, err)
+		}
+		restore()
+	}
+}
