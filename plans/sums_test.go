@@ -130,17 +130,32 @@ func TestStripeSumsOfNorms(t *testing.T) {
 	}
 }
 
+// counts are numbers of contributions to one destination, around chunks.
+var counts = []int{1, 2, 255, 256, 257, 511, 512, 513, 768, 769, 1500}
+
+// named lists destinations in a random order, each as often as asked.
+func named(r *rand.Rand, often ...int) (list []int) {
+	for destination, n := range often {
+		for range n {
+			list = append(list, destination)
+		}
+	}
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
 // Rows that many indices name, in tiles of columns.
 func TestChunkSumsOfRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for _, n := range []int64{1, 255, 256, 257, 1000, 3000} {
+	for _, count := range counts {
 		const rows, columns = 3, 300
+		names := named(r, count, count/2, count/3)
+		n := int64(len(names))
 		dy, index := draw(r, n, columns), tensor.New(tensor.I64, n)
 		var terms [rows][columns][]float32
 		for i := range n {
-			row := int64(r.IntN(8)) // often the last
-			row = min(row, rows-1)
-			tensor.Slice[int64](index)[i] = row
+			row := names[i]
+			tensor.Slice[int64](index)[i] = int64(row)
 			for k := range columns {
 				terms[row][k] = append(terms[row][k], tensor.Slice[float32](dy)[i*columns+int64(k)])
 			}
@@ -157,12 +172,14 @@ func TestChunkSumsOfRows(t *testing.T) {
 // Pixels that many positions read.
 func TestChunkSumsOfPixels(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for _, n := range []int64{1, 255, 256, 257, 1000, 3000} {
+	for _, count := range counts {
 		const channels = 5
+		pixels := named(r, count, count/5)
+		n := int64(len(pixels))
 		dy, grid := draw(r, 1, channels, 1, n), tensor.New(tensor.F32, 1, 1, n, 2)
 		nearest, bilinear := [channels][2][]float32{}, [channels][2][]float32{}
 		for i := range n {
-			pixel := r.IntN(5) / 4 // mostly the first
+			pixel := pixels[i]
 			tensor.Slice[float32](grid)[2*i] = []float32{-0.5, 0.5}[pixel]
 			for c := range channels {
 				g := tensor.Slice[float32](dy)[int64(c)*n+i]

@@ -1,0 +1,147 @@
+package plans_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// choose runs choose_qparams_per_tensor.
+func choose(t *testing.T, x tensor.View, keys string) (scale float32, zero int32) {
+	t.Helper()
+	p, err := plans.Parse(fmt.Sprintf("choose_qparams_per_tensor x=%s zero_point=i32 %s", &x, keys))
+	require.NoError(t, err)
+	plan, err := plans.Select(0, p, plans.Preference{Threads: 3})
+	require.NoError(t, err)
+	s, z := tensor.New(tensor.F32), tensor.New(tensor.I32)
+	require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), []tensor.View{x, s, z}))
+	return tensor.Slice[float32](s)[0], tensor.Slice[int32](z)[0]
+}
+
+// The smallest and the largest element count wherever they stand, in groups
+// of one block and of several.
+func TestRangesOfGroups(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, n := range lengths[1:] {
+		for range 5 {
+			x := tensor.New(tensor.F32, n)
+			v := tensor.Slice[float32](x)
+			for i := range v {
+				v[i] = float32(r.Float64() - 0.5)
+			}
+			v[r.IntN(len(v))] = -3.5
+			lo, hi := float32(-3.5), float32(0)
+			if i := r.IntN(len(v)); v[i] != lo {
+				v[i] = 7.25
+				hi = 7.25
+			} else {
+				for _, e := range v {
+					hi = max(hi, e)
+				}
+			}
+			s, z := choose(t, x, "symmetric=false qmin=-128 qmax=127")
+			want := (hi - lo) / 255
+			require.Equal(t, want, s)
+			require.Equal(t, int32(math.RoundToEven(float64(-128-lo/want))), z)
+			s, z = choose(t, x, "symmetric=true qmin=-127 qmax=127")
+			require.Equal(t, max(-lo, hi)/127, s)
+			require.Zero(t, z)
+			v[r.IntN(len(v))] = float32(math.NaN())
+			s, _ = choose(t, x, "symmetric=false qmin=-128 qmax=127")
+			require.True(t, s != s)
+		}
+	}
+	zeros := tensor.New(tensor.F32, 70000)
+	s, z := choose(t, zeros, "symmetric=false qmin=-128 qmax=127")
+	require.Equal(t, float32(1), s)
+	require.Equal(t, int32(-128), z)
+}
+
+// Sums of products of codes are exact integers, also beyond 32 bits.
+func TestIntegerSumsAreExact(t *testing.T) {
+	const k = 200_000
+	x, w := tensor.New(tensor.S8, 1, k), tensor.New(tensor.S8, 2, k)
+	for i := range k {
+		tensor.Slice[int8](x)[i] = -128
+		tensor.Slice[int8](w)[i], tensor.Slice[int8](w)[k+i] = -128, 127
+	}
+	for _, row := range rowsOf("quantized_linear") {
+		p := plans.MustParse(fmt.Sprintf("quantized_linear x=%s weight=%s bias=none y=f64", &x, &w))
+		plan, err := plans.Select(0, p, plans.Preference{Row: row})
+		if err != nil {
+			requireKind(t, err, plans.Unsupported)
+			continue
+		}
+		y := tensor.New(tensor.F64, 1, 2)
+		args := []tensor.View{x, tensor.Of([]float32{1}), w, tensor.Of([]float32{1, 0.5}), {}, y}
+		require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args))
+		require.Equal(t, []float64{k * 128 * 128, -k * 128 * 127 / 2}, tensor.Slice[float64](y), row)
+	}
+}
+
+// A norm that equals max_norm is not above it; each row that occurs is scaled
+// once.
+func TestRenormScalesWhatExceeds(t *testing.T) {
+	weight := tensor.Of([]float64{3, 4, 6, 8, 6, 8, 0, 0}, 4, 2)
+	index := tensor.Of([]int64{1, 0, 1, 3})
+	p := plans.MustParse("embedding_renorm weight=f64[4,2] indices=i64[4] max_norm=5")
+	plan, err := plans.Select(0, p, plans.Preference{})
+	require.NoError(t, err)
+	require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), []tensor.View{weight, index}))
+	norm := 10.0
+	factor := 5 / (norm + 1e-7)
+	require.Equal(t, []float64{3, 4, 6 * factor, 8 * factor, 6, 8, 0, 0}, tensor.Slice[float64](weight))
+}
+
+// Coordinates of a grid are spread evenly, by both rules.
+func TestAffineGridSpreads(t *testing.T) {
+	theta := tensor.Of([]float64{1, 0, 0, 0, 1, 0}, 1, 2, 3)
+	for corners, want := range map[bool][]float64{true: {-1, -0.5, 0, 0.5, 1}, false: {-0.8, -0.4, 0, 0.4, 0.8}} {
+		p := plans.MustParse(fmt.Sprintf("affine_grid theta=f64[1,2,3] grid=f64[1,1,5,2] align_corners=%v", corners))
+		plan, err := plans.Select(0, p, plans.Preference{})
+		require.NoError(t, err)
+		grid := tensor.New(tensor.F64, 1, 1, 5, 2)
+		require.NoError(t, plan.Run(0, nil, []tensor.View{theta, grid}))
+		for i, x := range want {
+			require.InDelta(t, x, tensor.Slice[float64](grid)[2*i], 1e-15)
+			require.Zero(t, tensor.Slice[float64](grid)[2*i+1])
+		}
+	}
+}
+
+// At pixel centres the image comes back, by both rules, and border's
+// derivative is 0 at and beyond the edges.
+func TestGridSampleAtPixels(t *testing.T) {
+	image := tensor.Of([]float64{1, 2, 3, 4}, 1, 1, 1, 4)
+	for _, corners := range []bool{true, false} {
+		grid := tensor.New(tensor.F64, 1, 1, 4, 2)
+		for i := range 4 {
+			x := float64(i)*2/3 - 1
+			if !corners {
+				x = float64(2*i+1)/4 - 1
+			}
+			tensor.Slice[float64](grid)[2*i] = x
+		}
+		keys := fmt.Sprintf(" input=f64[1,1,1,4] grid=f64[1,1,4,2] align_corners=%v padding_mode=border", corners)
+		for _, mode := range []string{"nearest", "bilinear"} {
+			all := tensors{"input": image, "grid": grid}
+			perform(t, "grid_sample"+keys+" mode="+mode, all)
+			for i, v := range []float64{1, 2, 3, 4} {
+				require.InDelta(t, v, all.f64("y")[i], 1e-14)
+			}
+		}
+		all := tensors{"input": image, "grid": grid, "grad_output": tensor.Of([]float64{1, 1, 1, 1}, 1, 1, 1, 4)}
+		tensor.Slice[float64](grid)[0], tensor.Slice[float64](grid)[6] = -1, 1 // coordinates 0 and 3, or -0.5 and 3.5
+		perform(t, "grid_sample_backward grad_output=f64[1,1,1,4]"+keys, all)
+		dgrid := all.f64("grad_grid")
+		require.Zero(t, dgrid[0])
+		require.Zero(t, dgrid[6])
+		require.NotZero(t, dgrid[2])
+	}
+}
