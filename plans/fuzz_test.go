@@ -84,8 +84,7 @@ func runEveryWay(t *testing.T, seed uint64, edge bool) {
 	}
 }
 
-// TestRandom runs cases of new seeds for a second. ISOBIT_SEED repeats a run,
-// and 0 (with -timeout 0) goes on for ever.
+// TestRandom runs cases of new seeds for a second. ISOBIT_SEED repeats one.
 func TestRandom(t *testing.T) {
 	seed, until := rand.Uint64(), time.Now().Add(time.Second)
 	if text := os.Getenv("ISOBIT_SEED"); text != "" {

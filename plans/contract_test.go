@@ -1,0 +1,120 @@
+package plans_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// What every plan says of itself.
+func TestPlansDescribeThemselves(t *testing.T) {
+	forEachOp(t, testcase.Small, 5, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
+		plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
+		require.NoError(t, err)
+		require.Equal(t, c.Problem, plan.Problem())
+		require.Equal(t, c.Op.Name, c.Problem.Op())
+
+		sku := plan.SKU()
+		require.Equal(t, c.Op.Name, sku.Op)
+		require.Contains(t, rowsOf(sku.Op), sku.Row)
+		require.Len(t, strings.Split(sku.DTypes, ","), len(c.Args))
+		again, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
+		require.NoError(t, err)
+		require.True(t, sku == again.SKU(), "the same problem has the same identity")
+		require.Equal(t, plan.WorkspaceSize(), again.WorkspaceSize())
+
+		g := plan.PrecisionGuarantee()
+		require.Contains(t, []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}, g.Math)
+		require.True(t, g.Deterministic && g.BitStable && g.SameEverywhere)
+
+		d := plans.Describe(plan)
+		require.Equal(t, c.Problem.String(), d.Problem)
+		require.Equal(t, []any{sku.Category, sku.Row, sku.Arch, plan.WorkspaceSize()}, []any{d.Category, d.Row, d.Arch, d.WorkspaceSize})
+		for i, a := range d.Args {
+			require.Equal(t, c.Args[i].Present, a.DType != "none")
+			require.Equal(t, a.Present, a.Shape != nil, a.Name)
+			require.True(t, a.Present || a.Optional, a.Name)
+			if a.Present {
+				require.Equal(t, a.DType, c.Problem.DType(a.Name).String())
+			}
+		}
+		text, err := json.Marshal(d)
+		require.NoError(t, err)
+		var back plans.Description
+		require.NoError(t, json.Unmarshal(text, &back))
+	})
+}
+
+// The support matrix has every op, every row's definition last, and types
+// that the problem text takes.
+func TestSupport(t *testing.T) {
+	table := plans.Support()
+	require.Len(t, table, len(plans.OpNames()))
+	for _, s := range table {
+		require.Equal(t, "go", s.Rows[len(s.Rows)-1], s.Op)
+		require.Contains(t, s.Devices, "cpu", s.Op)
+		outputs := 0
+		for _, a := range s.Args {
+			require.NotEmpty(t, a.DTypes)
+			for _, d := range a.DTypes {
+				_, ok := tensor.ParseDType(d)
+				require.True(t, ok, d)
+			}
+			if a.Direction == "out" {
+				outputs++
+			}
+		}
+		require.Positive(t, outputs, s.Op)
+	}
+}
+
+// A cap on rows holds for Select, and is lifted again.
+func TestSetRows(t *testing.T) {
+	defer plans.SetRows("")
+	p := plans.MustParse("fake_quantize_per_tensor x=f32[100] qmin=-128 qmax=127")
+	for _, name := range []string{"go", "avx2", "avx512"} {
+		require.NoError(t, plans.SetRows(name))
+		require.LessOrEqual(t, rank(plans.ISA()), rank(name))
+		plan, err := plans.Select(0, p, plans.Preference{})
+		require.NoError(t, err)
+		require.LessOrEqual(t, rank(plan.SKU().Arch), rank(name))
+	}
+	require.NoError(t, plans.SetRows("go"))
+	for _, row := range rowsOf(p.Op())[:len(rowsOf(p.Op()))-1] {
+		_, err := plans.Select(0, p, plans.Preference{Row: row})
+		require.Contains(t, requireKind(t, err, plans.Unsupported).Msg, row)
+	}
+	e := requireKind(t, plans.SetRows("sse"), plans.InvalidArgument)
+	require.Contains(t, e.Error(), `is "sse"; want go, avx2 or avx512`)
+}
+
+func rank(isa string) int { return map[string]int{"go": 0, "avx2": 1, "avx512": 2}[isa] }
+
+// The log names the problem, the row taken and why others were not.
+func TestSetVerbose(t *testing.T) {
+	defer plans.SetVerbose(nil)
+	defer plans.SetRows("")
+	require.NoError(t, plans.SetRows("go"))
+	var log []string
+	plans.SetVerbose(func(line string) { log = append(log, line) })
+	const text = "fake_quantize_per_tensor x=f32[100] qmin=-128 qmax=127"
+	_, err := plans.Select(0, plans.MustParse(text), plans.Preference{})
+	require.NoError(t, err)
+	require.Equal(t, `isobit: select "`+text+`" row=go workspace=0`, log[len(log)-1])
+	require.Len(t, log, len(rowsOf("fake_quantize_per_tensor")))
+	for _, line := range log[:len(log)-1] {
+		require.Regexp(t, `^isobit: refuse fake_quantize_per_tensor row=\w+: needs \w+$`, line)
+	}
+	plans.SetVerbose(nil)
+	before := len(log)
+	_, err = plans.Select(0, plans.MustParse(text), plans.Preference{})
+	require.NoError(t, err)
+	require.Len(t, log, before)
+}
