@@ -58,6 +58,8 @@ type gridCells [gridPlanes][Block]uint32
 const (
 	cellBlocks = 60
 	termBlocks = cellBlocks + (gridPlanes+1)/2
+	// 256 positions of 16 channels: upstream gradients.
+	turnedBlocks = termBlocks + 2
 )
 
 func cellsOf(s *Scratch) *gridCells { return (*gridCells)(unsafe.Pointer(&s.blocks[cellBlocks])) }
@@ -78,7 +80,14 @@ type gridKernel struct {
 	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
 	combine func(cells *byte, n int)
 	pixels  func(cells *byte, n int)
+	add     func(cells *byte, n int, sums, dy *float32)
+	turn    turnTile // of the images' type
+	turn32  turnTile
 }
+
+// turnTile transposes squares of 16 by 16 elements: of a square, rows lie
+// fromRow bytes apart, and the next one begins fromTile bytes further on.
+type turnTile func(from *byte, fromRow, fromTile int, to *float32, toRow, toTile, tiles int)
 
 // gridRows makes a table of rows: one for each instruction set that has
 // kernels, then the definition, which takes what the kernel refuses.

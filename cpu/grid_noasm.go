@@ -7,3 +7,5 @@ var (
 	gridKernels []gridKernel
 	gridAdds    []func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
 )
+
+func gridCount(*byte, int, *uint8) int { panic("no kernels") }

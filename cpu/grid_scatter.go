@@ -12,7 +12,8 @@ type GridScatter[C Compute] struct {
 	g        *Sampler
 	band     GridBand
 	planes   unsafe.Pointer // one sum per pixel of the band, per channel
-	stride   int64          // bytes from one channel's sums to the next one's
+	pixel    int64          // from one pixel's sums to the next one's
+	channel  int64          // from one channel's sums to the next one's
 	channels int
 	count    []uint8 // contributions to a pixel, modulo ChunkSize
 	chunks   []chunk // finished chunks, in the order they were finished
@@ -58,7 +59,11 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[n:]
 	}
-	s := GridScatter[C]{g: g, band: band, planes: part[0], stride: band.Pixels * size, channels: channels}
+	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: band.Pixels, channels: channels}
+	if channels == MaxScatterChannels { // a pixel's sums make whole vectors
+		s.pixel, s.channel = MaxScatterChannels, 1
+	}
+	clear(unsafe.Slice((*C)(s.planes), band.Pixels*int64(channels)))
 	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*int64(channels))
 	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
 	s.count = unsafe.Slice((*uint8)(part[3]), band.Pixels)
@@ -66,34 +71,29 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 	return s
 }
 
-// Into makes the sums lie in the image's gradient itself, if it has their
-// type and no gaps. It reports whether they do.
-func (s *GridScatter[C]) Into(out Image) bool {
-	if out.DType.Size() != int64(unsafe.Sizeof(C(0))) || !out.compact(s.g.Size, s.g.Dims) {
-		return false
-	}
-	s.planes, s.stride = unsafe.Add(out.P, s.band.First*out.DType.Size()), out.ChannelStride
-	return true
+// sum returns the sum of a channel at a pixel.
+func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
+	return (*C)(unsafe.Add(s.planes, (int64(channel)*s.channel+pixel*s.pixel)*int64(unsafe.Sizeof(C(0)))))
 }
 
-// Clear sets all sums to +0.
-func (s *GridScatter[C]) Clear() {
-	for c := range s.channels {
-		clear(s.plane(c))
-	}
+// GridScatterKernel are the parts of a scatter. Add adds g * w to every tap's
+// pixel, for the positions of one block: in the order of positions, then taps;
+// GradOutput's rows start at the scatter's first channel. Store writes the
+// finished sums to the image's gradient; the band is of whole rows.
+type GridScatterKernel[C Compute] struct {
+	Add   func(s *GridScatter[C], b *GridBlock)
+	Store func(s *GridScatter[C], out Image, scratch *Scratch)
 }
 
-func (s *GridScatter[C]) plane(channel int) []C {
-	return unsafe.Slice((*C)(unsafe.Add(s.planes, int64(channel)*s.stride)), s.band.Pixels)
-}
-
-// GridScatterAdd32 and 64 add g * w to every tap's pixel, for the positions of
-// one block: in the order of positions, then taps. GradOutput's rows start at
-// the scatter's first channel.
+// The rows of scatters, by compute type.
 var (
-	GridScatterAdd32 = gridRows(always((*GridScatter[float32]).add), scatterByKernel)
-	GridScatterAdd64 = []Row[func(*GridScatter[float64], *GridBlock)]{{"go", Go, always((*GridScatter[float64]).add)}}
+	GridScatter32 = gridRows(always(scatterGo[float32]()), scatterByKernel)
+	GridScatter64 = []Row[GridScatterKernel[float64]]{{"go", Go, always(scatterGo[float64]())}}
 )
+
+func scatterGo[C Compute]() GridScatterKernel[C] {
+	return GridScatterKernel[C]{(*GridScatter[C]).add, (*GridScatter[C]).store}
+}
 
 func (s *GridScatter[C]) add(b *GridBlock) {
 	t := NewTaps[C](s.g, b.N, b.Scratch)
@@ -101,16 +101,16 @@ func (s *GridScatter[C]) add(b *GridBlock) {
 	s.keepBand(&t)
 	full := s.countTaps(&t, b.N)
 	for c := range s.channels {
-		plane, dy := s.plane(c), BlockOf[C](b.Scratch, tapBlocks, b.N)
+		dy := BlockOf[C](b.Scratch, tapBlocks, b.N)
 		Load(dy, b.GradOutput.Row(int64(c), 0))
 		if full {
-			s.addWithChunks(plane, c, dy, &t)
+			s.addWithChunks(c, dy, &t)
 			continue
 		}
 		for i, g := range dy {
 			for k := range t.Count {
 				if p := t.Pixel[k][i]; p != Outside {
-					plane[p] += C(g * t.Weight[k][i])
+					*s.sum(c, p) += C(g * t.Weight[k][i])
 				}
 			}
 		}
@@ -157,13 +157,14 @@ func (s *GridScatter[C]) countTaps(t *Taps[C], n int) (full bool) {
 
 // addWithChunks is Add for one channel of a block in which chunks complete:
 // a chunk's sum is put away when it has ChunkSize contributions.
-func (s *GridScatter[C]) addWithChunks(plane []C, channel int, dy []C, t *Taps[C]) {
+func (s *GridScatter[C]) addWithChunks(channel int, dy []C, t *Taps[C]) {
 	next := s.full
 	s.visit(t, len(dy), func(i, k int, p int64, completes bool) {
-		plane[p] += C(dy[i] * t.Weight[k][i])
+		sum := s.sum(channel, p)
+		*sum += C(dy[i] * t.Weight[k][i])
 		if completes {
-			s.sums[next*s.channels+channel] = plane[p]
-			plane[p] = 0
+			s.sums[next*s.channels+channel] = *sum
+			*sum = 0
 			next++
 		}
 	})
@@ -211,7 +212,7 @@ func (s *GridScatter[C]) Finish(scratch *Scratch) {
 			n++
 		}
 		for c := range s.channels {
-			sum, tree := &s.plane(c)[pixel], TreeOf[C](scratch, 0)
+			sum, tree := s.sum(c, pixel), TreeOf[C](scratch, 0)
 			for _, k := range chunks[:n] {
 				tree.Push(s.sums[k.number*int64(s.channels)+int64(c)])
 			}
@@ -224,15 +225,23 @@ func (s *GridScatter[C]) Finish(scratch *Scratch) {
 	}
 }
 
-// Store writes the sums to the image's gradient. The band is of whole rows.
-func (s *GridScatter[C]) Store(out Image) {
-	width := s.g.Size[0]
+func (s *GridScatter[C]) store(out Image, scratch *Scratch) {
 	for c := range s.channels {
-		plane := s.plane(c)
-		for row := s.band.First / width; len(plane) > 0; row++ {
-			p := unsafe.Add(out.Channel(int64(c)), row%s.g.Size[1]*out.AxisStride[1]+row/s.g.Size[1]*out.AxisStride[2])
-			Store(Span{p, out.AxisStride[0], out.DType}, plane[:width])
-			plane = plane[width:]
+		for at := int64(0); at < s.band.Pixels; {
+			pixel := s.band.First + at
+			x, row := pixel%s.g.Size[0], pixel/s.g.Size[0]
+			y, z := row%s.g.Size[1], row/s.g.Size[1]
+			run := BlockOf[C](scratch, 0, int(min(Block, s.g.Size[0]-x)))
+			if s.pixel == 1 {
+				run = unsafe.Slice(s.sum(c, at), len(run))
+			} else {
+				for i := range run {
+					run[i] = *s.sum(c, at+int64(i))
+				}
+			}
+			p := unsafe.Add(out.Channel(int64(c)), x*out.AxisStride[0]+y*out.AxisStride[1]+z*out.AxisStride[2])
+			Store(Span{p, out.AxisStride[0], out.DType}, run)
+			at += int64(len(run))
 		}
 	}
 }

@@ -55,6 +55,27 @@ func gridCombineAVX512(cells *byte, n int)
 //go:noescape
 func gridPixelsAVX512(cells *byte, n int)
 
+// gridAddAVX512 adds dy times weight to every tap's pixel, for 16 channels that
+// lie side by side.
+//
+//go:noescape
+func gridAddAVX512(cells *byte, n int, sums *float32, dy *float32)
+
+// turnTileAVX512F32 transposes squares of 16 by 16 elements.
+//
+//go:noescape
+func turnTileAVX512F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+
+// turnTileAVX512BF16 transposes squares of 16 by 16 elements.
+//
+//go:noescape
+func turnTileAVX512BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+
+// turnTileAVX512F16 transposes squares of 16 by 16 elements.
+//
+//go:noescape
+func turnTileAVX512F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+
 // gridLocateAVX2 fills cells from the coordinates of n positions and the parameters.
 //
 //go:noescape
@@ -105,6 +126,33 @@ func gridCombineAVX2(cells *byte, n int)
 //
 //go:noescape
 func gridPixelsAVX2(cells *byte, n int)
+
+// gridAddAVX2 adds dy times weight to every tap's pixel, for 16 channels that
+// lie side by side.
+//
+//go:noescape
+func gridAddAVX2(cells *byte, n int, sums *float32, dy *float32)
+
+// turnTileAVX2F32 transposes squares of 16 by 16 elements.
+//
+//go:noescape
+func turnTileAVX2F32(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+
+// turnTileAVX2BF16 transposes squares of 16 by 16 elements.
+//
+//go:noescape
+func turnTileAVX2BF16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+
+// turnTileAVX2F16 transposes squares of 16 by 16 elements.
+//
+//go:noescape
+func turnTileAVX2F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
+
+// gridCount counts the contributions of n positions to each pixel, and returns how
+// often a count wrapped to 0.
+//
+//go:noescape
+func gridCount(cells *byte, n int, count *uint8) (wraps int)
 
 // gridAdd1 adds dy times weight to every tap's pixel, for each of 1 channels.
 //

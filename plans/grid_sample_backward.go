@@ -47,9 +47,9 @@ var gridSampleBackward = op{
 		var dinput func(c *call)
 		if p.has("grad_input") {
 			if t.Compute == tensor.F64 {
-				dinput, err = scatterImages(pl, s, t, cpu.GridScatterAdd64)
+				dinput, err = scatterImages(pl, s, t, cpu.GridScatter64)
 			} else {
-				dinput, err = scatterImages(pl, s, t, cpu.GridScatterAdd32)
+				dinput, err = scatterImages(pl, s, t, cpu.GridScatter32)
 			}
 			if err != nil {
 				return err
@@ -83,8 +83,8 @@ var gridSampleBackward = op{
 // scatterImages makes the part of a run that computes the input's gradient.
 // One job is a band of rows of some channels of one image: it looks at all
 // positions, and keeps the taps in the band.
-func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[func(*cpu.GridScatter[C], *cpu.GridBlock)]) (func(c *call), error) {
-	add, err := selectRow(pl, table, t)
+func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (func(c *call), error) {
+	kernel, err := selectRow(pl, table, t)
 	if err != nil || s.channels == 0 || s.batch == 0 {
 		return func(*call) {}, err
 	}
@@ -114,21 +114,17 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		scatter := scatterOf[C](w)
 		*scatter = cpu.NewGridScatter[C](&s.Sampler, cpu.GridBand{First: begin * s.Size[0], Pixels: (end - begin) * s.Size[0]},
 			memory, contributions, int(min(perJob, s.channels-first)))
-		b.image = image
-		out := s.image(&c.args[3], b)
-		out.P = out.Channel(first)
-		direct := scatter.Into(out)
-		scatter.Clear()
 		for i := range s.blocksPerImage() {
 			s.block(c, w, image*s.blocksPerImage()+i, &c.args[2])
 			b.GradOutput = s.rows(&c.args[0], b)
 			b.GradOutput.P = b.GradOutput.Row(first, 0).P
-			add(scatter, &b.GridBlock)
+			kernel.Add(scatter, &b.GridBlock)
 		}
 		scatter.Finish(&w.scratch)
-		if !direct {
-			scatter.Store(out)
-		}
+		b.image = image
+		out := s.image(&c.args[3], b)
+		out.P = out.Channel(first)
+		kernel.Store(scatter, out, &w.scratch)
 	}
 	return func(c *call) {
 		c.threads = min(c.threads, int(threads))

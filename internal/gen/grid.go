@@ -81,7 +81,15 @@ func gridKernels(c *build.Context) {
 			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combine()
 		begin("gridPixels"+isa.name, f32, "func(cells *byte, n int)",
 			"gridPixels"+isa.name+" numbers the taps' pixels within a band of the image.").pixels()
+		begin("gridAdd"+isa.name, f32, "func(cells *byte, n int, sums *float32, dy *float32)",
+			"gridAdd"+isa.name+" adds dy times weight to every tap's pixel, for 16 channels that",
+			"lie side by side.").addInterleaved()
+		for _, t := range []*storage{f32, bf16, f16} {
+			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
+			k.turnTile()
+		}
 	}
+	gridCount(c)
 	for channels := 1; channels <= maxAddChannels; channels++ {
 		gridAdd(c, channels)
 	}
