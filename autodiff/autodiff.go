@@ -28,6 +28,8 @@ func New[B Backend, C Strategy](inner B, strategy C) *Autodiff[B, C] {
 // A *Autodiff[B, C] is one.
 type AutodiffBackend[S, B Backend] interface {
 	Backend
+	// InnerBackend returns the backend that is decorated.
+	InnerBackend() B
 	// Backward differentiates a tensor of one element with respect to every
 	// tracked leaf that it was computed from, and frees the graph.
 	Backward(x Float[S], options ...BackwardOption) (*Gradients[B], error)

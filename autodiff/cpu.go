@@ -114,6 +114,9 @@ type call struct {
 
 // Run applies an operation.
 func (c *CPU) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
+	if at == nil {
+		at = new(Attr)
+	}
 	k := call{c: c, op: op, at: at, in: make([]*cpuTensor, len(in)), t: c.kernel()}
 	var few [4]Info
 	infos := few[:0]

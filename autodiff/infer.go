@@ -11,6 +11,9 @@ import (
 // The rules for types and shapes: see opDef.infer. They run before any work,
 // so a backend's loops need no checks.
 
+// maxElements is far beyond any memory, and its bytes still fit an int.
+const maxElements = 1 << 42
+
 type infer = func(at *Attr, in []Info) ([3]Info, error)
 
 func one(d tensor.DType, shape []int64) ([3]Info, error) {
@@ -32,22 +35,33 @@ func (o Op) Infer(at *Attr, in []Info) ([3]Info, error) {
 			return fail("autodiff: %v: input %d has %d dimensions; want at most %d", o, i, len(x.Shape), kernel.MaxRank)
 		}
 	}
+	if err := ops[o].want(in); err != nil {
+		return fail("autodiff: %v: %w", o, err)
+	}
+	if ops[o].scheme && at.Scheme == nil {
+		return fail("autodiff: %v: has no Scheme", o)
+	}
 	out, err := ops[o].infer(at, in)
 	if err != nil {
 		return out, fmt.Errorf("autodiff: %v: %w", o, err)
 	}
-	if n := len(out[0].Shape); n > kernel.MaxRank {
-		return fail("autodiff: %v: the result would have %d dimensions; want at most %d", o, n, kernel.MaxRank)
+	for _, x := range out {
+		if len(x.Shape) > kernel.MaxRank {
+			return fail("autodiff: %v: the result would have %d dimensions; want at most %d", o, len(x.Shape), kernel.MaxRank)
+		}
+		if n := tensor.NumElements(x.Shape); n < 0 || n > maxElements {
+			return fail("autodiff: %v: the result would be %v; want at most %d elements", o, x, int64(maxElements))
+		}
 	}
 	return out, nil
 }
 
-// want checks the number of inputs, of which the last optional may be absent.
-func want(in []Info, n, optional int) error {
-	if len(in) != n {
-		return fmt.Errorf("has %d inputs; want %d", len(in), n)
+// want checks the number of inputs, and that only optional ones are absent.
+func (d *opDef) want(in []Info) error {
+	if len(in) != d.inputs && (d.inputs != anyNumber || len(in) == 0) {
+		return fmt.Errorf("has %d inputs; want %d", len(in), max(d.inputs, 1))
 	}
-	for i, x := range in[:n-optional] {
+	for i, x := range in[:len(in)-d.optional] {
 		if x.DType == tensor.None {
 			return fmt.Errorf("input %d is absent", i)
 		}
@@ -105,9 +119,6 @@ func broadcast(x, y []int64) ([]int64, error) {
 }
 
 func sameType(in []Info) ([]int64, error) {
-	if err := want(in, 2, 0); err != nil {
-		return nil, err
-	}
 	if in[0].DType != in[1].DType {
 		return nil, fmt.Errorf("inputs are %v and %v; want one type", in[0], in[1])
 	}
@@ -128,29 +139,21 @@ func comparison(at *Attr, in []Info) ([3]Info, error) {
 	return out, err
 }
 
-func logic(n int) infer {
-	return func(_ *Attr, in []Info) ([3]Info, error) {
-		if err := want(in, n, 0); err != nil {
+func logic(_ *Attr, in []Info) ([3]Info, error) {
+	shape := in[0].Shape
+	for _, x := range in {
+		if x.DType != tensor.Bool {
+			return fail("inputs are %v; want bool tensors", in)
+		}
+		var err error
+		if shape, err = broadcast(shape, x.Shape); err != nil {
 			return fail("%w", err)
 		}
-		shape := in[0].Shape
-		for _, x := range in {
-			if x.DType != tensor.Bool {
-				return fail("inputs are %v; want bool tensors", in)
-			}
-			var err error
-			if shape, err = broadcast(shape, x.Shape); err != nil {
-				return fail("%w", err)
-			}
-		}
-		return one(tensor.Bool, shape)
 	}
+	return one(tensor.Bool, shape)
 }
 
 func where(_ *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 3, 0); err != nil {
-		return fail("%w", err)
-	}
 	if in[0].DType != tensor.Bool {
 		return fail("the condition is %v; want a bool tensor", in[0])
 	}
@@ -162,9 +165,6 @@ func where(_ *Attr, in []Info) ([3]Info, error) {
 }
 
 func each(_ *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	if !computes(in[0].DType) {
 		return fail("the input is %v; want floats, i32 or i64", in[0])
 	}
@@ -188,9 +188,6 @@ func pair(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func create(at *Attr, in []Info) ([3]Info, error) {
-	if len(in) != 0 {
-		return fail("has %d inputs; want none", len(in))
-	}
 	if !computes(at.DType) && at.DType != tensor.Bool {
 		return fail("makes %v; want floats, i32, i64 or bool", at.DType)
 	}
@@ -203,19 +200,14 @@ func create(at *Attr, in []Info) ([3]Info, error) {
 }
 
 // update is the rule of operations in place on equal shapes.
-func update(n, optional int) infer {
-	return func(_ *Attr, in []Info) ([3]Info, error) {
-		if err := want(in, n, optional); err != nil {
-			return fail("%w", err)
+func update(_ *Attr, in []Info) ([3]Info, error) {
+	for i, x := range in {
+		if x.DType != tensor.None && (x.DType != in[0].DType || !slices.Equal(x.Shape, in[0].Shape)) {
+			return fail("input %d is %v; want %v", i, x, in[0])
 		}
-		for i, x := range in {
-			if x.DType != tensor.None && (x.DType != in[0].DType || !slices.Equal(x.Shape, in[0].Shape)) {
-				return fail("input %d is %v; want %v", i, x, in[0])
-			}
-		}
-		if d := in[0].DType; d != tensor.F32 && d != tensor.F64 {
-			return fail("input 0 is %v; want f32 or f64", in[0])
-		}
-		return [3]Info{}, nil
 	}
+	if d := in[0].DType; d != tensor.F32 && d != tensor.F64 {
+		return fail("input 0 is %v; want f32 or f64", in[0])
+	}
+	return [3]Info{}, nil
 }

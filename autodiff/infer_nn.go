@@ -31,17 +31,11 @@ func matrices(at *Attr, a, b []int64) (m, n, k int64, batch []int64, err error) 
 }
 
 func matmul(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 2, 0); err != nil {
-		return fail("%w", err)
-	}
 	m, n, _, batch, err := matrices(at, in[0].Shape, in[1].Shape)
 	return [3]Info{{in[0].DType, append(slices.Clip(batch), m, n)}}, err
 }
 
 func linear(_ *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 3, 1); err != nil {
-		return fail("%w", err)
-	}
 	x, w := in[0].Shape, in[1].Shape
 	if len(x) == 0 || len(w) != 2 || x[len(x)-1] != w[1] {
 		return fail("x is %v and the weight %v; want [..., k] and [n, k]", in[0], in[1])
@@ -79,9 +73,6 @@ func places(in, kernel int64, w *Window, i int) int64 {
 }
 
 func conv2d(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 3, 1); err != nil {
-		return fail("%w", err)
-	}
 	w := &at.Window
 	w.Kernel = [2]int{}
 	if err := w.complete(); err != nil {
@@ -102,13 +93,8 @@ func conv2d(at *Attr, in []Info) ([3]Info, error) {
 }
 
 // toShape is the rule of gradients whose shape is given.
-func toShape(n int) infer {
-	return func(at *Attr, in []Info) ([3]Info, error) {
-		if err := want(in, n, 0); err != nil {
-			return fail("%w", err)
-		}
-		return one(in[0].DType, at.Shape)
-	}
+func toShape(at *Attr, in []Info) ([3]Info, error) {
+	return one(in[0].DType, at.Shape)
 }
 
 // conv describes a convolution to the loops.
@@ -131,9 +117,6 @@ func (w *Window) pool(x, y []int64) *kernel.Pool {
 
 func pool2d(positions bool) infer {
 	return func(at *Attr, in []Info) ([3]Info, error) {
-		if err := want(in, 1, 0); err != nil {
-			return fail("%w", err)
-		}
 		w := &at.Window
 		if err := w.complete(); err != nil {
 			return fail("%w", err)
@@ -144,7 +127,7 @@ func pool2d(positions bool) infer {
 			return fail("x is %v and the window %+v; want [..., h, w], a kernel, no dilation and padding of at most half the kernel", in[0], *w)
 		}
 		h, wd := places(x[r-2], int64(w.Kernel[0]), w, 0), places(x[r-1], int64(w.Kernel[1]), w, 1)
-		if h < 1 || wd < 1 {
+		if h < 1 || wd < 1 || x[r-2] < 1 || x[r-1] < 1 {
 			return fail("x is %v, smaller than the window %v", in[0], w.Kernel)
 		}
 		shape := append(slices.Clone(x[:r-2]), h, wd)
@@ -155,17 +138,53 @@ func pool2d(positions bool) infer {
 	}
 }
 
-func poolTake(_ *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 2, 0); err != nil {
-		return fail("%w", err)
+// planesOf checks that small has the planes of large, and positions in them.
+func planesOf(large, small []int64, at Info) error {
+	r := len(large)
+	if r < 2 || len(small) != r || !slices.Equal(large[:r-2], small[:r-2]) {
+		return fmt.Errorf("planes of %s and %s do not fit", tensor.ShapeString(large), tensor.ShapeString(small))
 	}
-	return one(in[0].DType, in[1].Shape)
+	if at.DType != tensor.I32 || !slices.Equal(at.Shape, small) {
+		return fmt.Errorf("positions are %v; want %v", at, Info{tensor.I32, small})
+	}
+	return nil
+}
+
+func poolTake(_ *Attr, in []Info) ([3]Info, error) {
+	return [3]Info{{in[0].DType, in[1].Shape}}, planesOf(in[0].Shape, in[1].Shape, in[1])
+}
+
+func poolPutShape(at *Attr, in []Info) ([3]Info, error) {
+	return [3]Info{{in[0].DType, at.Shape}}, planesOf(at.Shape, in[0].Shape, in[1])
+}
+
+// avgPoolPutShape checks that pooling the wanted shape gives the gradient's.
+func avgPoolPutShape(at *Attr, in []Info) ([3]Info, error) {
+	out, err := pool2d(false)(at, []Info{{in[0].DType, at.Shape}})
+	if err == nil && !slices.Equal(out[0].Shape, in[0].Shape) {
+		err = fmt.Errorf("the gradient is %v; want %v", in[0], out[0])
+	}
+	return [3]Info{{in[0].DType, at.Shape}}, err
+}
+
+// convGrad checks that a convolution of the wanted shape and the other input
+// gives the gradient's shape.
+func convGrad(input bool) infer {
+	return func(at *Attr, in []Info) ([3]Info, error) {
+		wanted := Info{in[0].DType, at.Shape}
+		pair := []Info{in[1], wanted, {}}
+		if input {
+			pair = []Info{wanted, in[1], {}}
+		}
+		out, err := conv2d(at, pair)
+		if err == nil && !slices.Equal(out[0].Shape, in[0].Shape) {
+			err = fmt.Errorf("the gradient is %v; want %v", in[0], out[0])
+		}
+		return [3]Info{wanted}, err
+	}
 }
 
 func crossEntropy(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 2, 0); err != nil {
-		return fail("%w", err)
-	}
 	if err := isIndex(in[1]); err != nil {
 		return fail("%w", err)
 	}

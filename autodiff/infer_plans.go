@@ -9,9 +9,6 @@ import (
 // The rules of operations that plans run. Plans check the rest themselves.
 
 func embedding(_ *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 2, 0); err != nil {
-		return fail("%w", err)
-	}
 	if len(in[0].Shape) != 2 {
 		return fail("the weight is %v; want [v, d]", in[0])
 	}
@@ -19,9 +16,6 @@ func embedding(_ *Attr, in []Info) ([3]Info, error) {
 }
 
 func gridSample(_ *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 2, 0); err != nil {
-		return fail("%w", err)
-	}
 	x, g := in[0].Shape, in[1].Shape
 	if len(x) < 4 || len(g) != len(x) || g[len(g)-1] != int64(len(x)-2) {
 		return fail("the image is %v and the grid %v; want [n, c, h, w] and [n, oh, ow, 2]", in[0], in[1])
@@ -35,9 +29,6 @@ func gridSample(_ *Attr, in []Info) ([3]Info, error) {
 func likeInputs(like ...int) infer {
 	return func(at *Attr, in []Info) (out [3]Info, err error) {
 		for k, i := range like {
-			if i >= len(in) {
-				return fail("has %d inputs; want more", len(in))
-			}
 			if in[i].DType.IsFloat() && !at.Skip[k] {
 				out[k] = in[i]
 			}
@@ -50,9 +41,6 @@ func likeInputs(like ...int) infer {
 }
 
 func affineGrid(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	r := len(at.Shape)
 	if r < 4 || !slices.Equal(in[0].Shape, []int64{at.Shape[0], int64(r - 2), int64(r - 1)}) {
 		return fail("theta is %v, for an image of shape %s; want [n, 2, 3] and [n, c, h, w]", in[0], tensor.ShapeString(at.Shape))
@@ -62,9 +50,6 @@ func affineGrid(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func affineGridBackward(_ *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	g := in[0].Shape
 	if len(g) < 4 {
 		return fail("the gradient is %v; want [n, h, w, 2]", in[0])
@@ -74,16 +59,10 @@ func affineGridBackward(_ *Attr, in []Info) ([3]Info, error) {
 }
 
 func quantize(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 3, 1); err != nil {
-		return fail("%w", err)
-	}
 	return one(at.Scheme.storage(), in[0].Shape)
 }
 
 func dequantize(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 3, 1); err != nil {
-		return fail("%w", err)
-	}
 	if !at.DType.IsFloat() {
 		return fail("gives %v; want a float type", at.DType)
 	}
@@ -127,9 +106,6 @@ func (s *Scheme) parameters(x []int64) ([]int64, bool) {
 }
 
 func chooseQParams(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	shape, ok := at.Scheme.parameters(in[0].Shape)
 	if !ok {
 		return fail("the scheme %+v does not fit %v", *at.Scheme, in[0])

@@ -11,9 +11,6 @@ import (
 // The rules of operations that move elements.
 
 func reshape(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	n, known, rest := tensor.NumElements(in[0].Shape), int64(1), -1
 	shape := slices.Clone(at.Shape)
 	for i, d := range shape {
@@ -38,9 +35,6 @@ func reshape(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func permute(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	if len(at.Axes) != len(in[0].Shape) {
 		return fail("the input is %v; want as many axes, not %v", in[0], at.Axes)
 	}
@@ -59,9 +53,6 @@ func permute(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func expand(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	shape, err := broadcast(in[0].Shape, at.Shape)
 	if err == nil && !slices.Equal(shape, at.Shape) {
 		err = fmt.Errorf("shape %s does not broadcast to %s", tensor.ShapeString(in[0].Shape), tensor.ShapeString(at.Shape))
@@ -84,16 +75,10 @@ func within(at *Attr, whole, part []int64) error {
 }
 
 func slice(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	return [3]Info{{in[0].DType, at.Shape}}, within(at, in[0].Shape, at.Shape)
 }
 
 func sliceAssign(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 2, 0); err != nil {
-		return fail("%w", err)
-	}
 	if in[0].DType != in[1].DType {
 		return fail("inputs are %v and %v; want one type", in[0], in[1])
 	}
@@ -101,12 +86,6 @@ func sliceAssign(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func cat(at *Attr, in []Info) ([3]Info, error) {
-	if len(in) == 0 {
-		return fail("has no inputs; want at least one")
-	}
-	if err := want(in, len(in), 0); err != nil {
-		return fail("%w", err)
-	}
 	if err := axisOf(&at.Axis, len(in[0].Shape)); err != nil {
 		return fail("%w", err)
 	}
@@ -130,9 +109,6 @@ func matches(x, y []int64, axis int) bool {
 }
 
 func gather(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 2, 0); err != nil {
-		return fail("%w", err)
-	}
 	if err := isIndex(in[1]); err != nil {
 		return fail("%w", err)
 	}
@@ -146,9 +122,6 @@ func gather(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func scatter(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 3, 0); err != nil {
-		return fail("%w", err)
-	}
 	if _, err := gather(at, in[:2]); err != nil {
 		return fail("%w", err)
 	}
@@ -159,9 +132,6 @@ func scatter(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func selectRows(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 2, 0); err != nil {
-		return fail("%w", err)
-	}
 	if err := isIndex(in[1]); err != nil {
 		return fail("%w", err)
 	}
@@ -177,9 +147,6 @@ func selectRows(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func selectAdd(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 3, 0); err != nil {
-		return fail("%w", err)
-	}
 	part, err := selectRows(at, in[:2])
 	if err != nil {
 		return part, err
@@ -191,9 +158,6 @@ func selectAdd(at *Attr, in []Info) ([3]Info, error) {
 }
 
 func cast(at *Attr, in []Info) ([3]Info, error) {
-	if err := want(in, 1, 0); err != nil {
-		return fail("%w", err)
-	}
 	if at.DType == tensor.None || int(at.DType) >= tensor.Count {
 		return fail("there is no type %v", at.DType)
 	}

@@ -5,6 +5,9 @@ import "github.com/isobit-ml/isobit/autodiff/internal/detmath"
 // overRows calls row for every sequence x[o, :, i] of n elements, in place
 // where inner is 1, else through a copy of the sequences.
 func overRows[T Float](t Threads, cost int, z []T, xs [2][]T, outer, n, inner int, row func(z, x, y []T)) {
+	if n == 0 {
+		return
+	}
 	t.For(outer*inner, n*cost, 1, func(lo, hi int) {
 		var tmp [3][]T
 		if inner > 1 {
