@@ -11,6 +11,8 @@ case $here in *[[:space:]\'\"]*) echo "capi/build.sh: no blanks or quotes in the
 # -s -w: no debug sections.
 CGO_ENABLED=1 "${GO:-go}" build -buildmode=c-shared -trimpath \
   -ldflags "-s -w -extldflags '-Wl,-soname,libisobit.so.1 -Wl,--version-script=$here/isobit.map'" \
-  -o "$out" .
+  -o "$out.new" .
 # cgo writes a header of its own beside it; the library's is include/isobit.h.
-rm -f "${out%.*}.h"
+rm -f "$out.h" "${out%.*}.h"
+# Moved, not written over: a process that has the old one loaded keeps it.
+mv -f "$out.new" "$out"
