@@ -64,8 +64,6 @@ func binaryCase(name string, op Op, a, b data, f func(x, y dyn) dyn) testCase {
 	return testCase{name: name, op: op, inputs: []data{a, b}, f: func(x []dyn) dyn { return f(x[0], x[1]) }}
 }
 
-var sq = []int{2, 3}
-
 // scalars are for quantization: a scale of f64 and elements off the ties.
 var offTies = values([]int{2, 4}, 0.31, -0.72, 1.13, 9.7, -9.4, 0.05, -1.57, 0.84)
 

@@ -4,12 +4,9 @@ package cpu
 // right before chunk sums fold pairwise (NUMERICS.md, section 4, "Chunk").
 const ChunkSize = 256
 
-// chunkLevels bounds the number of vectors that a fold of chunk sums keeps:
-// one for each power of two of chunks.
-const chunkLevels = 40
-
 // Chunks sums vectors of up to Block elements in Chunk order. Its memory is
-// part of a Scratch: blocks [first, first+chunkLevels].
+// part of a Scratch: the block with number first, and after it one for each
+// power of two of chunks.
 type Chunks[C Compute] struct {
 	scratch *Scratch
 	first   int

@@ -26,7 +26,7 @@ type embeddingBackwardArgs struct {
 	grad, indices, out             tensorArg
 	keys                           uint64
 	n, rows, padding               int64
-	accumulate, byFreq, packs, pad int32
+	accumulate, byFreq, packs, _ int32
 }
 
 // wholePacks gives a matrix rank 1 instead of 0 where its rows are not whole

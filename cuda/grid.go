@@ -52,7 +52,7 @@ type affineArgs struct {
 	n, positions      int64
 	size              [3]int64
 	theta, grid       tensorArg
-	alignCorners, pad int32
+	alignCorners, _ int32
 }
 
 // imageOf describes [N, C, (D,) H, W].

@@ -63,7 +63,7 @@ func consumerArgs(c *goldenCase) (args []string, ok bool) {
 		case in.Data == nil:
 			return nil, false
 		default:
-			shape := strings.Trim(strings.ReplaceAll(strings.Trim(string(must(json.Marshal(in.Shape))), "[]"), " ", ""), "null")
+			shape := strings.Trim(string(must(json.Marshal(in.Shape))), "[nul]") // "[2,3]", or "null"
 			args = append(args, in.DType+":"+shape+":"+*in.Data)
 		}
 	}
