@@ -94,7 +94,7 @@ func forBlocks[C Compute](n int, a *Args, zeroPoint int, body func(b *operands[C
 			b.in[k] = BlockOf[C](a.Scratch, k, m)
 			Load(b.in[k], a.In[k].At(int64(at)))
 		}
-		if zeroPoint >= 0 && a.In[zeroPoint].DType.IsFloat() {
+		if zeroPoint >= 0 && !a.Ready && a.In[zeroPoint].DType.IsFloat() {
 			for i, z := range b.in[zeroPoint] {
 				b.in[zeroPoint][i] = roundZeroPoint(z, C(a.Lo), C(a.Hi))
 			}
