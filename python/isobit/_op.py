@@ -36,10 +36,10 @@ def _once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
     upstream gradient: where an input requires a gradient, it answers nothing."""
 
     def once(ctx: Any, *grads: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return backward(ctx, *grads)
         with torch.no_grad():
             outputs = backward(ctx, *grads)
-        if not torch.is_grad_enabled():
-            return outputs
         if not any(isinstance(t, torch.Tensor) and t.requires_grad for t in (*grads, *ctx.saved_tensors)):
             return outputs
         error = torch._C._functions.DelayedError(_ONCE.format(name), len(outputs))
@@ -139,7 +139,9 @@ class Op:
             return y
 
         # torch.func needs the second form, whose call costs 15 us more.
-        self.function = self._function(forward=staticmethod(forward), backward=staticmethod(_once(self.name, backward)))
+        function = self._function(forward=staticmethod(forward), backward=staticmethod(_once(self.name, backward)))
+        # Function.apply without its part for torch.func, which apply below does itself.
+        self.apply_eager = super(torch.autograd.Function, function).apply
         self.transformed = self._function(
             forward=staticmethod(lambda *args: self(*args)),
             setup_context=staticmethod(setup_context),
@@ -157,7 +159,7 @@ class Op:
             return self.dispatch(*args)
         if torch._C._are_functorch_transforms_active():
             return self.transformed.apply(*args)
-        return self.function.apply(*args)
+        return self.apply_eager(*args)
 
     def not_differentiable(self) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
