@@ -44,7 +44,7 @@ func TestMemoryOfForwardPasses(t *testing.T) {
 
 func TestDeepGraph(t *testing.T) {
 	forStrategies(t, func(t *testing.T, s Strategy) {
-		depth := 100_000
+		depth := 50_000 // two nodes each
 		if raceEnabled || testing.Short() {
 			depth = 10_000
 		}

@@ -22,10 +22,10 @@ type renormArgs struct {
 }
 
 type embeddingBackwardArgs struct {
-	scatter                        scatterArgs
-	grad, indices, out             tensorArg
-	keys                           uint64
-	n, rows, padding               int64
+	scatter                      scatterArgs
+	grad, indices, out           tensorArg
+	keys                         uint64
+	n, rows, padding             int64
 	accumulate, byFreq, packs, _ int32
 }
 

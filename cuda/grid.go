@@ -48,10 +48,10 @@ type inputGradientArgs struct {
 }
 
 type affineArgs struct {
-	stripe            stripeArgs
-	n, positions      int64
-	size              [3]int64
-	theta, grid       tensorArg
+	stripe          stripeArgs
+	n, positions    int64
+	size            [3]int64
+	theta, grid     tensorArg
 	alignCorners, _ int32
 }
 

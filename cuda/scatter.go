@@ -7,7 +7,7 @@ type sortArgs struct {
 	keys, values       uint64
 	keysOut, valuesOut uint64
 	counts, totals     uint64
-	shift, pad         int32
+	shift, _           int32
 }
 
 type runArgs struct {
@@ -16,8 +16,8 @@ type runArgs struct {
 }
 
 type fillArgs struct {
-	n, words   uint64
-	value, pad uint32
+	n, words uint64
+	value, _ uint32
 }
 
 // scatterArgs is struct Scatter.

@@ -11,6 +11,7 @@ from . import _load
 _load.set_up()
 
 from . import nn  # noqa: E402
+from ._memory import get_huge_pages, set_huge_pages  # noqa: E402
 from ._threads import get_num_threads, set_num_threads  # noqa: E402
 from ._version import __version__  # noqa: E402
 from .ops.dequantize import (  # noqa: E402
@@ -35,9 +36,25 @@ from .ops.fake_quantize import (  # noqa: E402
     fake_quantize_per_token_affine_backward,
 )
 from .ops.grid_sample import affine_grid, affine_grid_backward, grid_sample, grid_sample_backward  # noqa: E402
+from .ops.per_block import (  # noqa: E402
+    dequantize_per_block,
+    dequantize_per_block_backward,
+    fake_quantize_per_block_affine,
+    fake_quantize_per_block_affine_backward,
+    quantize_per_block,
+    quantize_per_block_backward,
+)
 from .ops.qparams import (  # noqa: E402
+    choose_qparams_per_block,
+    choose_qparams_per_channel,
+    choose_qparams_per_channel_group,
+    choose_qparams_per_tensor,
     choose_qparams_per_token,
     choose_qparams_per_token_asymmetric,
+    quantize_per_block_dynamic,
+    quantize_per_channel_dynamic,
+    quantize_per_channel_group_dynamic,
+    quantize_per_tensor_dynamic,
     quantize_per_token_dynamic,
 )
 from .ops.quantize import (  # noqa: E402
@@ -51,6 +68,7 @@ from .ops.quantize import (  # noqa: E402
     quantize_per_token_backward,
 )
 from .ops.quantized_linear import quantized_linear, quantized_linear_codes  # noqa: E402
+from .ops.weight_only_linear import weight_only_linear  # noqa: E402
 from .plan import Plan, info, support  # noqa: E402
 
 __all__ = [
@@ -58,8 +76,14 @@ __all__ = [
     "__version__",
     "affine_grid",
     "affine_grid_backward",
+    "choose_qparams_per_block",
+    "choose_qparams_per_channel",
+    "choose_qparams_per_channel_group",
+    "choose_qparams_per_tensor",
     "choose_qparams_per_token",
     "choose_qparams_per_token_asymmetric",
+    "dequantize_per_block",
+    "dequantize_per_block_backward",
     "dequantize_per_channel",
     "dequantize_per_channel_backward",
     "dequantize_per_channel_group",
@@ -71,6 +95,8 @@ __all__ = [
     "embedding",
     "embedding_backward",
     "embedding_renorm_",
+    "fake_quantize_per_block_affine",
+    "fake_quantize_per_block_affine_backward",
     "fake_quantize_per_channel_affine",
     "fake_quantize_per_channel_affine_backward",
     "fake_quantize_per_channel_group_affine",
@@ -79,22 +105,31 @@ __all__ = [
     "fake_quantize_per_tensor_affine_backward",
     "fake_quantize_per_token_affine",
     "fake_quantize_per_token_affine_backward",
+    "get_huge_pages",
     "get_num_threads",
     "grid_sample",
     "grid_sample_backward",
     "info",
     "nn",
+    "quantize_per_block",
+    "quantize_per_block_backward",
+    "quantize_per_block_dynamic",
     "quantize_per_channel",
     "quantize_per_channel_backward",
+    "quantize_per_channel_dynamic",
     "quantize_per_channel_group",
     "quantize_per_channel_group_backward",
+    "quantize_per_channel_group_dynamic",
     "quantize_per_tensor",
     "quantize_per_tensor_backward",
+    "quantize_per_tensor_dynamic",
     "quantize_per_token",
     "quantize_per_token_backward",
     "quantize_per_token_dynamic",
     "quantized_linear",
     "quantized_linear_codes",
+    "set_huge_pages",
     "set_num_threads",
     "support",
+    "weight_only_linear",
 ]

@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from ._load import DTYPES
+from ._load import DTYPES, PACKED
 
 _END = 1 << 30  # the end of a slice that has none
 _INPUT, _LITERAL, _ATTRIBUTE, _AT, _BLOCKS = range(5)  # kinds of a shape's part
@@ -128,11 +128,30 @@ class Signature:
             if p.kind == _LITERAL:
                 shape.append(p.low)
                 continue
-            value = args[p.index].shape if p.kind == _INPUT else attributes[p.index]
+            value = self._shape_of(p.index, args) if p.kind == _INPUT else attributes[p.index]
+            if p.kind == _AT:
+                value = args[0].shape[value]
+            elif p.kind == _BLOCKS:
+                extents, sizes = args[0].shape, value
+                if isinstance(sizes, int):
+                    extents, sizes = extents[-1:], [sizes]
+                value = [-(-d // b) for d, b in zip(extents, sizes, strict=True)]
+                shape += value
+                continue
             if isinstance(value, (list, tuple)):
                 shape += value[p.low : p.high]
             else:
                 shape.append(value)
+        return shape
+
+    def _shape_of(self, index: int, args: tuple[Any, ...]) -> Any:
+        """An input's shape: that of the codes, where it holds two to a byte."""
+        shape = args[index].shape
+        if self.inputs[index][5]:
+            attributes = dict(zip("".join(kind for _, kind in self.attributes), args[len(self.inputs) :], strict=True))
+            if attributes.get("m") in PACKED:
+                last = attributes.get("e")
+                return (*shape[:-1], 2 * shape[-1] if last is None else last)
         return shape
 
     def dtype(self, o: Output, args: tuple[Any, ...]) -> torch.dtype:
@@ -156,5 +175,8 @@ class Signature:
             wanted = o.wanted(attributes)
             shape = self.shape(o, args) if wanted else [0]
             dtype = self.dtype(o, args) if wanted else torch.float32
+            if dtype in PACKED:
+                shape[-1] = (shape[-1] + 1) // 2
+                dtype = torch.uint8
             outputs.append(torch.empty(shape, dtype=dtype, device=args[0].device))
         return outputs

@@ -69,6 +69,8 @@ def vmap_elementwise(op: Op, family: Family, data: tuple[int, ...]) -> None:
             new[i] = front(args[i], in_dims[i], size)
         if family.axis and new[count] >= 0:
             new[count] += 1
+        if family.block:
+            new[count] = [1, *new[count]]
         y = op.raw(*new)
         if isinstance(y, Tensor):
             return y, 0

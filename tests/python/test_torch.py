@@ -25,6 +25,7 @@ def samples():
         ("per_channel", S, (0,), ()),
         ("per_token", T, (), ()),
         ("per_channel_group", G, (), (3,)),
+        ("per_block", G[:2], ([2, 3],), ()),
     ):
         z = torch.zeros_like(s)
         yield f"quantize_{name}", (X, s, None, *before, *R, i8, *after)
@@ -36,10 +37,21 @@ def samples():
         yield f"fake_quantize_{name}_affine", (X, s, z, *before, *R, *after)
         tail = (*before, *R, *after, "nearest", 0.5, True, True, True)
         yield f"fake_quantize_{name}_affine_backward", (X, X, s, z, *tail)
+        if name != "per_token":
+            where = (*before, *after)
+            yield f"choose_qparams_{name}", (X, *where, *R)
+            yield f"quantize_{name}_dynamic", (X, *where, *R, i8, False)
     yield "choose_qparams_per_token", (X, *R)
     yield "choose_qparams_per_token", (X, *R, False)
     yield "quantize_per_token_dynamic", (X, *R, i8)
     yield "quantize_per_token_dynamic", (X, *R, i8, False)
+    yield "quantize_per_token_dynamic", (X, -8, 7, torch.int4)
+    yield "quantize_per_channel_group", (X[:, :5], G, None, -8, 7, torch.int4, 3)
+    packed = X.view(torch.uint8)[:, :3].contiguous()
+    yield "dequantize_per_channel_group", (packed, G, None, -8, 7, torch.int4, 3, torch.float32, 5)
+    yield "dequantize_per_token_backward", (X[:, :5], packed, T, None, 0, 15, True, True, False, torch.uint4)
+    yield "weight_only_linear", (X, Q[:3], G[:3], Z[:3, None].expand(3, 2).float(), X[0, :3], 3, i8, 6)
+    yield "weight_only_linear", (X[:, :5], packed, G, None, None, 3, torch.int4, 5)
     yield "embedding", (X, IDX)
     yield "embedding_backward", (draw(2, 2, 6), IDX, 5)
     yield "embedding_renorm_", (X, IDX, 1.5)
@@ -59,9 +71,7 @@ def test_every_op_has_a_sample():
     assert {name for name, _ in SAMPLES} == set(OPS)
 
 
-DIFFERENTIABLE = {n for n in OPS if not n.endswith("_backward")} - {
-    "choose_qparams_per_token",
-    "quantize_per_token_dynamic",
+DIFFERENTIABLE = {n for n in OPS if not n.endswith(("_backward", "_dynamic")) and not n.startswith("choose")} - {
     "embedding_renorm_",
     "quantized_linear_codes",
 }
@@ -77,9 +87,11 @@ def leaves(args, requires_grad):
 @pytest.mark.parametrize(("name", "args"), SAMPLES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(SAMPLES)])
 def test_opcheck(name, args):
     op = getattr(torch.ops.isobit, name).default
-    wants = name in DIFFERENTIABLE and torch.int8 not in args[1:-1]
-    opcheck(op, leaves(args, wants or (name in DIFFERENTIABLE and name.startswith("dequantize"))))
-    if args[0].dim() == 2 and not name.endswith("_"):  # dense, but not row-major
+    codes = name.startswith("quantize") and any(
+        a in (torch.int8, torch.int4) for a in args if isinstance(a, torch.dtype)
+    )
+    opcheck(op, leaves(args, name in DIFFERENTIABLE and not codes))
+    if args[0].dim() == 2 and not name.endswith("_") and args[0].dtype != torch.uint8:  # dense, but not row-major
         permuted = (args[0].t().contiguous().t(), *args[1:])
         opcheck(op, leaves(permuted, False))
 
@@ -89,7 +101,7 @@ def test_fakes_are_contiguous():
     from torch._subclasses import FakeTensorMode
 
     for name, args in SAMPLES:
-        if name.endswith("_"):
+        if name.endswith("_") or torch.uint8 in (a.dtype for a in args if isinstance(a, torch.Tensor)):
             continue
         op = getattr(torch.ops.isobit, name).default
         args = tuple(

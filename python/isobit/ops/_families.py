@@ -4,6 +4,11 @@ granularities. `per_channel_group` is torch's name of what the plans call per_gr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 
 @dataclass(frozen=True)
@@ -13,16 +18,22 @@ class Family:
     zero_point: str = "zero_points"
     axis: bool = False
     group: bool = False
+    block: bool = False
     rows: bool = False  # parameters have the leading dimensions of the data
 
     def parameters(self) -> str:
         """The schema's text up to quant_max."""
-        axis = "int axis, " if self.axis else ""
+        axis = "int axis, " if self.axis else "int[] block_size, " if self.block else ""
         return f"Tensor input, Tensor {self.scale}, Tensor? {self.zero_point}, {axis}int quant_min, int quant_max"
 
     def range(self) -> str:
         """The signature's attributes up to quant_max."""
-        return "axis:i qmin:i qmax:i" if self.axis else "qmin:i qmax:i"
+        axis = "axis:i " if self.axis else "block_size:l " if self.block else ""
+        return f"{axis}qmin:i qmax:i"
+
+    def leading(self) -> int:
+        """How many attributes come before quant_min."""
+        return int(self.axis or self.block)
 
     def group_schema(self) -> str:
         return ", int group_size" if self.group else ""
@@ -36,4 +47,27 @@ FAMILIES = {
     "per_channel": Family("per_channel", axis=True),
     "per_token": Family("per_token", rows=True),
     "per_channel_group": Family("per_group", group=True, rows=True),
+    "per_block": Family("per_block", block=True, rows=True),
 }
+
+# 8-bit float codes, by the plans' names.
+FLOAT8 = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
+
+
+def code_name(op: str, dtype: torch.dtype | None) -> str:
+    """What the plans call the codes that are not stored: whole numbers unless an 8-bit float is named."""
+    if dtype is None:
+        return "int"
+    if dtype not in FLOAT8:
+        raise ValueError(f"{op}: code_dtype is {dtype}; want None, torch.float8_e4m3fn or torch.float8_e5m2")
+    return FLOAT8[dtype]
+
+
+def no_zero_point(op: str, zero_point: Any) -> None:
+    """8-bit float codes have a scale only: None, 0, or an integer tensor that eager code finds to be all 0."""
+    if isinstance(zero_point, Tensor) and not zero_point.is_floating_point() and not is_dynamo_compiling():
+        if not zero_point.any():
+            return
+    elif zero_point is None or (isinstance(zero_point, int) and zero_point == 0):
+        return
+    raise ValueError(f"{op}: 8-bit float codes have a scale only; want zero_point=None (or integers that are all 0)")

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._load import PACKED
 from .._op import Op, keep, kept, write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES
+from ._families import FAMILIES, FLOAT8, no_zero_point
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -25,13 +26,13 @@ def is_learned(zero_point: Any) -> bool:
     return isinstance(zero_point, Tensor) and zero_point.is_floating_point()
 
 
-def _backward_of(op: Op, axis: bool, group: bool) -> Any:
+def _backward_of(op: Op, leading: int, group: bool) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         q, scale, zero_point = kept(ctx)
-        ranges = ctx.attributes[: 2 + axis]
-        size = ctx.attributes[3 + axis : 4 + axis] if group else ()
+        ranges = ctx.attributes[: 2 + leading]
+        size = ctx.attributes[3 + leading : 4 + leading] if group else ()
         wants = ctx.needs_input_grad[:3]
-        grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants)
+        grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants, ctx.attributes[2 + leading])
         if wants[0] and grads[0].dtype != q.dtype:
             grads = (grads[0].to(q.dtype), *grads[1:])
         return (*grads, *[None] * len(ctx.attributes))
@@ -42,23 +43,23 @@ def _backward_of(op: Op, axis: bool, group: bool) -> Any:
 def _define(name: str) -> tuple[Op, Op]:
     f = FAMILIES[name]
     forward = Op(
-        f"dequantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, ScalarType? out_dtype=None) -> Tensor",
+        f"dequantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, ScalarType? out_dtype=None, SymInt? last_dim=None) -> Tensor",
         f"dequantize_{f.plan}",
-        "q[] scale@ zero_point#?",
-        f"{f.range()} dtype:m{f.group_attribute()} out_dtype:d",
+        "q[]* scale@ zero_point#?",
+        f"{f.range()} dtype:m{f.group_attribute()} out_dtype:d last_dim:e",
         "y = q : out_dtype",
     )
     backward = Op(
         f"dequantize_{name}_backward(Tensor grad_output, {f.parameters()}{f.group_schema()}, "
-        "bool want_input=True, bool want_scale=True, bool want_zero_point=False) -> (Tensor, Tensor, Tensor)",
+        "bool want_input=True, bool want_scale=True, bool want_zero_point=False, ScalarType? dtype=None) -> (Tensor, Tensor, Tensor)",
         f"dequantize_{f.plan}_backward",
-        "grad_output[] q scale@ zero_point#?",
-        f"{f.range()}{f.group_attribute()} want_input:w want_scale:w want_zero_point:w",
+        "grad_output[] q* scale@ zero_point#?",
+        f"{f.range()}{f.group_attribute()} want_input:w want_scale:w want_zero_point:w dtype:m",
         "grad_input = grad_output : grad_output if want_input",
         "grad_scale = scale : scale if want_scale",
         "grad_zero_point = zero_point : zero_point if want_zero_point",
     )
-    forward.differentiable(_setup, _backward_of(backward, f.axis, f.group))
+    forward.differentiable(_setup, _backward_of(backward, f.leading(), f.group))
     backward.not_differentiable()
     vmap_elementwise(forward, f, data=(0,))
     vmap_elementwise(backward, f, data=(0, 1))
@@ -66,15 +67,18 @@ def _define(name: str) -> tuple[Op, Op]:
 
 
 _OPS = {name: _define(name) for name in FAMILIES}
-_per_tensor, _per_channel, _per_token, _per_group = (_OPS[name][0].fast for name in FAMILIES)
+_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in FAMILIES)
 
 
 def _dequantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"dequantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
-    if args[0].dtype != dtype:
+    if args[0].dtype != (torch.uint8 if dtype in PACKED else dtype):
         raise ValueError(f"dequantize_{name}: input has dtype {args[0].dtype}, dtype says {dtype}")
+    if dtype in FLOAT8:
+        no_zero_point(f"dequantize_{name}", args[2])
+        args = (*args[:2], None, *args[3:])
     if out is not None:
         return write_out(op, out, *args)
     return op.apply(*args)
@@ -89,6 +93,7 @@ def dequantize_per_tensor(
     dtype: torch.dtype,
     *,
     out_dtype: torch.dtype | None = None,
+    last_dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """Floats ``(input - zero_point) * scale``.
@@ -96,12 +101,17 @@ def dequantize_per_tensor(
     As ``torch.ops.quantized_decomposed.dequantize_per_tensor``; ``dtype`` is that of input. The
     result is float32 unless ``out_dtype`` says otherwise, or that of float codes. Gradients reach
     float codes, a scale and a float zero point that require them. Codes outside
-    [quant_min, quant_max] are taken as they are."""
+    [quant_min, quant_max] are taken as they are.
+
+    With dtype torch.int4 or torch.uint4, input is bytes that hold two codes each along the last
+    dimension: ``last_dim`` codes where that is odd."""
     if not is_dynamo_compiling():
-        y = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, out)
+        y = _per_tensor(input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, last_dim, out)
         if y is not NotImplemented:
             return y
-    return _dequantize("per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, out_dtype)
+    return _dequantize(
+        "per_tensor", dtype, out, input, scale, zero_point, quant_min, quant_max, dtype, out_dtype, last_dim
+    )
 
 
 def dequantize_per_channel(
@@ -114,15 +124,16 @@ def dequantize_per_channel(
     dtype: torch.dtype,
     *,
     out_dtype: torch.dtype | None = None,
+    last_dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """As dequantize_per_tensor, with a scale and a zero point for each index along ``axis``."""
     if not is_dynamo_compiling():
-        y = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype, out)
+        y = _per_channel(input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype, last_dim, out)
         if y is not NotImplemented:
             return y
     return _dequantize(
-        "per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype
+        "per_channel", dtype, out, input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype, last_dim
     )
 
 
@@ -135,14 +146,17 @@ def dequantize_per_token(
     dtype: torch.dtype,
     output_dtype: torch.dtype | None = torch.float32,
     *,
+    last_dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """As dequantize_per_tensor, with a scale and a zero point for each row of the last dimension."""
     if not is_dynamo_compiling():
-        y = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, output_dtype, out)
+        y = _per_token(input, scales, zero_points, quant_min, quant_max, dtype, output_dtype, last_dim, out)
         if y is not NotImplemented:
             return y
-    return _dequantize("per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype)
+    return _dequantize(
+        "per_token", dtype, out, input, scales, zero_points, quant_min, quant_max, dtype, output_dtype, last_dim
+    )
 
 
 def dequantize_per_channel_group(
@@ -155,11 +169,12 @@ def dequantize_per_channel_group(
     group_size: int = 128,
     output_dtype: torch.dtype | None = torch.float32,
     *,
+    last_dim: int | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """As dequantize_per_tensor, with a scale and a zero point for each ``group_size`` elements along
     the last dimension."""
-    args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype)
+    args = (input, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype, last_dim)
     if not is_dynamo_compiling():
         y = _per_group(*args, out)
         if y is not NotImplemented:
@@ -167,8 +182,12 @@ def dequantize_per_channel_group(
     return _dequantize("per_channel_group", dtype, out, *args)
 
 
-def _gradients(name: str, scale: Any, zero_point: Any, *args: Any) -> Gradients:
-    return _OPS[name][1](*args, True, isinstance(scale, Tensor), is_learned(zero_point))
+def _gradients(name: str, dtype: torch.dtype | None, *args: Any) -> Gradients:
+    scale, zero_point = args[2:4]
+    if args[1].dtype in FLOAT8:
+        no_zero_point(f"dequantize_{name}_backward", zero_point)
+        args = (*args[:3], None, *args[4:])
+    return _OPS[name][1](*args, True, isinstance(scale, Tensor), is_learned(zero_point), dtype)
 
 
 def dequantize_per_tensor_backward(
@@ -178,11 +197,14 @@ def dequantize_per_tensor_backward(
     zero_point: int | Tensor | None,
     quant_min: int,
     quant_max: int,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> Gradients:
     """The gradients of codes, scale and zero point: ``grad_output * scale``, the sum of
     ``grad_output * (input - zero_point)``, and ``-scale`` times the sum of grad_output. None for a
-    scale that is a number and for a zero point that is no float tensor."""
-    return _gradients("per_tensor", scale, zero_point, grad_output, input, scale, zero_point, quant_min, quant_max)
+    scale that is a number and for a zero point that is no float tensor. ``dtype`` names packed codes
+    (torch.int4, torch.uint4)."""
+    return _gradients("per_tensor", dtype, grad_output, input, scale, zero_point, quant_min, quant_max)
 
 
 def dequantize_per_channel_backward(
@@ -193,10 +215,12 @@ def dequantize_per_channel_backward(
     axis: int,
     quant_min: int,
     quant_max: int,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> Gradients:
     """See dequantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, axis, quant_min, quant_max)
-    return _gradients("per_channel", scales, zero_points, *args)
+    return _gradients("per_channel", dtype, *args)
 
 
 def dequantize_per_token_backward(
@@ -206,10 +230,12 @@ def dequantize_per_token_backward(
     zero_points: Tensor | None,
     quant_min: int,
     quant_max: int,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> Gradients:
     """See dequantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max)
-    return _gradients("per_token", scales, zero_points, *args)
+    return _gradients("per_token", dtype, *args)
 
 
 def dequantize_per_channel_group_backward(
@@ -220,7 +246,9 @@ def dequantize_per_channel_group_backward(
     quant_min: int,
     quant_max: int,
     group_size: int = 128,
+    *,
+    dtype: torch.dtype | None = None,
 ) -> Gradients:
     """See dequantize_per_tensor_backward."""
     args = (grad_output, input, scales, zero_points, quant_min, quant_max, group_size)
-    return _gradients("per_channel_group", scales, zero_points, *args)
+    return _gradients("per_channel_group", dtype, *args)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._op import Op, keep, kept, write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, Family
+from ._families import FAMILIES, Family, code_name, no_zero_point
 from .dequantize import Gradients, is_learned
 
 # The public names, and torch's names of the parameters: singular here.
@@ -19,6 +20,7 @@ _NAMES = {
     "per_channel": "per_channel_affine",
     "per_token": "per_token_affine",
     "per_channel_group": "per_channel_group_affine",
+    "per_block": "per_block_affine",
 }
 
 
@@ -29,7 +31,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _backward_of(op: Op) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-        grads = op(grad_output, *kept(ctx), *ctx.attributes, *ctx.needs_input_grad[:3])
+        grads = op(grad_output, *kept(ctx), *ctx.attributes[:-1], *ctx.needs_input_grad[:3], ctx.attributes[-1])
         return (*grads, *[None] * len(ctx.attributes))
 
     return backward
@@ -37,21 +39,21 @@ def _backward_of(op: Op) -> Any:
 
 def _define(name: str) -> tuple[Op, Op]:
     f = FAMILIES[name]
-    f = Family(f.plan, "scale", "zero_point", f.axis, f.group, f.rows)
+    f = Family(f.plan, "scale", "zero_point", f.axis, f.group, f.block, f.rows)
     tail = f"{f.group_schema()}, str rounding='nearest', float grad_factor=1."
     forward = Op(
-        f"fake_quantize_{_NAMES[name]}({f.parameters()}{tail}) -> Tensor",
+        f"fake_quantize_{_NAMES[name]}({f.parameters()}{tail}, str code='int') -> Tensor",
         f"fake_quantize_{f.plan}",
         "x[] scale@ zero_point#?",
-        f"{f.range()}{f.group_attribute()} rounding:s grad_factor:x",
+        f"{f.range()}{f.group_attribute()} rounding:s grad_factor:x code:s",
         "y = x : x",
     )
     backward = Op(
         f"fake_quantize_{_NAMES[name]}_backward(Tensor grad_output, {f.parameters()}{tail}, "
-        "bool want_input=True, bool want_scale=False, bool want_zero_point=False) -> (Tensor, Tensor, Tensor)",
+        "bool want_input=True, bool want_scale=False, bool want_zero_point=False, str code='int') -> (Tensor, Tensor, Tensor)",
         f"fake_quantize_{f.plan}_backward",
         "grad_output[] x scale@ zero_point#?",
-        f"{f.range()}{f.group_attribute()} rounding:s grad_factor:f want_input:w want_scale:w want_zero_point:w",
+        f"{f.range()}{f.group_attribute()} rounding:s grad_factor:f want_input:w want_scale:w want_zero_point:w code:s",
         "grad_input = x : x if want_input",
         "grad_scale = scale : scale if want_scale",
         "grad_zero_point = zero_point : zero_point if want_zero_point",
@@ -64,11 +66,15 @@ def _define(name: str) -> tuple[Op, Op]:
 
 
 _OPS = {name: _define(name) for name in FAMILIES}
-_per_tensor, _per_channel, _per_token, _per_group = (_OPS[name][0].fast for name in FAMILIES)
+_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in FAMILIES)
 
 
-def _fake_quantize(name: str, out: Tensor | None, *args: Any) -> Tensor:
+def _fake_quantize(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *args: Any) -> Tensor:
     op = _OPS[name][0]
+    args = (*args, code_name(f"fake_quantize_{_NAMES[name]}", code_dtype))
+    if code_dtype is not None:
+        no_zero_point(f"fake_quantize_{_NAMES[name]}", args[2])
+        args = (*args[:2], None, *args[3:])
     if not isinstance(args[0], Tensor):
         raise TypeError(f"fake_quantize_{_NAMES[name]}: input must be a Tensor, not {type(args[0]).__name__}")
     if out is not None:
@@ -85,6 +91,7 @@ def fake_quantize_per_tensor_affine(
     *,
     grad_factor: float = 1.0,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """``input`` with only the values that codes can hold: quantize and dequantize in one pass.
@@ -92,13 +99,14 @@ def fake_quantize_per_tensor_affine(
     As ``torch.fake_quantize_per_tensor_affine``. The gradient of input is the straight-through
     estimate. A scale, and a float zero point, that require a gradient get that of learned step size
     quantization (LSQ), times ``grad_factor``, for which LSQ takes ``1 / sqrt(n * quant_max)``.
-    ``rounding="reciprocal"`` gives PyTorch's bits on the CPU. ``out`` takes the result."""
-    if not is_dynamo_compiling():
-        y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, out)
+    ``rounding="reciprocal"`` gives PyTorch's bits on the CPU. ``code_dtype`` names 8-bit float
+    codes, which have a scale only. ``out`` takes the result."""
+    if code_dtype is None and not is_dynamo_compiling():
+        y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:
             return y
     args = (input, scale, zero_point, quant_min, quant_max, rounding, grad_factor)
-    return _fake_quantize("per_tensor", out, *args)
+    return _fake_quantize("per_tensor", code_dtype, out, *args)
 
 
 def fake_quantize_per_channel_affine(
@@ -111,15 +119,16 @@ def fake_quantize_per_channel_affine(
     *,
     grad_factor: float = 1.0,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index along ``axis``."""
-    if not is_dynamo_compiling():
-        y = _per_channel(input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor, out)
+    if code_dtype is None and not is_dynamo_compiling():
+        y = _per_channel(input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:
             return y
     args = (input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor)
-    return _fake_quantize("per_channel", out, *args)
+    return _fake_quantize("per_channel", code_dtype, out, *args)
 
 
 def fake_quantize_per_token_affine(
@@ -131,16 +140,17 @@ def fake_quantize_per_token_affine(
     *,
     grad_factor: float = 1.0,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each row of the last
     dimension."""
-    if not is_dynamo_compiling():
-        y = _per_token(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, out)
+    if code_dtype is None and not is_dynamo_compiling():
+        y = _per_token(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
         if y is not NotImplemented:
             return y
     args = (input, scale, zero_point, quant_min, quant_max, rounding, grad_factor)
-    return _fake_quantize("per_token", out, *args)
+    return _fake_quantize("per_token", code_dtype, out, *args)
 
 
 def fake_quantize_per_channel_group_affine(
@@ -153,22 +163,30 @@ def fake_quantize_per_channel_group_affine(
     *,
     grad_factor: float = 1.0,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each ``group_size``
     elements along the last dimension."""
     args = (input, scale, zero_point, quant_min, quant_max, group_size, rounding, grad_factor)
-    if not is_dynamo_compiling():
-        y = _per_group(*args, out)
+    if code_dtype is None and not is_dynamo_compiling():
+        y = _per_group(*args, "int", out)
         if y is not NotImplemented:
             return y
-    return _fake_quantize("per_channel_group", out, *args)
+    return _fake_quantize("per_channel_group", code_dtype, out, *args)
 
 
-def _gradients(name: str, args: tuple[Any, ...], rounding: str, grad_factor: float) -> Gradients:
+def _gradients(
+    name: str, args: tuple[Any, ...], rounding: str, grad_factor: float, code_dtype: torch.dtype | None
+) -> Gradients:
+    op = _OPS[name][1]
+    code = code_name(op.name, code_dtype)
+    if code != "int":
+        no_zero_point(op.name, args[3])
+        args = (*args[:3], None, *args[4:])
     _, _, scale, zero_point = args[:4]
     wants = (True, isinstance(scale, Tensor), is_learned(zero_point))
-    return _OPS[name][1](*args, rounding, grad_factor, *wants)
+    return op(*args, rounding, grad_factor, *wants, code)
 
 
 def fake_quantize_per_tensor_affine_backward(
@@ -181,11 +199,12 @@ def fake_quantize_per_tensor_affine_backward(
     *,
     grad_factor: float = 1.0,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
 ) -> Gradients:
     """The gradients of input, scale and zero point. None for a scale that is a number and for a
     zero point that is no float tensor."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
-    return _gradients("per_tensor", args, rounding, grad_factor)
+    return _gradients("per_tensor", args, rounding, grad_factor, code_dtype)
 
 
 def fake_quantize_per_channel_affine_backward(
@@ -199,10 +218,11 @@ def fake_quantize_per_channel_affine_backward(
     *,
     grad_factor: float = 1.0,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
 ) -> Gradients:
     """See fake_quantize_per_tensor_affine_backward."""
     args = (grad_output, input, scale, zero_point, axis, quant_min, quant_max)
-    return _gradients("per_channel", args, rounding, grad_factor)
+    return _gradients("per_channel", args, rounding, grad_factor, code_dtype)
 
 
 def fake_quantize_per_token_affine_backward(
@@ -215,10 +235,11 @@ def fake_quantize_per_token_affine_backward(
     *,
     grad_factor: float = 1.0,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
 ) -> Gradients:
     """See fake_quantize_per_tensor_affine_backward."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max)
-    return _gradients("per_token", args, rounding, grad_factor)
+    return _gradients("per_token", args, rounding, grad_factor, code_dtype)
 
 
 def fake_quantize_per_channel_group_affine_backward(
@@ -232,7 +253,8 @@ def fake_quantize_per_channel_group_affine_backward(
     *,
     grad_factor: float = 1.0,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
 ) -> Gradients:
     """See fake_quantize_per_tensor_affine_backward."""
     args = (grad_output, input, scale, zero_point, quant_min, quant_max, group_size)
-    return _gradients("per_channel_group", args, rounding, grad_factor)
+    return _gradients("per_channel_group", args, rounding, grad_factor, code_dtype)

@@ -1,74 +1,196 @@
-"""Scales and zero points from the data: choose_qparams_per_token and quantize in the same pass."""
+"""Scales and zero points from the data: choose_qparams_*, and quantize_*_dynamic in the same pass."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .._load import DTYPES
 from .._op import Op
 from .._vmap import Dims, front, register
+from ._families import FAMILIES
 
-_CHOOSE = Op(
-    "choose_qparams_per_token(Tensor input, int quant_min, int quant_max, bool symmetric=True) -> (Tensor, Tensor)",
-    "choose_qparams_per_token",
-    "x[]",
-    "qmin:i qmax:i symmetric:b",
-    "scale = x[:-1] 1 : parameter",
-    "zero_point = x[:-1] 1 : int32 if !symmetric",
-)
-_DYNAMIC = Op(
-    "quantize_per_token_dynamic(Tensor input, int quant_min, int quant_max, ScalarType dtype, bool symmetric=True)"
-    " -> (Tensor, Tensor, Tensor)",
-    "dynamic_quantize_per_token",
-    "x[]",
-    "qmin:i qmax:i dtype:d symmetric:b",
-    "q = x : dtype",
-    "scale = x[:-1] 1 : parameter",
-    "zero_point = x[:-1] 1 : int32 if !symmetric",
-)
+# Each granularity: the schema's text before quant_min, the attribute, the shape of the parameters.
+_GROUPINGS = {
+    "per_tensor": ("", "", ""),
+    "per_channel": ("int axis, ", "axis:i ", "at(axis)"),
+    "per_token": ("", "", "x[:-1] 1"),
+    "per_channel_group": ("int group_size, ", "group_size:i ", "x[:-1] blocks(group_size)"),
+    "per_block": ("int[] block_size, ", "block_size:l ", "blocks(block_size)"),
+}
 
 
-def _vmap(op: Op) -> None:
+def _define(name: str) -> tuple[Op, Op]:
+    schema, attribute, shape = _GROUPINGS[name]
+    plan = FAMILIES[name].plan
+    parameters = (f"scale = {shape} : parameter", f"zero_point = {shape} : int32 if !symmetric")
+    choose = Op(
+        f"choose_qparams_{name}(Tensor input, {schema}int quant_min, int quant_max, bool symmetric=True)"
+        " -> (Tensor, Tensor)",
+        f"choose_qparams_{plan}",
+        "x[]",
+        f"{attribute}qmin:i qmax:i symmetric:b",
+        *parameters,
+    )
+    dynamic = Op(
+        f"quantize_{name}_dynamic(Tensor input, {schema}int quant_min, int quant_max, ScalarType dtype, "
+        "bool symmetric=True) -> (Tensor, Tensor, Tensor)",
+        f"dynamic_quantize_{plan}",
+        "x[]",
+        f"{attribute}qmin:i qmax:i dtype:d symmetric:b",
+        "q = x : dtype",
+        *parameters,
+    )
+    for op in (choose, dynamic):
+        op.not_differentiable()
+        _vmap(op, name)
+    return choose, dynamic
+
+
+def _vmap(op: Op, name: str) -> None:
     def rule(size: int, in_dims: Dims, x: Tensor, *attributes: Any) -> Any:
+        if not FAMILIES[name].rows:
+            return None
+        if FAMILIES[name].block:
+            attributes = ([1, *attributes[0]], *attributes[1:])
         y = op.raw(front(x, in_dims[0], size), *attributes)
         return y, (*[0] * (len(y) - 1), None if attributes[-1] else 0)
 
-    op.not_differentiable()
     register(op, rule)
 
 
-_vmap(_CHOOSE)
-_vmap(_DYNAMIC)
+_OPS = {name: _define(name) for name in _GROUPINGS}
 
-_RANGES = {torch.int8: (-128, 127), torch.uint8: (0, 255)}
+# The ranges of codes; those of 4 bits have a dtype in newer versions of torch only.
+_RANGES = {
+    dtype: (-(1 << bits - 1), (1 << bits - 1) - 1) if code == 0 else (0, (1 << bits) - 1)
+    for dtype, code, bits in DTYPES
+    if bits <= 8 and code <= 1
+}
 
 
-def _range(op: str, dtype: torch.dtype) -> tuple[int, int]:
+def code_range(op: str, dtype: torch.dtype, low: int | None = None, high: int | None = None) -> tuple[int, int]:
+    """quant_min and quant_max where they are given, else those of dtype."""
     if dtype not in _RANGES:
-        raise ValueError(f"{op}: dtype is {dtype}; want torch.int8 or torch.uint8")
-    return _RANGES[dtype]
+        raise ValueError(f"{op}: dtype is {dtype}; want one of {', '.join(map(str, _RANGES))}")
+    least, most = _RANGES[dtype]
+    return least if low is None else low, most if high is None else high
+
+
+def _choose(
+    name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
+) -> tuple[Tensor, Tensor]:
+    bounds = code_range(f"choose_qparams_{name}", dtype, low, high)
+    scale, zero_point = _OPS[name][0](x.detach(), *where, *bounds, symmetric)
+    return scale, torch.zeros_like(scale, dtype=torch.int32) if symmetric else zero_point
+
+
+def choose_qparams_per_tensor(
+    input: Tensor,
+    dtype: torch.dtype = torch.int8,
+    *,
+    symmetric: bool = True,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(scale, zero_point) for codes of dtype, from the smallest and largest value.
+
+    Symmetric: ``scale = max|input| / quant_max`` and a zero point of 0. Otherwise the range with 0
+    in it, ``scale = (high - low) / (quant_max - quant_min)``. A range of nothing has the scale 1, one
+    with a NaN the scale NaN. The scale is float32 (float64 for float64), the zero point int32."""
+    return _choose("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
+
+
+def choose_qparams_per_channel(
+    input: Tensor,
+    axis: int,
+    dtype: torch.dtype = torch.int8,
+    *,
+    symmetric: bool = True,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As choose_qparams_per_tensor, of each index along ``axis``."""
+    return _choose("per_channel", input, (axis,), dtype, symmetric, quant_min, quant_max)
+
+
+def choose_qparams_per_channel_group(
+    input: Tensor,
+    group_size: int = 128,
+    dtype: torch.dtype = torch.int8,
+    *,
+    symmetric: bool = True,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As choose_qparams_per_tensor, of each ``group_size`` elements along the last dimension."""
+    return _choose("per_channel_group", input, (group_size,), dtype, symmetric, quant_min, quant_max)
+
+
+def choose_qparams_per_block(
+    input: Tensor,
+    block_size: Sequence[int],
+    dtype: torch.dtype = torch.int8,
+    *,
+    symmetric: bool = True,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As choose_qparams_per_tensor, of each block of ``block_size``."""
+    return _choose("per_block", input, (list(block_size),), dtype, symmetric, quant_min, quant_max)
 
 
 def choose_qparams_per_token(input: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Symmetric parameters of each row of the last dimension: ``scale = max|row| / 127``, 1 for a
-    row of zeros, and zero points of 0. Their shape is ``input.shape[:-1] + [1]``; the scale is
-    float32 (float64 for float64), the zero point int32.
+    """As choose_qparams_per_tensor, symmetric and of each row of the last dimension: the shape of
+    scale and zero point is ``input.shape[:-1] + [1]``.
 
     As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps a scale
     from falling below 1e-5 and answers float zero points."""
-    if dtype != torch.int8:
+    if dtype.is_floating_point or not dtype.is_signed:
         raise ValueError(f"choose_qparams_per_token: dtype is {dtype}; want torch.int8")
-    scale, _ = _CHOOSE(input.detach(), -128, 127, True)
-    return scale, torch.zeros_like(scale, dtype=torch.int32)
+    return _choose("per_token", input, (), dtype, True, None, None)
 
 
 def choose_qparams_per_token_asymmetric(input: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Asymmetric parameters of each row of the last dimension, from its smallest and largest value
     (and 0, which is always a code). Shapes and dtypes as in choose_qparams_per_token."""
-    low, high = _range("choose_qparams_per_token_asymmetric", dtype)
-    return _CHOOSE(input.detach(), low, high, False)
+    return _choose("per_token", input, (), dtype, False, None, None)
+
+
+def _dynamic(
+    name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    bounds = code_range(f"quantize_{name}_dynamic", dtype, low, high)
+    return _OPS[name][1](x.detach(), *where, *bounds, dtype, symmetric)
+
+
+def quantize_per_tensor_dynamic(
+    input: Tensor,
+    dtype: torch.dtype = torch.int8,
+    *,
+    symmetric: bool = True,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """(codes, scale, zero_point), in one pass: what choose_qparams_per_tensor and
+    quantize_per_tensor answer. zero_point is None where symmetric."""
+    return _dynamic("per_tensor", input, (), dtype, symmetric, quant_min, quant_max)
+
+
+def quantize_per_channel_dynamic(
+    input: Tensor,
+    axis: int,
+    dtype: torch.dtype = torch.int8,
+    *,
+    symmetric: bool = True,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As quantize_per_tensor_dynamic, of each index along ``axis``."""
+    return _dynamic("per_channel", input, (axis,), dtype, symmetric, quant_min, quant_max)
 
 
 def quantize_per_token_dynamic(
@@ -79,9 +201,31 @@ def quantize_per_token_dynamic(
     quant_min: int | None = None,
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """(codes, scale, zero_point) of each row of the last dimension, in one pass: what
-    choose_qparams_per_token and quantize_per_token answer. zero_point is None where symmetric."""
-    low, high = _range("quantize_per_token_dynamic", dtype)
-    low = low if quant_min is None else quant_min
-    high = high if quant_max is None else quant_max
-    return _DYNAMIC(input.detach(), low, high, dtype, symmetric)
+    """As quantize_per_tensor_dynamic, of each row of the last dimension."""
+    return _dynamic("per_token", input, (), dtype, symmetric, quant_min, quant_max)
+
+
+def quantize_per_channel_group_dynamic(
+    input: Tensor,
+    group_size: int = 128,
+    dtype: torch.dtype = torch.int8,
+    *,
+    symmetric: bool = True,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As quantize_per_tensor_dynamic, of each ``group_size`` elements along the last dimension."""
+    return _dynamic("per_channel_group", input, (group_size,), dtype, symmetric, quant_min, quant_max)
+
+
+def quantize_per_block_dynamic(
+    input: Tensor,
+    block_size: Sequence[int],
+    dtype: torch.dtype = torch.int8,
+    *,
+    symmetric: bool = True,
+    quant_min: int | None = None,
+    quant_max: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As quantize_per_tensor_dynamic, of each block of ``block_size``."""
+    return _dynamic("per_block", input, (list(block_size),), dtype, symmetric, quant_min, quant_max)

@@ -10,7 +10,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._op import Op, keep, kept, write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES
+from ._families import FAMILIES, FLOAT8, code_name, no_zero_point
 
 Number = float | Tensor
 
@@ -20,13 +20,13 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.attributes = inputs[3:]
 
 
-def _backward_of(op: Op, axis: bool, group: bool) -> Any:
+def _backward_of(op: Op, leading: int) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         x, scale, zero_point = kept(ctx)
         # The forward's attributes but for the dtype, which lies after the range.
-        ranges = ctx.attributes[: 2 + axis]
-        rest = ctx.attributes[3 + axis :]
-        grad = op(grad_output, x, scale, zero_point, *ranges, *rest) if ctx.needs_input_grad[0] else None
+        ranges = ctx.attributes[: 2 + leading]
+        rest = ctx.attributes[3 + leading :]
+        grad = op(grad_output, x, scale, zero_point, *ranges, *rest, "int") if ctx.needs_input_grad[0] else None
         return (grad, *[None] * (len(ctx.attributes) + 2))
 
     return backward
@@ -42,13 +42,13 @@ def _define(name: str) -> tuple[Op, Op]:
         "q = x : dtype",
     )
     backward = Op(
-        f"quantize_{name}_backward(Tensor grad_output, {f.parameters()}{f.group_schema()}, str rounding='nearest') -> Tensor",
+        f"quantize_{name}_backward(Tensor grad_output, {f.parameters()}{f.group_schema()}, str rounding='nearest', str code='int') -> Tensor",
         f"quantize_{f.plan}_backward",
         "grad_output[] x scale@ zero_point#?",
-        f"{f.range()}{f.group_attribute()} rounding:s",
+        f"{f.range()}{f.group_attribute()} rounding:s code:s",
         "grad_input = x : x",
     )
-    forward.differentiable(_setup, _backward_of(backward, f.axis, f.group))
+    forward.differentiable(_setup, _backward_of(backward, f.leading()))
     backward.not_differentiable()
     vmap_elementwise(forward, f, data=(0,))
     vmap_elementwise(backward, f, data=(0, 1))
@@ -56,7 +56,7 @@ def _define(name: str) -> tuple[Op, Op]:
 
 
 _OPS = {name: _define(name) for name in FAMILIES}
-_per_tensor, _per_channel, _per_token, _per_group = (_OPS[name][0].fast for name in FAMILIES)
+_per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].fast for name in FAMILIES)
 
 
 def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> Tensor:
@@ -64,6 +64,9 @@ def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> 
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"quantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
+    if dtype in FLOAT8:
+        no_zero_point(f"quantize_{name}", args[2])
+        args = (*args[:2], None, *args[3:])
     if out is not None:
         return write_out(op, out, *args)
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1:
@@ -86,7 +89,9 @@ def quantize_per_tensor(
     """Codes ``clamp(rint(input / scale) + zero_point, quant_min, quant_max)``.
 
     As ``torch.ops.quantized_decomposed.quantize_per_tensor``. With a float ``dtype`` the codes
-    are floats that carry the straight-through gradient to ``input``. A float ``zero_point`` is
+    are floats that carry the straight-through gradient to ``input``. torch.int4 and torch.uint4 give
+    bytes (uint8) with two codes each, the lower half first, along the last dimension; the 8-bit
+    floats have a scale only. A float ``zero_point`` is
     rounded and clamped; None is 0. ``rounding="reciprocal"`` multiplies by ``1 / scale`` instead
     of dividing, which are PyTorch's bits on the CPU. ``out`` takes the result."""
     if not is_dynamo_compiling():
@@ -159,6 +164,14 @@ def quantize_per_channel_group(
     return _quantize("per_channel_group", dtype, out, *args)
 
 
+def _gradient(name: str, args: tuple[Any, ...], rounding: str, code_dtype: torch.dtype | None) -> Tensor:
+    code = code_name(f"quantize_{name}_backward", code_dtype)
+    if code != "int":
+        no_zero_point(f"quantize_{name}_backward", args[3])
+        args = (*args[:3], None, *args[4:])
+    return _OPS[name][1](*args, rounding, code)
+
+
 def quantize_per_tensor_backward(
     grad_output: Tensor,
     input: Tensor,
@@ -168,10 +181,13 @@ def quantize_per_tensor_backward(
     quant_max: int,
     *,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """The straight-through gradient of quantize: ``grad_output / scale`` where the code was inside
-    the range, else 0 (also where grad_output is infinite or NaN)."""
-    return _OPS["per_tensor"][1](grad_output, input, scale, zero_point, quant_min, quant_max, rounding)
+    the range, else 0 (also where grad_output is infinite or NaN). ``code_dtype`` names 8-bit float
+    codes."""
+    args = (grad_output, input, scale, zero_point, quant_min, quant_max)
+    return _gradient("per_tensor", args, rounding, code_dtype)
 
 
 def quantize_per_channel_backward(
@@ -184,9 +200,11 @@ def quantize_per_channel_backward(
     quant_max: int,
     *,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """See quantize_per_tensor_backward."""
-    return _OPS["per_channel"][1](grad_output, input, scales, zero_points, axis, quant_min, quant_max, rounding)
+    args = (grad_output, input, scales, zero_points, axis, quant_min, quant_max)
+    return _gradient("per_channel", args, rounding, code_dtype)
 
 
 def quantize_per_token_backward(
@@ -198,9 +216,11 @@ def quantize_per_token_backward(
     quant_max: int,
     *,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """See quantize_per_tensor_backward."""
-    return _OPS["per_token"][1](grad_output, input, scales, zero_points, quant_min, quant_max, rounding)
+    args = (grad_output, input, scales, zero_points, quant_min, quant_max)
+    return _gradient("per_token", args, rounding, code_dtype)
 
 
 def quantize_per_channel_group_backward(
@@ -213,8 +233,8 @@ def quantize_per_channel_group_backward(
     group_size: int = 128,
     *,
     rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """See quantize_per_tensor_backward."""
-    return _OPS["per_channel_group"][1](
-        grad_output, input, scales, zero_points, quant_min, quant_max, group_size, rounding
-    )
+    args = (grad_output, input, scales, zero_points, quant_min, quant_max, group_size)
+    return _gradient("per_channel_group", args, rounding, code_dtype)

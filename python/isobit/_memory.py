@@ -1,0 +1,20 @@
+"""Memory of large outputs."""
+
+from __future__ import annotations
+
+from . import _C
+
+
+def set_huge_pages(on: bool) -> None:
+    """Whether new outputs of 4 MiB and more on the CPU ask Linux for pages of 2 MiB (on at the start).
+
+    A large tensor is new memory from the system each time, and its page faults cost more than most
+    ops: with huge pages there are fewer. Only pages that lie wholly within a tensor are asked for. It
+    never changes a result, and has no effect where transparent huge pages are set to never."""
+    if not isinstance(on, bool):
+        raise TypeError(f"set_huge_pages: on must be a bool, not {on!r}")
+    _C.set_huge_pages(on)
+
+
+def get_huge_pages() -> bool:
+    return _C.get_huge_pages()

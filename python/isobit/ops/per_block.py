@@ -1,0 +1,134 @@
+"""The quantize family per block: a scale and a zero point for each block of ``block_size``, as in torchao.
+
+``block_size`` has an extent for each dimension of the input; the last block along a dimension may be
+shorter. Scales and zero points have the shape of the grid of blocks: ``ceil(extent / block)`` of each
+dimension. Otherwise the functions are those of their per_tensor namesakes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from . import dequantize as d
+from . import fake_quantize as f
+from . import quantize as q
+from .dequantize import Gradients
+
+
+def quantize_per_block(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    block_size: Sequence[int],
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    *,
+    rounding: str = "nearest",
+    out: Tensor | None = None,
+) -> Tensor:
+    """As quantize_per_tensor, with a scale and a zero point for each block of ``block_size``."""
+    args = (input, scales, zero_points, block_size, quant_min, quant_max, dtype, rounding)
+    if not is_dynamo_compiling():
+        y = q._per_block(*args, out)
+        if y is not NotImplemented:
+            return y
+    return q._quantize("per_block", dtype, out, *args)
+
+
+def quantize_per_block_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    block_size: Sequence[int],
+    quant_min: int,
+    quant_max: int,
+    *,
+    rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
+) -> Tensor:
+    """See quantize_per_tensor_backward."""
+    args = (grad_output, input, scales, zero_points, block_size, quant_min, quant_max)
+    return q._gradient("per_block", args, rounding, code_dtype)
+
+
+def dequantize_per_block(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    block_size: Sequence[int],
+    quant_min: int,
+    quant_max: int,
+    dtype: torch.dtype,
+    *,
+    out_dtype: torch.dtype | None = None,
+    last_dim: int | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """As dequantize_per_tensor, with a scale and a zero point for each block of ``block_size``."""
+    args = (input, scales, zero_points, block_size, quant_min, quant_max, dtype, out_dtype, last_dim)
+    if not is_dynamo_compiling():
+        y = d._per_block(*args, out)
+        if y is not NotImplemented:
+            return y
+    return d._dequantize("per_block", dtype, out, *args)
+
+
+def dequantize_per_block_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    block_size: Sequence[int],
+    quant_min: int,
+    quant_max: int,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Gradients:
+    """See dequantize_per_tensor_backward."""
+    args = (grad_output, input, scales, zero_points, block_size, quant_min, quant_max)
+    return d._gradients("per_block", dtype, *args)
+
+
+def fake_quantize_per_block_affine(
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    block_size: Sequence[int],
+    quant_min: int,
+    quant_max: int,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """As fake_quantize_per_tensor_affine, with a scale and a zero point for each block of ``block_size``."""
+    args = (input, scale, zero_point, block_size, quant_min, quant_max, rounding, grad_factor)
+    if code_dtype is None and not is_dynamo_compiling():
+        y = f._per_block(*args, "int", out)
+        if y is not NotImplemented:
+            return y
+    return f._fake_quantize("per_block", code_dtype, out, *args)
+
+
+def fake_quantize_per_block_affine_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    block_size: Sequence[int],
+    quant_min: int,
+    quant_max: int,
+    *,
+    grad_factor: float = 1.0,
+    rounding: str = "nearest",
+    code_dtype: torch.dtype | None = None,
+) -> Gradients:
+    """See fake_quantize_per_tensor_affine_backward."""
+    args = (grad_output, input, scale, zero_point, block_size, quant_min, quant_max)
+    return f._gradients("per_block", args, rounding, grad_factor, code_dtype)

@@ -1,0 +1,72 @@
+"""weight_only_linear: float activations times weights that are codes, in groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._op import Op, keep, kept
+from .._vmap import vmap_fold
+from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
+from .qparams import code_range
+
+_OP = Op(
+    "weight_only_linear(Tensor input, Tensor weight, Tensor weight_scale, Tensor? weight_zero_point, Tensor? bias, "
+    "int group_size, ScalarType dtype, SymInt in_features) -> Tensor",
+    "weight_only_linear",
+    "x[] weight[]* weight_scale weight_zero_point? bias?",
+    "group_size:i dtype:m in_features:e",
+    "y = x[:1] weight[:1] : x",
+)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    keep(ctx, *inputs[:5])
+    ctx.attributes = inputs[5:]
+
+
+def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
+    x, weight, scale, zero_point, bias = kept(ctx)
+    group_size, dtype, in_features = ctx.attributes
+    codes = (weight, scale, zero_point, *code_range("weight_only_linear", dtype))
+    grad_x = grad_scale = grad_zero = grad_bias = None
+    if ctx.needs_input_grad[0]:
+        w = dequantize_per_channel_group(*codes, dtype, group_size, x.dtype, last_dim=in_features)
+        grad_x = grad_y @ w
+    if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
+        grad_w = grad_y.t() @ x
+        _, grad_scale, grad_zero = dequantize_per_channel_group_backward(grad_w, *codes, group_size, dtype=dtype)
+    if bias is not None and ctx.needs_input_grad[4]:
+        grad_bias = grad_y.sum(0).to(bias.dtype)
+    if not is_learned(zero_point):
+        grad_zero = None
+    return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
+
+
+_OP.differentiable(_setup, _backward)
+vmap_fold(_OP, data=(0,))
+
+
+def weight_only_linear(
+    input: Tensor,
+    weight: Tensor,
+    weight_scale: Tensor,
+    weight_zero_point: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    group_size: int,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """``input @ ((weight - weight_zero_point) * weight_scale).T + bias``, of float ``input`` [..., K] and
+    codes ``weight`` [N, K], int8 or uint8.
+
+    Each ``group_size`` codes along K share a scale and a zero point, [N, ceil(K / group_size)]. With
+    dtype torch.int4 or torch.uint4, weight is bytes of two codes each, [N, ceil(K / 2)], as
+    quantize_per_channel_group makes them. Gradients reach input, scale, a float zero point and bias."""
+    dtype = weight.dtype if dtype is None else dtype
+    rows, in_features = input.shape[:-1], input.shape[-1]
+    x = input.reshape(-1, in_features)
+    y = _OP.apply(x, weight, weight_scale, weight_zero_point, bias, group_size, dtype, in_features)
+    return y.reshape(*rows, weight.shape[0])

@@ -1,0 +1,317 @@
+"""The family beyond torch's own granularities and codes: blocks, dynamic parameters, packed codes,
+8-bit floats, weight-only layers."""
+
+import isobit
+import numpy as np
+import pytest
+import torch
+from kit import FLOATS, NAMES, assert_same, draw, expect, layouts, spell, to_reference
+from reference.sums import stripe
+
+INT4, UINT4 = getattr(torch, "int4", None), getattr(torch, "uint4", None)
+needs_int4 = pytest.mark.skipif(INT4 is None, reason="this torch has no torch.int4")
+RANGE = "qmin=-128 qmax=127"
+# Shape and block size; blocks that do not divide, that cover all, of one element.
+BLOCKS = (
+    ((6, 8), (2, 4)),
+    ((5, 7), (2, 3)),
+    ((3, 4, 9), (1, 4, 5)),
+    ((4, 6), (9, 9)),
+    ((2, 3), (1, 1)),
+    ((0, 4), (2, 2)),
+)
+
+
+def grid(shape, block):
+    return tuple(-(-d // b) for d, b in zip(shape, block, strict=True))
+
+
+def parameters(shape, zero_type=torch.int32):
+    zero = None if zero_type is None else (draw(*shape, seed=6) * 4).to(zero_type)
+    return draw(*shape, seed=5).abs() * 0.1 + 0.02, zero
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize(("shape", "block"), BLOCKS, ids=str)
+def test_per_block(dtype, shape, block):
+    x, dy = draw(*shape, dtype=dtype, special=True), draw(*shape, dtype=dtype, special=True, seed=2)
+    where = f"block_size=[{','.join(map(str, block))}] {RANGE}"
+    for zero_type in (torch.int32, torch.float32, None):
+        s, z = parameters(grid(shape, block), zero_type)
+        at = (s, z, block, -128, 127)
+        words = f"scale=f32 zero_point={spell(zero_type)} {where}"
+        q = isobit.quantize_per_block(x, *at, torch.int8)
+        assert_same(q, expect(f"quantize_per_block x={spell(x, True)} q=s8 {words}", x, s, z))
+        y = isobit.dequantize_per_block(q, *at, torch.int8, out_dtype=dtype)
+        assert_same(y, expect(f"dequantize_per_block q={spell(q, True)} y={spell(dtype)} {words}", q, s, z))
+        assert_same(isobit.fake_quantize_per_block_affine(x, *at), y)
+        for _, view in layouts(x):
+            assert_same(isobit.quantize_per_block(view, *at, torch.int8), q)
+        words = f"grad_output={spell(dy, True)} {words}"
+        got = isobit.quantize_per_block_backward(dy, x, *at)
+        assert_same(got, expect(f"quantize_per_block_backward {words}", dy, x, s, z))
+        words += f" grad_scale=f32 grad_zero_point={'f32' if zero_type == torch.float32 else 'none'}"
+        got = isobit.fake_quantize_per_block_affine_backward(dy, x, *at, grad_factor=0.5)
+        assert_same(got, expect(f"fake_quantize_per_block_backward {words} grad_factor=0.5", dy, x, s, z))
+        got = isobit.dequantize_per_block_backward(dy, q, *at)
+        assert_same(got, expect(f"dequantize_per_block_backward {words}", dy, q, s, z))
+
+
+def test_per_block_gradients():
+    x, dy = draw(5, 7).requires_grad_(), draw(5, 7, seed=2)
+    s, z = (t.requires_grad_() for t in parameters((3, 3), torch.float32))
+    y = isobit.fake_quantize_per_block_affine(x, s, z, [2, 3], -8, 7, grad_factor=0.5)
+    want = isobit.fake_quantize_per_block_affine_backward(dy, x, s, z, [2, 3], -8, 7, grad_factor=0.5)
+    assert_same(torch.autograd.grad(y, (x, s, z), dy), want)
+    codes = isobit.quantize_per_block(x, s, z, [2, 3], -8, 7, torch.float32)
+    y = isobit.dequantize_per_block(codes, s, z, [2, 3], -8, 7, torch.float32)
+    dq, ds, dz = isobit.dequantize_per_block_backward(dy, codes, s, z, [2, 3], -8, 7)
+    dx = isobit.quantize_per_block_backward(dq, x, s, z, [2, 3], -8, 7)
+    assert_same(torch.autograd.grad(y, (x, s, z), dy), (dx, ds, dz))
+
+
+# Granularity: arguments of a function, words of a problem.
+GRANULARITIES = {
+    "per_tensor": ((), ""),
+    "per_channel": ((-2,), "axis=-2"),
+    "per_token": ((), ""),
+    "per_channel_group": ((4,), "group_size=4"),
+    "per_block": (((1, 2, 4),), "block_size=[1,2,4]"),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("name", GRANULARITIES)
+def test_parameters_from_data(name, dtype):
+    where, words = GRANULARITIES[name]
+    plan = name.replace("channel_group", "group")
+    x = draw(2, 3, 9, dtype=dtype)
+    x[0, 1] = 0
+    x[1, 2, 8] = float("nan")
+    parameter = "f64" if dtype == torch.float64 else "f32"
+    for codes in (torch.int8, torch.uint8):
+        low, high = (-128, 127) if codes == torch.int8 else (0, 255)
+        for symmetric in (True, False):
+            zero = "none" if symmetric else "i32"
+            text = f"x={spell(x, True)} scale={parameter} zero_point={zero} qmin={low} qmax={high} {words}"
+            text += f" symmetric={str(symmetric).lower()}"
+            dynamic = getattr(isobit, f"quantize_{name}_dynamic")
+            got = dynamic(x, *where, codes, symmetric=symmetric)
+            want = expect(f"dynamic_quantize_{plan} {text} q={spell(codes)}", x)
+            want = tuple(None if w is None else w.reshape(g.shape) for w, g in zip(want, got, strict=True))
+            assert_same(got, want)
+            for _, view in layouts(x):
+                assert_same(dynamic(view, *where, codes, symmetric=symmetric), want)
+            if name == "per_token":
+                continue
+            scale, zero_point = getattr(isobit, f"choose_qparams_{name}")(x, *where, codes, symmetric=symmetric)
+            assert_same(scale, want[1])
+            assert_same(zero_point, torch.zeros_like(scale, dtype=torch.int32) if symmetric else want[2])
+
+
+def pack(codes):
+    """Two codes to a byte, the lower half first, each row on its own."""
+    low, high = codes[..., 0::2], codes[..., 1::2]
+    high = torch.nn.functional.pad(high, (0, low.shape[-1] - high.shape[-1]))
+    return (low.to(torch.uint8) & 15) | ((high.to(torch.uint8) & 15) << 4)
+
+
+@needs_int4
+@pytest.mark.parametrize("shape", ((5, 7), (3, 2, 8), (4, 1), (9,), (2, 0)), ids=str)
+@pytest.mark.parametrize("codes", ("int4", "uint4"))
+def test_packed_codes_are_bytes_of_two(shape, codes):
+    dtype, wide = getattr(torch, codes), {"int4": torch.int8, "uint4": torch.uint8}[codes]
+    low, high = (-8, 7) if codes == "int4" else (0, 15)
+    x = draw(*shape, special=True)
+    block = (1,) * (len(shape) - 1) + (3,)
+    for name, where, s_shape in (
+        ("per_tensor", (), ()),
+        ("per_token", (), (*shape[:-1], 1)),
+        ("per_block", (block,), grid(shape, block)),
+    ):
+        s = draw(*s_shape, seed=5).abs() * 0.3 + 0.2
+        z = torch.full_like(s, 2).int()
+        at = (s, z, *where, low, high)
+        whole = getattr(isobit, f"quantize_{name}")(x, *at, wide)
+        packed = getattr(isobit, f"quantize_{name}")(x, *at, dtype)
+        assert_same(packed, pack(whole))
+        out = torch.zeros_like(packed)
+        assert getattr(isobit, f"quantize_{name}")(x, *at, dtype, out=out) is out
+        assert_same(out, packed)
+        back = getattr(isobit, f"dequantize_{name}")
+        assert_same(back(packed, *at, dtype, last_dim=shape[-1]), back(whole, *at, wide))
+        if shape[-1] % 2 == 0:
+            assert_same(back(packed, *at, dtype), back(whole, *at, wide))
+        dy = draw(*shape, seed=7)
+        got = getattr(isobit, f"dequantize_{name}_backward")(dy, packed, *at, dtype=dtype)
+        assert_same(got, getattr(isobit, f"dequantize_{name}_backward")(dy, whole, *at))
+        scale = s.clone().requires_grad_()
+        y = back(packed, scale, *at[1:], dtype, last_dim=shape[-1])
+        assert_same(torch.autograd.grad(y, scale, dy)[0], got[1])
+    q, s, z = isobit.quantize_per_token_dynamic(x, dtype, symmetric=codes == "int4")
+    assert_same(q, isobit.quantize_per_token(x, s, z, low, high, dtype))
+
+
+@needs_int4
+def test_packed_codes_refuse():
+    s = torch.tensor(0.5)
+    packed = torch.zeros(3, 4, dtype=torch.uint8)
+    with pytest.raises(ValueError, match="dimension"):
+        isobit.quantize_per_tensor(torch.tensor(1.0), 0.5, None, -8, 7, INT4)
+    with pytest.raises(ValueError, match="shape"):
+        isobit.dequantize_per_tensor(packed, s, None, -8, 7, INT4, last_dim=9)
+    with pytest.raises(ValueError, match="dtype"):
+        isobit.dequantize_per_tensor(packed.char(), s, None, -8, 7, INT4)
+    with pytest.raises(ValueError, match="qmax"):
+        isobit.quantize_per_tensor(torch.ones(4), 0.5, None, -8, 8, INT4)
+    with pytest.raises(ValueError, match="stride"):
+        isobit.dequantize_per_tensor(packed.t(), s, None, -8, 7, INT4)
+
+
+@pytest.mark.parametrize("dtype", (torch.float8_e4m3fn, torch.float8_e5m2))
+def test_float8(dtype):
+    most = int(torch.finfo(dtype).max)
+    x, s = draw(6, 9, spread=300.0, special=True), draw(6, seed=5).abs() + 0.5
+    at = (0, -most, most)
+    u = x / s[:, None]
+    q = isobit.quantize_per_channel(x, s, None, *at, dtype)
+    assert_same(q.float(), u.clamp(-most, most).to(dtype).float())
+    y = isobit.dequantize_per_channel(q, s, None, *at, dtype)
+    assert_same(y, q.float() * s[:, None])
+    assert_same(isobit.fake_quantize_per_channel_affine(x, s, None, *at, code_dtype=dtype), y)
+    inside = (u >= -most) & (u <= most)
+    dy = draw(6, 9, seed=2)
+    got = isobit.quantize_per_channel_backward(dy, x, s, None, *at, code_dtype=dtype)
+    assert_same(got, torch.where(inside, dy / s[:, None], 0.0))
+    leaves = x.clone().requires_grad_(), s.clone().requires_grad_()
+    z = isobit.fake_quantize_per_channel_affine(*leaves, None, *at, code_dtype=dtype)
+    dx, ds = torch.autograd.grad(z, leaves, dy)
+    assert_same(dx, torch.where(inside, dy, 0.0))
+    want = isobit.fake_quantize_per_channel_affine_backward(dy, x, s, None, *at, code_dtype=dtype)
+    assert_same((dx, ds), want[:2])
+    assert isobit.dequantize_per_channel_backward(dy, q, s, None, *at)[1].shape == s.shape
+
+
+def test_float8_zero_points():
+    """None, 0 and integers that are all 0 mean the same; nothing else is taken."""
+    x, f8 = draw(4, 6), torch.float8_e4m3fn
+    want = isobit.quantize_per_tensor(x, 0.1, None, -448, 448, f8)
+    for zero in (0, torch.tensor(0), torch.zeros(1, dtype=torch.int32)):
+        assert_same(isobit.quantize_per_tensor(x, 0.1, zero, -448, 448, f8).float(), want.float())
+        isobit.dequantize_per_tensor(want, 0.1, zero, -448, 448, f8)
+        isobit.fake_quantize_per_tensor_affine(x, 0.1, zero, -448, 448, code_dtype=f8)
+    for zero in (1, torch.tensor(1), torch.tensor(0.0)):
+        with pytest.raises(ValueError, match="scale only"):
+            isobit.quantize_per_tensor(x, 0.1, zero, -448, 448, f8)
+        with pytest.raises(ValueError, match="scale only"):
+            isobit.fake_quantize_per_tensor_affine(x, 0.1, zero, -448, 448, code_dtype=f8)
+    with pytest.raises(ValueError, match="code_dtype"):
+        isobit.fake_quantize_per_tensor_affine(x, 0.1, None, -8, 7, code_dtype=torch.int8)
+
+
+def weight_only(x, codes, s, z, bias, group_size):
+    """The contract's rule: dequantized weights, products summed in Stripe order, then the bias."""
+    bounds = (-128, 127) if codes.dtype == torch.int8 else (0, 255)
+    w = isobit.dequantize_per_channel_group(codes, s, z, *bounds, codes.dtype, group_size, torch.float32)
+    terms = to_reference(x.float()[:, None, :] * w)
+    y = torch.tensor(np.array([[stripe(row) for row in rows] for rows in terms]))
+    return y if bias is None else y + bias
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=NAMES.get)
+@pytest.mark.parametrize("group_size", (16, 25, 100))
+def test_weight_only_linear(dtype, group_size):
+    x, w, bias = draw(3, 70, dtype=dtype), draw(5, 70, seed=1), draw(5, seed=2)
+    for codes, symmetric in ((torch.int8, True), (torch.uint8, False), (INT4, True), (UINT4, False)):
+        if codes is None:
+            continue
+        q, s, z = isobit.quantize_per_channel_group_dynamic(w, group_size, codes, symmetric=symmetric)
+        wide, low, high = q, *((0, 255) if codes == torch.uint8 else (-128, 127))
+        if codes in (INT4, UINT4):
+            wide, (low, high) = {INT4: (torch.int8, (-8, 7)), UINT4: (torch.uint8, (0, 15))}[codes]
+            wide = isobit.quantize_per_channel_group(w, s, z, low, high, wide, group_size)
+        for b in (bias, None):
+            y = isobit.weight_only_linear(x, q, s, z, b, group_size=group_size, dtype=codes)
+            assert y.dtype == dtype
+            assert_same(y, weight_only(x, wide, s, z, b, group_size).to(dtype))
+        leaf, scale, b = x.clone().requires_grad_(), s.clone().requires_grad_(), bias.clone().requires_grad_()
+        dy = draw(3, 5, dtype=dtype, seed=3)
+        y = isobit.weight_only_linear(leaf, q, scale, z, b, group_size=group_size, dtype=codes)
+        dx, ds, db = torch.autograd.grad(y, (leaf, scale, b), dy)
+        full = isobit.dequantize_per_channel_group(wide, s, z, low, high, wide.dtype, group_size, dtype)
+        assert_same(dx, dy @ full)
+        want = isobit.dequantize_per_channel_group_backward(dy.t() @ x, wide, s, z, low, high, group_size)
+        assert_same((ds, db), (want[1], dy.sum(0).float()))
+    stacked = x.reshape(3, 1, 70).expand(3, 2, 70)
+    y = isobit.weight_only_linear(stacked, q, s, z, group_size=group_size, dtype=codes)
+    assert_same(y[:, 1], isobit.weight_only_linear(x, q, s, z, group_size=group_size, dtype=codes))
+
+
+def programs():
+    x, s = draw(4, 6), draw(2, 2, seed=5).abs() + 0.2
+    yield (
+        "block",
+        lambda x, s: isobit.fake_quantize_per_block_affine(x, s, None, [2, 3], -8, 7, grad_factor=0.5),
+        (x, s),
+    )
+    f8 = torch.float8_e4m3fn
+    yield "f8", lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.1, None, -448, 448, code_dtype=f8) * 2, (x,)
+    yield "dynamic", lambda x: isobit.quantize_per_block_dynamic(x, [2, 3], symmetric=False)[1] + 1, (x,)
+    yield "choose", lambda x: isobit.choose_qparams_per_channel(x, 1)[0] * 2, (x,)
+    if INT4 is None:
+        return
+
+    def round_trip(x, s):
+        q = isobit.quantize_per_channel_group(x, s, None, -8, 7, INT4, 4)
+        return isobit.dequantize_per_channel_group(q, s, None, -8, 7, INT4, 4, last_dim=x.shape[-1])
+
+    group = draw(4, 2, seed=5).abs() + 0.2
+    yield "packed", round_trip, (draw(4, 7), group)
+    q = isobit.quantize_per_channel_group(x, group, None, -8, 7, INT4, 4)
+    yield (
+        "linear",
+        lambda x, s, b: isobit.weight_only_linear(x, q, s, None, b, group_size=4, dtype=INT4),
+        (x, group, s.flatten()),
+    )
+
+
+@pytest.mark.parametrize(("function", "args"), [pytest.param(f, a, id=n) for n, f, a in programs()])
+def test_compiled(function, args):
+    torch._dynamo.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    ours, theirs = ([a.clone().requires_grad_() for a in args] for _ in range(2))
+    y, c = function(*ours), compiled(*theirs)
+    assert_same(c, y)
+    if y.requires_grad:
+        dy = draw(*y.shape, seed=9)
+        wants = torch.autograd.grad(y, ours, dy, allow_unused=True)
+        assert_same(torch.autograd.grad(c, theirs, dy, allow_unused=True), wants)
+
+
+def test_vmap():
+    batch, s = draw(3, 4, 6), draw(2, 2, seed=5).abs() + 0.2
+
+    def block(x):
+        return isobit.fake_quantize_per_block_affine(x, s, None, [2, 3], -8, 7)
+
+    assert_same(torch.vmap(block)(batch), torch.stack([block(x) for x in batch]))
+    for f in (isobit.quantize_per_channel_dynamic, isobit.quantize_per_block_dynamic):
+        where = (1,) if f is isobit.quantize_per_channel_dynamic else ([2, 3],)
+        got = torch.vmap(lambda x, f=f, w=where: f(x, *w, symmetric=False))(batch)
+        rows = [f(x, *where, symmetric=False) for x in batch]
+        assert_same(got, tuple(torch.stack(r) for r in zip(*rows, strict=True)))
+
+
+def test_huge_pages():
+    """A switch that changes no result."""
+    x = draw(1300, 1100)
+    assert isobit.get_huge_pages()
+    want = isobit.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127)
+    try:
+        isobit.set_huge_pages(False)
+        assert not isobit.get_huge_pages()
+        assert_same(isobit.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127), want)
+    finally:
+        isobit.set_huge_pages(True)
+    with pytest.raises(TypeError, match="bool"):
+        isobit.set_huge_pages(1)
