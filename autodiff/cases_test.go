@@ -21,8 +21,9 @@ type testCase struct {
 	want [][]float64
 	// once says that there is no second derivative.
 	once bool
-	// f32 computes in f32, for what has no f64: finite differences are skipped.
-	f32 bool
+	// estimate says that the gradient is no derivative: a straight-through
+	// estimate, of which only the bits are compared.
+	estimate bool
 }
 
 // data is an input's shape, and elements; without elements they are random.
@@ -223,7 +224,7 @@ var planCases = []testCase{
 		f: func(x []dyn) dyn {
 			return Float[Backend]{fromSlice(x[0].be, offTies.x, offTies.shape)}.FakeQuantize(x[0], PerChannel(0, -64, 63))
 		}},
-	{name: "quantized_linear", op: OpQuantizedLinear, f32: true, inputs: []data{noise(3, 5), noise(4, 5), noise(4)}, f: func(x []dyn) dyn {
+	{name: "quantized_linear", op: OpQuantizedLinear, estimate: true, inputs: []data{noise(3, 5), noise(4, 5), noise(4)}, f: func(x []dyn) dyn {
 		return x[0].QuantizedLinear(x[1], x[2])
 	}},
 }

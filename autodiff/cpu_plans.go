@@ -225,16 +225,17 @@ func planChooseQParams(k *call) error {
 // multiplies the codes.
 func planQuantizedLinear(k *call) error {
 	x, w, bias, y := k.in[0], k.in[1], k.in[2], k.out[0]
-	if x.dtype != tensor.F32 {
-		return unsupported(k)
+	scaleType := tensor.F32
+	if x.dtype == tensor.F64 {
+		scaleType = tensor.F64
 	}
 	rows := func(t *cpuTensor) (codes, scale *cpuTensor, err error) {
 		n := t.shape[len(t.shape)-1]
 		m := int64(t.n) / max(n, 1)
 		flat := t.alias([]int64{m, n})
 		defer flat.Release()
-		codes, scale = k.c.new(Info{tensor.S8, flat.shape}), k.c.new(Info{tensor.F32, []int64{m}})
-		j := k.plan("dynamic_quantize_per_token").shaped("x", flat).typed("q", codes).hidden(scale).hidden(nil)
+		codes, scale = k.c.new(Info{tensor.S8, flat.shape}), k.c.new(Info{scaleType, []int64{m}})
+		j := k.plan("dynamic_quantize_per_token").shaped("x", flat).typed("q", codes).typed("scale", scale).hidden(nil)
 		return codes, scale, j.number("qmin", -127).number("qmax", 127).run()
 	}
 	xq, xs, err := rows(x)
@@ -251,5 +252,6 @@ func planQuantizedLinear(k *call) error {
 	}
 	flat := y.alias([]int64{xq.shape[0], w.shape[0]})
 	defer flat.Release()
-	return k.plan("quantized_linear").shaped("x", xq).hidden(xs).shaped("weight", wq).hidden(ws).typed("bias", bias).hidden(flat).run()
+	return k.plan("quantized_linear").shaped("x", xq).typed("x_scale", xs).shaped("weight", wq).typed("weight_scale", ws).
+		typed("bias", bias).typed("y", flat).run()
 }

@@ -2,8 +2,6 @@ package autodiff
 
 import (
 	"slices"
-
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // The gradient rules that take more than a line.
@@ -149,7 +147,7 @@ func fakeQuantizeGrad(c *ctx) []T {
 func quantizedLinearGrad(c *ctx) []T {
 	g := rowsOf(c.g)
 	asServed := func(x T) T {
-		return x.QuantizeDynamic(PerToken(-127, 127)).Dequantize(tensor.F32)
+		return x.QuantizeDynamic(PerToken(-127, 127)).Dequantize(x.DType())
 	}
 	grads := make([]T, 3)
 	if c.wants(0) {
