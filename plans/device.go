@@ -23,6 +23,9 @@ func selectDevice(_ Stream, pl *plan) (Plan, error) {
 		return nil, errorf(DeviceError, o.name, "device", "is %s, which cannot be used: %v", p.device, err)
 	}
 	c := cuda.Problem{Op: o.name, Types: p.types, Shapes: p.shapes, Int: p.int, Float: p.float, Bool: p.bool, Word: p.word}
+	if o.attr("code") >= 0 && p.word("code") != "int" {
+		return nil, errorf(Unsupported, o.name, "code", "is %s, which has no CUDA kernels", p.word("code"))
+	}
 	if o.grouping != nil {
 		g, err := o.grouping(p)
 		if err != nil {
