@@ -36,7 +36,7 @@ def load(held_out: int = 360) -> tuple[Digits, Digits]:
 def distort(images: Tensor, random: np.random.Generator) -> Tensor:
     """Rotates, scales, shears and moves each digit, and rounds back to whole intensities.
 
-    Gives u8[n,CANVAS,CANVAS], through isobit: a seed gives the same canvases on every machine.
+    Gives u8[n,CANVAS,CANVAS]. The sampling is isobit's too.
     """
     n = len(images)
     angle = np.radians(random.uniform(-45, 45, n))
