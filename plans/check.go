@@ -161,3 +161,22 @@ func sameTensor(a, b *tensor.View) bool {
 	}
 	return true
 }
+
+var noStrides [tensor.MaxRank]int64
+
+// anchorEmpty gives tensors without elements strides of 0, so that no offset
+// leads out of their memory: the garbage collector may trip over a pointer
+// into nowhere, read from or not.
+func (c *call) anchorEmpty() {
+	own := false
+	for i := range c.args {
+		if v := &c.args[i]; !v.Present() || v.NumElements() != 0 {
+			continue
+		}
+		if !own {
+			c.anchored = append(c.anchored[:0], c.args...)
+			c.args, own = c.anchored, true
+		}
+		c.args[i].Strides = noStrides[:len(c.args[i].Shape)]
+	}
+}

@@ -96,6 +96,7 @@ type call struct {
 	stream      Stream
 	workspace   []byte
 	args        []tensor.View
+	anchored    []tensor.View // args, where anchorEmpty changed them
 	threads     int
 	all         layout // elementwise ops: every element
 	perJob      int64  // elementwise ops: elements of one job
@@ -216,5 +217,6 @@ func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 	if pl.workspace > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(workspace)))%WorkspaceAlignment != 0 {
 		return errorf(InvalidArgument, pl.problem.op.name, "workspace", "is at an address that is not a multiple of %d", WorkspaceAlignment)
 	}
+	c.anchorEmpty()
 	return pl.run(c)
 }

@@ -145,3 +145,20 @@ func TestGridSampleAtPixels(t *testing.T) {
 		require.NotZero(t, dgrid[2])
 	}
 }
+
+// What embedding_backward leaves out, divides and adds to.
+func TestEmbeddingBackwardByHand(t *testing.T) {
+	index := tensor.Of([]int64{2, 0, 2, -1, 1, 9, 2, 0})
+	dy := tensor.Of([]float64{1, 2, 4, 8, 16, 32, 64, 128}, 8, 1)
+	for keys, want := range map[string][]float64{
+		"":                         {130, 16, 69, 0},
+		" padding_idx=2":           {130, 16, 0, 0},
+		" scale_grad_by_freq=true": {65, 16, 23, 0},
+		" accumulate=true":         {131, 17, 70, 1},
+		" accumulate=true padding_idx=0 scale_grad_by_freq=true": {1, 17, 24, 1},
+	} {
+		dw := tensor.Of([]float64{1, 1, 1, 1}, 4, 1)
+		perform(t, "embedding_backward grad_output=f64[8,1] indices=i64[8] grad_weight=f64[4,1]"+keys, tensors{"grad_output": dy, "indices": index, "grad_weight": dw})
+		require.Equal(t, want, tensor.Slice[float64](dw), keys)
+	}
+}
