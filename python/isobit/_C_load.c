@@ -64,6 +64,19 @@ static int copy_file(int from, int to) {
   }
 }
 
+/* The loader would answer a name that it has seen with that library, and a
+ * child of a child may get its parent's number again: a slash for each load
+ * keeps the names apart. */
+static void *open_descriptor(int fd) {
+  const char folder[] = "/proc/self/fd/";
+  char name[sizeof folder + 1024 + 16];
+  size_t slashes = lib_generation % 1024;
+  memcpy(name, folder, sizeof folder);
+  memset(name + strlen(folder), '/', slashes);
+  PyOS_snprintf(name + strlen(folder) + slashes, 16, "%d", fd);
+  return open_with_default_floats(name);
+}
+
 /* The loader would answer the same path with the parent's copy, which is dead
  * here. A file in memory with the same content is another library to it. */
 static void *open_copy(const char *path) {
@@ -76,9 +89,7 @@ static void *open_copy(const char *path) {
                  "Start workers with the spawn or forkserver method instead",
                  path, strerror(errno));
   } else {
-    char name[64];
-    PyOS_snprintf(name, sizeof name, "/proc/self/fd/%d", to);
-    handle = open_with_default_floats(name);
+    handle = open_descriptor(to);
     if (!handle) {
       const char *why = dlerror();
       PyErr_Format(PyExc_RuntimeError,

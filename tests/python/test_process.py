@@ -270,6 +270,35 @@ def test_children_of_children():
     assert python(program, timeout=60).strip() == "done"
 
 
+def test_child_of_child_that_gets_the_same_descriptors():
+    """The loader knows a library by its name, which has the number of its descriptor."""
+    program = """
+        import os, time, torch, isobit
+        x = torch.arange(4096.0)
+        def work():
+            return float(isobit.fake_quantize_per_tensor_affine(x, 64.0, 0, -128, 127).sum()) > 0
+        def take(*numbers):
+            for fd in numbers:
+                os.path.exists(f"/proc/self/fd/{fd}") or os.dup2(1, fd)
+        torch.set_num_threads(1)
+        assert work()
+        time.sleep(0.2)  # Go opens one of its own soon after
+        take(*range(3, 160))
+        os.close(140)
+        for depth in range(1, 5):
+            os.close(120 + depth)  # now free: this one for the library, 140 for its copy
+            pid = os.fork()
+            if pid:
+                os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            assert work() and isobit._C.generation() == depth + 1
+            time.sleep(0.2)
+            take(120 + depth)
+        print("done", flush=True)
+        os._exit(0)
+    """
+    assert python(program, timeout=60).strip() == "done"
+
+
 def modules():
     yield isobit.nn.QuantizedLinear(6, 3), (4, 6)
     yield isobit.nn.QuantizedLinear(6, 3, bias=False).served(), (4, 6)
