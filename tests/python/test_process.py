@@ -282,17 +282,17 @@ def test_child_of_child_that_gets_the_same_descriptors():
                 os.path.exists(f"/proc/self/fd/{fd}") or os.dup2(1, fd)
         torch.set_num_threads(1)
         assert work()
-        time.sleep(0.2)  # Go opens one of its own soon after
+        time.sleep(0.2)  # Go opens files of the control group soon after; it needs them no more
         take(*range(3, 160))
-        os.close(140)
         for depth in range(1, 5):
             os.close(120 + depth)  # now free: this one for the library, 140 for its copy
+            os.close(140)
             pid = os.fork()
             if pid:
                 os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             assert work() and isobit._C.generation() == depth + 1
             time.sleep(0.2)
-            take(120 + depth)
+            take(120 + depth, 140)
         print("done", flush=True)
         os._exit(0)
     """
