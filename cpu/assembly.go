@@ -187,6 +187,7 @@ func (k *kernel) load(a *Args, data, at, n int) int {
 func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
 	f.reciprocal, f.stream = a.Attrs.Reciprocal, a.Stream && a.Out[0].P != nil && k.out != tensor.None
+	f.ahead = a.Ahead
 	limit := callSize
 	in := [2]*unsafe.Pointer{&f.in0, &f.in1}
 	for i, d := range k.in {

@@ -16,6 +16,9 @@ type Args struct {
 	// Stream asks for stores around the caches: the output does not fit them.
 	// They need a StoreFence before other threads may look.
 	Stream bool
+	// Ahead is how many bytes behind an element of a data input lies one that
+	// is soon needed, or 0: a hint.
+	Ahead int
 	// Wide says that a striped kernel adds the terms of element i to Sums[0][i]
 	// and Sums[1][i], not to the lanes of the scratch.
 	Wide  bool

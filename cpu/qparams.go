@@ -25,10 +25,18 @@ func minMaxGo[C Compute](n int, _ int64, a *Args) {
 
 // FoldMinMax returns the extremes that the lanes of a scratch hold.
 func FoldMinMax[C Compute](s *Scratch) (extremes [2]C) {
-	lo, hi := LanesOf[C](s, 0), LanesOf[C](s, 1)
-	for l := range lo {
-		MergeMinMax(&extremes[0], &extremes[1], lo[l], hi[l])
+	var lo, hi C
+	for _, v := range LanesOf[C](s, 0) {
+		if v < lo {
+			lo = v
+		}
 	}
+	for _, v := range LanesOf[C](s, 1) {
+		if v > hi || v != v {
+			hi = v
+		}
+	}
+	MergeMinMax(&extremes[0], &extremes[1], lo, hi)
 	return extremes
 }
 

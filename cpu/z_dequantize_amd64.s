@@ -9,46 +9,51 @@
 TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VPMOVSXBD (DX), Z8
+loaded6:
+	VPMOVSXBD (BX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVSXBD 16(DX), Z9
+	VPMOVSXBD 16(BX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVSXBD 32(DX), Z10
+	VPMOVSXBD 32(BX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVSXBD 48(DX), Z11
+	VPMOVSXBD 48(BX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -59,57 +64,57 @@ loaded4:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
 
-stored6:
-	ADDQ $0x00000040, DX
-	ADDQ $0x00000100, BX
+stored8:
+	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VPMOVSXBD.Z (DX), K1, Z1
+loaded12:
+	VPMOVSXBD.Z (BX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (BX)
-	ADDQ        $0x00000010, DX
-	ADDQ        $0x00000040, BX
+	VMOVUPS     Z1, K1, (SI)
+	ADDQ        $0x00000010, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -118,46 +123,51 @@ done8:
 TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VPMOVSXBD (DX), Z8
+loaded6:
+	VPMOVSXBD (BX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVSXBD 16(DX), Z9
+	VPMOVSXBD 16(BX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVSXBD 32(DX), Z10
+	VPMOVSXBD 32(BX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVSXBD 48(DX), Z11
+	VPMOVSXBD 48(BX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -172,58 +182,58 @@ loaded4:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	VMOVDQU   Y10, 64(BX)
-	VMOVDQU   Y11, 96(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Y8, (SI)
+	VMOVDQU64 Y9, 32(SI)
+	VMOVDQU64 Y10, 64(SI)
+	VMOVDQU64 Y11, 96(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
+around7:
+	VMOVNTDQ Y8, (SI)
+	VMOVNTDQ Y9, 32(SI)
+	VMOVNTDQ Y10, 64(SI)
+	VMOVNTDQ Y11, 96(SI)
 
-stored6:
-	ADDQ $0x00000040, DX
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VPMOVSXBD.Z (DX), K1, Z1
+loaded12:
+	VPMOVSXBD.Z (BX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000010, DX
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -232,46 +242,51 @@ done8:
 TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VPMOVSXBD (DX), Z8
+loaded6:
+	VPMOVSXBD (BX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVSXBD 16(DX), Z9
+	VPMOVSXBD 16(BX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVSXBD 32(DX), Z10
+	VPMOVSXBD 32(BX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVSXBD 48(DX), Z11
+	VPMOVSXBD 48(BX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -311,41 +326,41 @@ loaded4:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU64 Z9, (BX)
-	VMOVDQU64 Z10, 64(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Z9, (SI)
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Z9, (BX)
-	VMOVNTDQ Z10, 64(BX)
+around7:
+	VMOVNTDQ Z9, (SI)
+	VMOVNTDQ Z10, 64(SI)
 
-stored6:
-	ADDQ $0x00000040, DX
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VPMOVSXBD.Z (DX), K1, Z1
+loaded12:
+	VPMOVSXBD.Z (BX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -357,15 +372,15 @@ loaded10:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000010, DX
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -462,46 +477,51 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $64
 TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VPMOVZXBD (DX), Z8
+loaded6:
+	VPMOVZXBD (BX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(DX), Z9
+	VPMOVZXBD 16(BX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(DX), Z10
+	VPMOVZXBD 32(BX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(DX), Z11
+	VPMOVZXBD 48(BX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -512,57 +532,57 @@ loaded4:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
 
-stored6:
-	ADDQ $0x00000040, DX
-	ADDQ $0x00000100, BX
+stored8:
+	ADDQ $0x00000040, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VPMOVZXBD.Z (DX), K1, Z1
+loaded12:
+	VPMOVZXBD.Z (BX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (BX)
-	ADDQ        $0x00000010, DX
-	ADDQ        $0x00000040, BX
+	VMOVUPS     Z1, K1, (SI)
+	ADDQ        $0x00000010, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -571,46 +591,51 @@ done8:
 TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VPMOVZXBD (DX), Z8
+loaded6:
+	VPMOVZXBD (BX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(DX), Z9
+	VPMOVZXBD 16(BX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(DX), Z10
+	VPMOVZXBD 32(BX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(DX), Z11
+	VPMOVZXBD 48(BX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -625,58 +650,58 @@ loaded4:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	VMOVDQU   Y10, 64(BX)
-	VMOVDQU   Y11, 96(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Y8, (SI)
+	VMOVDQU64 Y9, 32(SI)
+	VMOVDQU64 Y10, 64(SI)
+	VMOVDQU64 Y11, 96(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
+around7:
+	VMOVNTDQ Y8, (SI)
+	VMOVNTDQ Y9, 32(SI)
+	VMOVNTDQ Y10, 64(SI)
+	VMOVNTDQ Y11, 96(SI)
 
-stored6:
-	ADDQ $0x00000040, DX
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VPMOVZXBD.Z (DX), K1, Z1
+loaded12:
+	VPMOVZXBD.Z (BX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000010, DX
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -685,46 +710,51 @@ done8:
 TEXT ·dequantizeAVX512U8BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VPMOVZXBD (DX), Z8
+loaded6:
+	VPMOVZXBD (BX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(DX), Z9
+	VPMOVZXBD 16(BX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(DX), Z10
+	VPMOVZXBD 32(BX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(DX), Z11
+	VPMOVZXBD 48(BX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -764,41 +794,41 @@ loaded4:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU64 Z9, (BX)
-	VMOVDQU64 Z10, 64(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Z9, (SI)
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Z9, (BX)
-	VMOVNTDQ Z10, 64(BX)
+around7:
+	VMOVNTDQ Z9, (SI)
+	VMOVNTDQ Z10, 64(SI)
 
-stored6:
-	ADDQ $0x00000040, DX
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VPMOVZXBD.Z (DX), K1, Z1
+loaded12:
+	VPMOVZXBD.Z (BX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -810,15 +840,15 @@ loaded10:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000010, DX
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -827,46 +857,51 @@ done8:
 TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 4224(DX)
-	PREFETCHT0 4288(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VMOVUPS   (DX), Z8
-	VMOVUPS   64(DX), Z9
-	VMOVUPS   128(DX), Z10
-	VMOVUPS   192(DX), Z11
+loaded6:
+	VMOVUPS   (BX), Z8
+	VMOVUPS   64(BX), Z9
+	VMOVUPS   128(BX), Z10
+	VMOVUPS   192(BX), Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -876,56 +911,56 @@ loaded4:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU64 Z8, (BX)
-	VMOVDQU64 Z9, 64(BX)
-	VMOVDQU64 Z10, 128(BX)
-	VMOVDQU64 Z11, 192(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Z8, (BX)
-	VMOVNTDQ Z9, 64(BX)
-	VMOVNTDQ Z10, 128(BX)
-	VMOVNTDQ Z11, 192(BX)
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
 
-stored6:
-	ADDQ $0x00000100, DX
+stored8:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VMOVUPS.Z (DX), K1, Z1
+loaded12:
+	VMOVUPS.Z (BX), K1, Z1
 	VSUBPS    Z4, Z1, Z1
 	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (BX)
-	ADDQ      $0x00000040, DX
+	VMOVUPS   Z1, K1, (SI)
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
-	JMP       some7
+	JMP       some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -934,44 +969,49 @@ done8:
 TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VCVTPH2PS (DX), Z8
-	VCVTPH2PS 32(DX), Z9
-	VCVTPH2PS 64(DX), Z10
-	VCVTPH2PS 96(DX), Z11
+loaded6:
+	VCVTPH2PS (BX), Z8
+	VCVTPH2PS 32(BX), Z9
+	VCVTPH2PS 64(BX), Z10
+	VCVTPH2PS 96(BX), Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -985,57 +1025,57 @@ loaded4:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   Y8, (BX)
-	VMOVDQU   Y9, 32(BX)
-	VMOVDQU   Y10, 64(BX)
-	VMOVDQU   Y11, 96(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Y8, (SI)
+	VMOVDQU64 Y9, 32(SI)
+	VMOVDQU64 Y10, 64(SI)
+	VMOVDQU64 Y11, 96(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Y8, (BX)
-	VMOVNTDQ Y9, 32(BX)
-	VMOVNTDQ Y10, 64(BX)
-	VMOVNTDQ Y11, 96(BX)
+around7:
+	VMOVNTDQ Y8, (SI)
+	VMOVNTDQ Y9, 32(SI)
+	VMOVNTDQ Y10, 64(SI)
+	VMOVNTDQ Y11, 96(SI)
 
-stored6:
-	ADDQ $0x00000080, DX
+stored8:
 	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VCVTPH2PS.Z (DX), K1, Z1
+loaded12:
+	VCVTPH2PS.Z (BX), K1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000020, DX
+	VMOVDQU16   Y1, K1, (SI)
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -1044,47 +1084,52 @@ done8:
 TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VPMOVZXWD (DX), Z8
+loaded6:
+	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 32(DX), Z9
+	VPMOVZXWD 32(BX), Z9
 	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 64(DX), Z10
+	VPMOVZXWD 64(BX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 96(DX), Z11
+	VPMOVZXWD 96(BX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -1124,41 +1169,41 @@ loaded4:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU64 Z9, (BX)
-	VMOVDQU64 Z10, 64(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU64 Z9, (SI)
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Z9, (BX)
-	VMOVNTDQ Z10, 64(BX)
+around7:
+	VMOVNTDQ Z9, (SI)
+	VMOVNTDQ Z10, 64(SI)
 
-stored6:
-	ADDQ $0x00000080, DX
+stored8:
 	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some7:
+blocks3:
+some9:
 	TESTQ     AX, AX
-	JLE       done8
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded9
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded9:
+loaded11:
 	CMPB      73(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded10:
-	VPMOVZXWD.Z (DX), K1, Z1
+loaded12:
+	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -1170,15 +1215,15 @@ loaded10:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000020, DX
+	VMOVDQU16   Y1, K1, (SI)
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some7
+	JMP         some9
 
-done8:
+done10:
 	VZEROUPPER
 	RET
 
@@ -1187,58 +1232,63 @@ done8:
 TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VPMOVSXBD (DX), Y4
+loaded6:
+	VPMOVSXBD (BX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(DX), Y5
+	VPMOVSXBD 8(BX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
 
-stored6:
-	ADDQ $0x00000010, DX
-	ADDQ $0x00000040, BX
+stored8:
+	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -1247,34 +1297,39 @@ rest2:
 TEXT ·dequantizeAVX2S8F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VPMOVSXBD (DX), Y4
+loaded6:
+	VPMOVSXBD (BX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(DX), Y5
+	VPMOVSXBD 8(BX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -1283,24 +1338,24 @@ loaded4:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU   X4, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+around7:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
 
-stored6:
-	ADDQ $0x00000010, DX
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -1309,34 +1364,39 @@ rest2:
 TEXT ·dequantizeAVX2S8BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VPMOVSXBD (DX), Y4
+loaded6:
+	VPMOVSXBD (BX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(DX), Y5
+	VPMOVSXBD 8(BX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -1359,22 +1419,22 @@ loaded4:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   Y4, (BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Y4, (BX)
+around7:
+	VMOVNTDQ Y4, (SI)
 
-stored6:
-	ADDQ $0x00000010, DX
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -1383,58 +1443,63 @@ rest2:
 TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VPMOVZXBD (DX), Y4
+loaded6:
+	VPMOVZXBD (BX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
+	VPMOVZXBD 8(BX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
 
-stored6:
-	ADDQ $0x00000010, DX
-	ADDQ $0x00000040, BX
+stored8:
+	ADDQ $0x00000010, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -1443,34 +1508,39 @@ rest2:
 TEXT ·dequantizeAVX2U8F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VPMOVZXBD (DX), Y4
+loaded6:
+	VPMOVZXBD (BX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
+	VPMOVZXBD 8(BX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -1479,24 +1549,24 @@ loaded4:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU   X4, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+around7:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
 
-stored6:
-	ADDQ $0x00000010, DX
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -1505,34 +1575,39 @@ rest2:
 TEXT ·dequantizeAVX2U8BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VPMOVZXBD (DX), Y4
+loaded6:
+	VPMOVZXBD (BX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(DX), Y5
+	VPMOVZXBD 8(BX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -1555,22 +1630,22 @@ loaded4:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   Y4, (BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Y4, (BX)
+around7:
+	VMOVNTDQ Y4, (SI)
 
-stored6:
-	ADDQ $0x00000010, DX
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -1579,56 +1654,61 @@ rest2:
 TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VMOVUPS (DX), Y4
-	VMOVUPS 32(DX), Y5
+loaded6:
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around5
-	VMOVDQU Y4, (BX)
-	VMOVDQU Y5, 32(BX)
-	JMP     stored6
+	JNE     around7
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y5, 32(SI)
+	JMP     stored8
 
-around5:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
 
-stored6:
-	ADDQ $0x00000040, DX
+stored8:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -1637,33 +1717,38 @@ rest2:
 TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+loaded6:
+	VCVTPH2PS (BX), Y4
+	VCVTPH2PS 16(BX), Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -1671,24 +1756,24 @@ loaded4:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU   X4, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+around7:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
 
-stored6:
-	ADDQ $0x00000020, DX
+stored8:
 	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -1697,34 +1782,39 @@ rest2:
 TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VPMOVZXWD (DX), Y4
+loaded6:
+	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(DX), Y5
+	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -1747,21 +1837,21 @@ loaded4:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around5
-	VMOVDQU   Y4, (BX)
-	JMP       stored6
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	JMP       stored8
 
-around5:
-	VMOVNTDQ Y4, (BX)
+around7:
+	VMOVNTDQ Y4, (SI)
 
-stored6:
-	ADDQ $0x00000020, DX
+stored8:
 	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET

@@ -9,80 +9,85 @@
 TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 4224(DX)
-	PREFETCHT0 4288(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
 
-loaded3:
-	VMOVUPS   (DX), Z4
-	VMOVUPS   64(DX), Z5
-	VMOVUPS   128(DX), Z6
-	VMOVUPS   192(DX), Z7
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	VMOVUPS   (BX), Z4
+	VMOVUPS   64(BX), Z5
+	VMOVUPS   128(BX), Z6
+	VMOVUPS   192(BX), Z7
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z1, Z5, Z5
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around4
-	VMOVDQU64 Z4, (BX)
-	VMOVDQU64 Z5, 64(BX)
-	VMOVDQU64 Z6, 128(BX)
-	VMOVDQU64 Z7, 192(BX)
-	JMP       stored5
+	JNE       around6
+	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z5, 64(SI)
+	VMOVDQU64 Z6, 128(SI)
+	VMOVDQU64 Z7, 192(SI)
+	JMP       stored7
 
-around4:
-	VMOVNTDQ Z4, (BX)
-	VMOVNTDQ Z5, 64(BX)
-	VMOVNTDQ Z6, 128(BX)
-	VMOVNTDQ Z7, 192(BX)
+around6:
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z5, 64(SI)
+	VMOVNTDQ Z6, 128(SI)
+	VMOVNTDQ Z7, 192(SI)
 
-stored5:
-	ADDQ $0x00000100, DX
+stored7:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some6:
+blocks3:
+some8:
 	TESTQ     AX, AX
-	JLE       done7
-	MOVQ      $-1, DI
-	BZHIQ     AX, DI, DI
-	KMOVW     DI, K1
+	JLE       done9
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded10
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded8:
-	VMOVUPS.Z (DX), K1, Z1
+loaded10:
+	VMOVUPS.Z (BX), K1, Z1
 	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (BX)
-	ADDQ      $0x00000040, DX
+	VMOVUPS   Z1, K1, (SI)
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some6
+	JMP       some8
 
-done7:
+done9:
 	VZEROUPPER
 	RET
 
@@ -91,31 +96,36 @@ done7:
 TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
 
-loaded3:
-	VCVTPH2PS (DX), Z4
-	VCVTPH2PS 32(DX), Z5
-	VCVTPH2PS 64(DX), Z6
-	VCVTPH2PS 96(DX), Z7
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	VCVTPH2PS (BX), Z4
+	VCVTPH2PS 32(BX), Z5
+	VCVTPH2PS 64(BX), Z6
+	VCVTPH2PS 96(BX), Z7
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z1, Z5, Z5
 	VMULPS    Z2, Z6, Z6
@@ -125,49 +135,49 @@ loaded3:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around4
-	VMOVDQU   Y4, (BX)
-	VMOVDQU   Y5, 32(BX)
-	VMOVDQU   Y6, 64(BX)
-	VMOVDQU   Y7, 96(BX)
-	JMP       stored5
+	JNE       around6
+	VMOVDQU64 Y4, (SI)
+	VMOVDQU64 Y5, 32(SI)
+	VMOVDQU64 Y6, 64(SI)
+	VMOVDQU64 Y7, 96(SI)
+	JMP       stored7
 
-around4:
-	VMOVNTDQ Y4, (BX)
-	VMOVNTDQ Y5, 32(BX)
-	VMOVNTDQ Y6, 64(BX)
-	VMOVNTDQ Y7, 96(BX)
+around6:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+	VMOVNTDQ Y6, 64(SI)
+	VMOVNTDQ Y7, 96(SI)
 
-stored5:
-	ADDQ $0x00000080, DX
+stored7:
 	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some6:
+blocks3:
+some8:
 	TESTQ     AX, AX
-	JLE       done7
-	MOVQ      $-1, DI
-	BZHIQ     AX, DI, DI
-	KMOVW     DI, K1
+	JLE       done9
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded10
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded8:
-	VCVTPH2PS.Z (DX), K1, Z1
+loaded10:
+	VCVTPH2PS.Z (BX), K1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000020, DX
+	VMOVDQU16   Y1, K1, (SI)
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some8
 
-done7:
+done9:
 	VZEROUPPER
 	RET
 
@@ -176,34 +186,39 @@ done7:
 TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
 
-loaded3:
-	VPMOVZXWD (DX), Z4
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(DX), Z5
+	VPMOVZXWD 32(BX), Z5
 	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(DX), Z6
+	VPMOVZXWD 64(BX), Z6
 	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(DX), Z7
+	VPMOVZXWD 96(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z1, Z5, Z5
@@ -239,35 +254,35 @@ loaded3:
 	VMOVDQA64 Z10, Z6
 	VPERMT2W  Z11, Z4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around4
-	VMOVDQU64 Z5, (BX)
-	VMOVDQU64 Z6, 64(BX)
-	JMP       stored5
+	JNE       around6
+	VMOVDQU64 Z5, (SI)
+	VMOVDQU64 Z6, 64(SI)
+	JMP       stored7
 
-around4:
-	VMOVNTDQ Z5, (BX)
-	VMOVNTDQ Z6, 64(BX)
+around6:
+	VMOVNTDQ Z5, (SI)
+	VMOVNTDQ Z6, 64(SI)
 
-stored5:
-	ADDQ $0x00000080, DX
+stored7:
 	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some6:
+blocks3:
+some8:
 	TESTQ     AX, AX
-	JLE       done7
-	MOVQ      $-1, DI
-	BZHIQ     AX, DI, DI
-	KMOVW     DI, K1
+	JLE       done9
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded8
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded10
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded8:
-	VPMOVZXWD.Z (DX), K1, Z1
+loaded10:
+	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VPSRLD      $0x10, Z1, Z2
@@ -278,14 +293,14 @@ loaded8:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000020, DX
+	VMOVDQU16   Y1, K1, (SI)
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some6
+	JMP         some8
 
-done7:
+done9:
 	VZEROUPPER
 	RET
 
@@ -382,44 +397,49 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $64
 TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
-	VMOVUPS (DX), Y2
-	VMOVUPS 32(DX), Y3
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	VMOVUPS (BX), Y2
+	VMOVUPS 32(BX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around4
-	VMOVDQU Y2, (BX)
-	VMOVDQU Y3, 32(BX)
-	JMP     stored5
+	JNE     around6
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored7
 
-around4:
-	VMOVNTDQ Y2, (BX)
-	VMOVNTDQ Y3, 32(BX)
+around6:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
 
-stored5:
-	ADDQ $0x00000040, DX
+stored7:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -428,46 +448,51 @@ rest2:
 TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
-	VCVTPH2PS (DX), Y2
-	VCVTPH2PS 16(DX), Y3
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	VCVTPH2PS (BX), Y2
+	VCVTPH2PS 16(BX), Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y1, Y3, Y3
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around4
-	VMOVDQU   X2, (BX)
-	VMOVDQU   X3, 16(BX)
-	JMP       stored5
+	JNE       around6
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X3, 16(SI)
+	JMP       stored7
 
-around4:
-	VMOVNTDQ X2, (BX)
-	VMOVNTDQ X3, 16(BX)
+around6:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
 
-stored5:
-	ADDQ $0x00000020, DX
+stored7:
 	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -476,25 +501,30 @@ rest2:
 TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
-	VPMOVZXWD (DX), Y2
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(DX), Y3
+	VPMOVZXWD 16(BX), Y3
 	VPSLLD    $0x10, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y1, Y3, Y3
@@ -515,20 +545,20 @@ loaded3:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around4
-	VMOVDQU   Y2, (BX)
-	JMP       stored5
+	JNE       around6
+	VMOVDQU   Y2, (SI)
+	JMP       stored7
 
-around4:
-	VMOVNTDQ Y2, (BX)
+around6:
+	VMOVNTDQ Y2, (SI)
 
-stored5:
-	ADDQ $0x00000020, DX
+stored7:
 	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET

@@ -9,57 +9,62 @@
 TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 4224(DX)
-	PREFETCHT0 4288(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VMOVUPS (DX), Z10
-	VMOVUPS 64(DX), Z11
-	VMOVUPS 128(DX), Z12
-	VMOVUPS 192(DX), Z13
+loaded6:
+	VMOVUPS (BX), Z10
+	VMOVUPS 64(BX), Z11
+	VMOVUPS 128(BX), Z12
+	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal5
+	JNE     reciprocal7
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided6
+	JMP     divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -73,7 +78,7 @@ reciprocal5:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided6:
+divided8:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -107,56 +112,56 @@ divided6:
 	VMULPS      Z2, Z12, Z12
 	VMULPS      Z3, Z13, Z13
 	CMPB        76(CX), $0x00
-	JNE         around7
-	VMOVDQU64   Z10, (BX)
-	VMOVDQU64   Z11, 64(BX)
-	VMOVDQU64   Z12, 128(BX)
-	VMOVDQU64   Z13, 192(BX)
-	JMP         stored8
+	JNE         around9
+	VMOVDQU64   Z10, (SI)
+	VMOVDQU64   Z11, 64(SI)
+	VMOVDQU64   Z12, 128(SI)
+	VMOVDQU64   Z13, 192(SI)
+	JMP         stored10
 
-around7:
-	VMOVNTDQ Z10, (BX)
-	VMOVNTDQ Z11, 64(BX)
-	VMOVNTDQ Z12, 128(BX)
-	VMOVNTDQ Z13, 192(BX)
+around9:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
 
-stored8:
-	ADDQ $0x00000100, DX
+stored10:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some9:
+blocks3:
+some11:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded13
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded11:
+loaded13:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded14
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded12:
-	VMOVUPS.Z (DX), K1, Z1
+loaded14:
+	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal15
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided14
+	JMP       divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided14:
+divided16:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -165,15 +170,15 @@ divided14:
 	VMAXPS      Z8, Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (BX)
-	ADDQ        $0x00000040, DX
+	VMOVUPS     Z1, K1, (SI)
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	VZEROUPPER
 	RET
 
@@ -200,55 +205,60 @@ GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VCVTPH2PS (DX), Z10
-	VCVTPH2PS 32(DX), Z11
-	VCVTPH2PS 64(DX), Z12
-	VCVTPH2PS 96(DX), Z13
+loaded6:
+	VCVTPH2PS (BX), Z10
+	VCVTPH2PS 32(BX), Z11
+	VCVTPH2PS 64(BX), Z12
+	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal5
+	JNE       reciprocal7
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided6
+	JMP       divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -262,7 +272,7 @@ reciprocal5:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided6:
+divided8:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -300,56 +310,56 @@ divided6:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around7
-	VMOVDQU     Y10, (BX)
-	VMOVDQU     Y11, 32(BX)
-	VMOVDQU     Y12, 64(BX)
-	VMOVDQU     Y13, 96(BX)
-	JMP         stored8
+	JNE         around9
+	VMOVDQU64   Y10, (SI)
+	VMOVDQU64   Y11, 32(SI)
+	VMOVDQU64   Y12, 64(SI)
+	VMOVDQU64   Y13, 96(SI)
+	JMP         stored10
 
-around7:
-	VMOVNTDQ Y10, (BX)
-	VMOVNTDQ Y11, 32(BX)
-	VMOVNTDQ Y12, 64(BX)
-	VMOVNTDQ Y13, 96(BX)
+around9:
+	VMOVNTDQ Y10, (SI)
+	VMOVNTDQ Y11, 32(SI)
+	VMOVNTDQ Y12, 64(SI)
+	VMOVNTDQ Y13, 96(SI)
 
-stored8:
-	ADDQ $0x00000080, DX
+stored10:
 	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some9:
+blocks3:
+some11:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded13
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded11:
+loaded13:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded14
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded12:
-	VCVTPH2PS.Z (DX), K1, Z1
+loaded14:
+	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal13
+	JNE         reciprocal15
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided14
+	JMP         divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided14:
+divided16:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -359,15 +369,15 @@ divided14:
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000020, DX
+	VMOVDQU16   Y1, K1, (SI)
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	VZEROUPPER
 	RET
 
@@ -376,59 +386,64 @@ done10:
 TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS (SI), Z1
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS (SI), Z3
-	VBROADCASTSS (DI), Z4
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Z0
-	VMOVUPS    64(SI), Z1
-	VMOVUPS    128(SI), Z2
-	VMOVUPS    192(SI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded4:
-	VPMOVZXWD (DX), Z10
+loaded6:
+	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(DX), Z11
+	VPMOVZXWD 32(BX), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 64(DX), Z12
+	VPMOVZXWD 64(BX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 96(DX), Z13
+	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal5
+	JNE       reciprocal7
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided6
+	JMP       divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -442,7 +457,7 @@ reciprocal5:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided6:
+divided8:
 	VCMPPS      $0x07, Z10, Z10, K1
 	VCMPPS      $0x07, Z11, Z11, K2
 	VCMPPS      $0x07, Z12, Z12, K3
@@ -505,53 +520,53 @@ divided6:
 	VMOVDQA64   Z16, Z12
 	VPERMT2W    Z17, Z10, Z12
 	CMPB        76(CX), $0x00
-	JNE         around7
-	VMOVDQU64   Z11, (BX)
-	VMOVDQU64   Z12, 64(BX)
-	JMP         stored8
+	JNE         around9
+	VMOVDQU64   Z11, (SI)
+	VMOVDQU64   Z12, 64(SI)
+	JMP         stored10
 
-around7:
-	VMOVNTDQ Z11, (BX)
-	VMOVNTDQ Z12, 64(BX)
+around9:
+	VMOVNTDQ Z11, (SI)
+	VMOVNTDQ Z12, 64(SI)
 
-stored8:
-	ADDQ $0x00000080, DX
+stored10:
 	ADDQ $0x00000080, BX
-	ADDQ $0x00000100, SI
+	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some9:
+blocks3:
+some11:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, R8
-	BZHIQ     AX, R8, R8
-	KMOVW     R8, K1
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded13
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded11:
+loaded13:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (DI), K1, Z4
+	JEQ       loaded14
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded12:
-	VPMOVZXWD.Z (DX), K1, Z1
+loaded14:
+	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal13
+	JNE         reciprocal15
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided14
+	JMP         divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided14:
+divided16:
 	VCMPPS      $0x07, Z1, Z1, K2
 	VMOVAPS.Z   Z1, K2, Z1
 	VRNDSCALEPS $0x08, Z1, Z1
@@ -568,15 +583,15 @@ divided14:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (BX)
-	ADDQ        $0x00000020, DX
+	VMOVDQU16   Y1, K1, (SI)
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000020, SI
 	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	VZEROUPPER
 	RET
 
@@ -673,42 +688,47 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $64
 TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VMOVUPS (DX), Y6
-	VMOVUPS 32(DX), Y7
+loaded6:
+	VMOVUPS (BX), Y6
+	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal5
+	JNE     reciprocal7
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided6
+	JMP     divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -716,7 +736,7 @@ reciprocal5:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided6:
+divided8:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -734,24 +754,24 @@ divided6:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around7
-	VMOVDQU  Y6, (BX)
-	VMOVDQU  Y7, 32(BX)
-	JMP      stored8
+	JNE      around9
+	VMOVDQU  Y6, (SI)
+	VMOVDQU  Y7, 32(SI)
+	JMP      stored10
 
-around7:
-	VMOVNTDQ Y6, (BX)
-	VMOVNTDQ Y7, 32(BX)
+around9:
+	VMOVNTDQ Y6, (SI)
+	VMOVNTDQ Y7, 32(SI)
 
-stored8:
-	ADDQ $0x00000040, DX
+stored10:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -760,42 +780,47 @@ rest2:
 TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VCVTPH2PS (DX), Y6
-	VCVTPH2PS 16(DX), Y7
+loaded6:
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal5
+	JNE       reciprocal7
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided6
+	JMP       divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -803,7 +828,7 @@ reciprocal5:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided6:
+divided8:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -823,24 +848,24 @@ divided6:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   X6, (BX)
-	VMOVDQU   X7, 16(BX)
-	JMP       stored8
+	JNE       around9
+	VMOVDQU   X6, (SI)
+	VMOVDQU   X7, 16(SI)
+	JMP       stored10
 
-around7:
-	VMOVNTDQ X6, (BX)
-	VMOVNTDQ X7, 16(BX)
+around9:
+	VMOVNTDQ X6, (SI)
+	VMOVNTDQ X7, 16(SI)
 
-stored8:
-	ADDQ $0x00000020, DX
+stored10:
 	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -849,44 +874,49 @@ rest2:
 TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         16(CX), BX
-	MOVQ         24(CX), SI
-	MOVQ         32(CX), DI
-	VBROADCASTSS (SI), Y0
-	VBROADCASTSS (SI), Y1
-	VBROADCASTSS (DI), Y2
-	VBROADCASTSS (DI), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (SI), Y0
-	VMOVUPS    32(SI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (DI), Y2
-	VMOVUPS 32(DI), Y3
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded4:
-	VPMOVZXWD (DX), Y6
+loaded6:
+	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(DX), Y7
+	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal5
+	JNE       reciprocal7
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided6
+	JMP       divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -894,7 +924,7 @@ reciprocal5:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided6:
+divided8:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -928,21 +958,21 @@ divided6:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y6, (BX)
-	JMP       stored8
+	JNE       around9
+	VMOVDQU   Y6, (SI)
+	JMP       stored10
 
-around7:
-	VMOVNTDQ Y6, (BX)
+around9:
+	VMOVNTDQ Y6, (SI)
 
-stored8:
-	ADDQ $0x00000020, DX
+stored10:
 	ADDQ $0x00000020, BX
-	ADDQ $0x00000040, SI
+	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET

@@ -20,4 +20,5 @@ type frame struct {
 	wide       bool // there are accumulators for each element
 	reciprocal bool // multiply by 1/scale
 	stream     bool // store around the caches; out is a multiple of the register size
+	ahead      int  // bytes from a data input's element to one that is asked for, or 0
 }

@@ -9,62 +9,67 @@
 TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z5
+	VBROADCASTSS (R9), Z6
+	VBROADCASTSS (R9), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 4224(DX)
-	PREFETCHT0 4288(DX)
-	PREFETCHT0 4096(BX)
-	PREFETCHT0 4160(BX)
-	PREFETCHT0 4224(BX)
-	PREFETCHT0 4288(BX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (DI), Z0
-	VMOVUPS    64(DI), Z1
-	VMOVUPS    128(DI), Z2
-	VMOVUPS    192(DI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 128(SI)(DX*1)
+	PREFETCHT1 192(SI)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
 
-loaded4:
-	VMOVUPS (BX), Z10
-	VMOVUPS 64(BX), Z11
-	VMOVUPS 128(BX), Z12
-	VMOVUPS 192(BX), Z13
+loaded6:
+	VMOVUPS (SI), Z10
+	VMOVUPS 64(SI), Z11
+	VMOVUPS 128(SI), Z12
+	VMOVUPS 192(SI), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal5
+	JNE     reciprocal7
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided6
+	JMP     divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -78,7 +83,7 @@ reciprocal5:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided6:
+divided8:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -95,10 +100,10 @@ divided6:
 	VCMPPS      $0x12, Z9, Z11, K2, K2
 	VCMPPS      $0x12, Z9, Z12, K3, K3
 	VCMPPS      $0x12, Z9, Z13, K4, K4
-	VMOVUPS     (DX), Z10
-	VMOVUPS     64(DX), Z11
-	VMOVUPS     128(DX), Z12
-	VMOVUPS     192(DX), Z13
+	VMOVUPS     (BX), Z10
+	VMOVUPS     64(BX), Z11
+	VMOVUPS     128(BX), Z12
+	VMOVUPS     192(BX), Z13
 	VDIVPS      Z0, Z10, Z10
 	VDIVPS      Z1, Z11, Z11
 	VDIVPS      Z2, Z12, Z12
@@ -108,74 +113,74 @@ divided6:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around7
-	VMOVDQU64   Z10, (SI)
-	VMOVDQU64   Z11, 64(SI)
-	VMOVDQU64   Z12, 128(SI)
-	VMOVDQU64   Z13, 192(SI)
-	JMP         stored8
+	JNE         around9
+	VMOVDQU64   Z10, (DI)
+	VMOVDQU64   Z11, 64(DI)
+	VMOVDQU64   Z12, 128(DI)
+	VMOVDQU64   Z13, 192(DI)
+	JMP         stored10
 
-around7:
-	VMOVNTDQ Z10, (SI)
-	VMOVNTDQ Z11, 64(SI)
-	VMOVNTDQ Z12, 128(SI)
-	VMOVNTDQ Z13, 192(SI)
+around9:
+	VMOVNTDQ Z10, (DI)
+	VMOVNTDQ Z11, 64(DI)
+	VMOVNTDQ Z12, 128(DI)
+	VMOVNTDQ Z13, 192(DI)
 
-stored8:
-	ADDQ $0x00000100, DX
+stored10:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some9:
+blocks3:
+some11:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, R9
-	BZHIQ     AX, R9, R9
-	KMOVW     R9, K1
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
 
-loaded11:
+loaded13:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
 
-loaded12:
-	VMOVUPS.Z (BX), K1, Z1
+loaded14:
+	VMOVUPS.Z (SI), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal15
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided14
+	JMP       divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
 	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VMOVUPS.Z   (DX), K1, Z1
+	VMOVUPS.Z   (BX), K1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        $0x00000040, DX
+	VMOVUPS     Z1, K1, (DI)
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	VZEROUPPER
 	RET
 
@@ -202,58 +207,63 @@ GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z5
+	VBROADCASTSS (R9), Z6
+	VBROADCASTSS (R9), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 4096(BX)
-	PREFETCHT0 4160(BX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (DI), Z0
-	VMOVUPS    64(DI), Z1
-	VMOVUPS    128(DI), Z2
-	VMOVUPS    192(DI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
 
-loaded4:
-	VCVTPH2PS (BX), Z10
-	VCVTPH2PS 32(BX), Z11
-	VCVTPH2PS 64(BX), Z12
-	VCVTPH2PS 96(BX), Z13
+loaded6:
+	VCVTPH2PS (SI), Z10
+	VCVTPH2PS 32(SI), Z11
+	VCVTPH2PS 64(SI), Z12
+	VCVTPH2PS 96(SI), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal5
+	JNE       reciprocal7
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided6
+	JMP       divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -267,7 +277,7 @@ reciprocal5:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided6:
+divided8:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -284,10 +294,10 @@ divided6:
 	VCMPPS      $0x12, Z9, Z11, K2, K2
 	VCMPPS      $0x12, Z9, Z12, K3, K3
 	VCMPPS      $0x12, Z9, Z13, K4, K4
-	VCVTPH2PS   (DX), Z10
-	VCVTPH2PS   32(DX), Z11
-	VCVTPH2PS   64(DX), Z12
-	VCVTPH2PS   96(DX), Z13
+	VCVTPH2PS   (BX), Z10
+	VCVTPH2PS   32(BX), Z11
+	VCVTPH2PS   64(BX), Z12
+	VCVTPH2PS   96(BX), Z13
 	VDIVPS      Z0, Z10, Z10
 	VDIVPS      Z1, Z11, Z11
 	VDIVPS      Z2, Z12, Z12
@@ -301,75 +311,75 @@ divided6:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around7
-	VMOVDQU     Y10, (SI)
-	VMOVDQU     Y11, 32(SI)
-	VMOVDQU     Y12, 64(SI)
-	VMOVDQU     Y13, 96(SI)
-	JMP         stored8
+	JNE         around9
+	VMOVDQU64   Y10, (DI)
+	VMOVDQU64   Y11, 32(DI)
+	VMOVDQU64   Y12, 64(DI)
+	VMOVDQU64   Y13, 96(DI)
+	JMP         stored10
 
-around7:
-	VMOVNTDQ Y10, (SI)
-	VMOVNTDQ Y11, 32(SI)
-	VMOVNTDQ Y12, 64(SI)
-	VMOVNTDQ Y13, 96(SI)
+around9:
+	VMOVNTDQ Y10, (DI)
+	VMOVNTDQ Y11, 32(DI)
+	VMOVNTDQ Y12, 64(DI)
+	VMOVNTDQ Y13, 96(DI)
 
-stored8:
-	ADDQ $0x00000080, DX
+stored10:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
-	ADDQ $0x00000100, DI
+	ADDQ $0x00000080, DI
 	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some9:
+blocks3:
+some11:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, R9
-	BZHIQ     AX, R9, R9
-	KMOVW     R9, K1
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
 
-loaded11:
+loaded13:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
 
-loaded12:
-	VCVTPH2PS.Z (BX), K1, Z1
+loaded14:
+	VCVTPH2PS.Z (SI), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal13
+	JNE         reciprocal15
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided14
+	JMP         divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
 	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VCVTPH2PS.Z (DX), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000020, DX
+	VMOVDQU16   Y1, K1, (DI)
 	ADDQ        $0x00000020, BX
 	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000020, DI
 	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	VZEROUPPER
 	RET
 
@@ -378,62 +388,67 @@ done10:
 TEXT ·quantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z5
+	VBROADCASTSS (R9), Z6
+	VBROADCASTSS (R9), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block1:
+block2:
 	CMPQ       AX, $0x00000040
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4160(DX)
-	PREFETCHT0 4096(BX)
-	PREFETCHT0 4160(BX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (DI), Z0
-	VMOVUPS    64(DI), Z1
-	VMOVUPS    128(DI), Z2
-	VMOVUPS    192(DI), Z3
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z5
+	VMOVUPS 128(R9), Z6
+	VMOVUPS 192(R9), Z7
 
-loaded4:
-	VPMOVZXWD (BX), Z10
+loaded6:
+	VPMOVZXWD (SI), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(BX), Z11
+	VPMOVZXWD 32(SI), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 64(BX), Z12
+	VPMOVZXWD 64(SI), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 96(BX), Z13
+	VPMOVZXWD 96(SI), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal5
+	JNE       reciprocal7
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided6
+	JMP       divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -447,7 +462,7 @@ reciprocal5:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided6:
+divided8:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -464,13 +479,13 @@ divided6:
 	VCMPPS      $0x12, Z9, Z11, K2, K2
 	VCMPPS      $0x12, Z9, Z12, K3, K3
 	VCMPPS      $0x12, Z9, Z13, K4, K4
-	VPMOVZXWD   (DX), Z10
+	VPMOVZXWD   (BX), Z10
 	VPSLLD      $0x10, Z10, Z10
-	VPMOVZXWD   32(DX), Z11
+	VPMOVZXWD   32(BX), Z11
 	VPSLLD      $0x10, Z11, Z11
-	VPMOVZXWD   64(DX), Z12
+	VPMOVZXWD   64(BX), Z12
 	VPSLLD      $0x10, Z12, Z12
-	VPMOVZXWD   96(DX), Z13
+	VPMOVZXWD   96(BX), Z13
 	VPSLLD      $0x10, Z13, Z13
 	VDIVPS      Z0, Z10, Z10
 	VDIVPS      Z1, Z11, Z11
@@ -510,59 +525,59 @@ divided6:
 	VMOVDQA64   Z16, Z12
 	VPERMT2W    Z17, Z10, Z12
 	CMPB        76(CX), $0x00
-	JNE         around7
-	VMOVDQU64   Z11, (SI)
-	VMOVDQU64   Z12, 64(SI)
-	JMP         stored8
+	JNE         around9
+	VMOVDQU64   Z11, (DI)
+	VMOVDQU64   Z12, 64(DI)
+	JMP         stored10
 
-around7:
-	VMOVNTDQ Z11, (SI)
-	VMOVNTDQ Z12, 64(SI)
+around9:
+	VMOVNTDQ Z11, (DI)
+	VMOVNTDQ Z12, 64(DI)
 
-stored8:
-	ADDQ $0x00000080, DX
+stored10:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
-	ADDQ $0x00000100, DI
+	ADDQ $0x00000080, DI
 	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
-some9:
+blocks3:
+some11:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, R9
-	BZHIQ     AX, R9, R9
-	KMOVW     R9, K1
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
 
-loaded11:
+loaded13:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
 
-loaded12:
-	VPMOVZXWD.Z (BX), K1, Z1
+loaded14:
+	VPMOVZXWD.Z (SI), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal13
+	JNE         reciprocal15
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided14
+	JMP         divided16
 
-reciprocal13:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided14:
+divided16:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
 	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VPMOVZXWD.Z (DX), K1, Z1
+	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
@@ -574,16 +589,16 @@ divided14:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000020, DX
+	VMOVDQU16   Y1, K1, (DI)
 	ADDQ        $0x00000020, BX
 	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000020, DI
 	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some11
 
-done10:
+done12:
 	VZEROUPPER
 	RET
 
@@ -680,44 +695,49 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4096(BX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (DI), Y0
-	VMOVUPS    32(DI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y3
 
-loaded4:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+loaded6:
+	VMOVUPS (SI), Y6
+	VMOVUPS 32(SI), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal5
+	JNE     reciprocal7
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided6
+	JMP     divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -725,7 +745,7 @@ reciprocal5:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided6:
+divided8:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -736,32 +756,32 @@ divided6:
 	VCMPPS   $0x12, Y5, Y7, Y7
 	VANDPS   Y6, Y8, Y6
 	VANDPS   Y7, Y9, Y7
-	VMOVUPS  (DX), Y8
-	VMOVUPS  32(DX), Y9
+	VMOVUPS  (BX), Y8
+	VMOVUPS  32(BX), Y9
 	VDIVPS   Y0, Y8, Y8
 	VDIVPS   Y1, Y9, Y9
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around7
-	VMOVDQU  Y6, (SI)
-	VMOVDQU  Y7, 32(SI)
-	JMP      stored8
+	JNE      around9
+	VMOVDQU  Y6, (DI)
+	VMOVDQU  Y7, 32(DI)
+	JMP      stored10
 
-around7:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around9:
+	VMOVNTDQ Y6, (DI)
+	VMOVNTDQ Y7, 32(DI)
 
-stored8:
-	ADDQ $0x00000040, DX
+stored10:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -770,44 +790,49 @@ rest2:
 TEXT ·quantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4096(BX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (DI), Y0
-	VMOVUPS    32(DI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y3
 
-loaded4:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
+loaded6:
+	VCVTPH2PS (SI), Y6
+	VCVTPH2PS 16(SI), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal5
+	JNE       reciprocal7
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided6
+	JMP       divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -815,7 +840,7 @@ reciprocal5:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided6:
+divided8:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -826,8 +851,8 @@ divided6:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
-	VCVTPH2PS (DX), Y8
-	VCVTPH2PS 16(DX), Y9
+	VCVTPH2PS (BX), Y8
+	VCVTPH2PS 16(BX), Y9
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
@@ -835,25 +860,25 @@ divided6:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored8
+	JNE       around9
+	VMOVDQU   X6, (DI)
+	VMOVDQU   X7, 16(DI)
+	JMP       stored10
 
-around7:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
+around9:
+	VMOVNTDQ X6, (DI)
+	VMOVNTDQ X7, 16(DI)
 
-stored8:
-	ADDQ $0x00000020, DX
+stored10:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
-	ADDQ $0x00000040, DI
+	ADDQ $0x00000020, DI
 	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET
 
@@ -862,46 +887,51 @@ rest2:
 TEXT ·quantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block1:
+block2:
 	CMPQ       AX, $0x00000010
-	JLT        rest2
-	PREFETCHT0 4096(DX)
-	PREFETCHT0 4096(BX)
-	CMPB       72(CX), $0x00
-	JEQ        loaded3
-	VMOVUPS    (DI), Y0
-	VMOVUPS    32(DI), Y1
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
 
-loaded3:
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
 	CMPB    73(CX), $0x00
-	JEQ     loaded4
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y3
 
-loaded4:
-	VPMOVZXWD (BX), Y6
+loaded6:
+	VPMOVZXWD (SI), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(SI), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal5
+	JNE       reciprocal7
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided6
+	JMP       divided8
 
-reciprocal5:
+reciprocal7:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -909,7 +939,7 @@ reciprocal5:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided6:
+divided8:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -920,9 +950,9 @@ divided6:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
-	VPMOVZXWD (DX), Y8
+	VPMOVZXWD (BX), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(DX), Y9
+	VPMOVZXWD 16(BX), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
@@ -945,22 +975,22 @@ divided6:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y6, (SI)
-	JMP       stored8
+	JNE       around9
+	VMOVDQU   Y6, (DI)
+	JMP       stored10
 
-around7:
-	VMOVNTDQ Y6, (SI)
+around9:
+	VMOVNTDQ Y6, (DI)
 
-stored8:
-	ADDQ $0x00000020, DX
+stored10:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
-	ADDQ $0x00000040, DI
+	ADDQ $0x00000020, DI
 	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
-	JMP  block1
+	JMP  block2
 
-rest2:
+blocks3:
 	VZEROUPPER
 	RET

@@ -58,6 +58,7 @@ var frameFields = []struct {
 	{"wide", "bool", "there are accumulators for each element", 74},
 	{"reciprocal", "bool", "multiply by 1/scale", 75},
 	{"stream", "bool", "store around the caches; out is a multiple of the register size", 76},
+	{"ahead", "int", "bytes from a data input's element to one that is asked for, or 0", 80},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -154,28 +155,49 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 	c.Load(c.Param("n"), n)
 	k.frame = c.GP64()
 	c.Load(c.Param("f"), k.frame)
+	k.ahead = c.GP64()
+	c.MOVQ(k.field("ahead"), k.ahead)
 	group, block := o.block(isa, v)
 	k.pointers()
 	k.uniform(group)
 
 	k.group = group
-	loop, rest := k.newLabel("block"), k.newLabel("rest")
-	c.Label(loop)
-	c.CMPQ(n, operand.U32(block))
-	c.JLT(operand.LabelRef(rest))
-	k.prefetch(block)
-	for k.at = 0; k.at < block; k.at += group * k.lanes {
-		k.parameters()
-		o.body(k)
+	rest := k.newLabel("rest")
+	if o.sums > 0 && isa.masks {
+		wide := k.newLabel("wide")
+		k.jumpIf("wide", wide)
+		c.CMPQ(n, operand.U32(block))
+		c.JLT(operand.LabelRef(rest))
+		k.hold()
+		k.blocks(n, block)
+		k.release()
+		c.JMP(operand.LabelRef(rest))
+		c.Label(wide)
 	}
-	k.advance(block, true)
-	c.SUBQ(operand.U32(block), n)
-	c.JMP(operand.LabelRef(loop))
+	k.blocks(n, block)
 	c.Label(rest)
-	k.at = 0
 	k.rest(n, block)
 	c.VZEROUPPER()
 	c.RET()
+}
+
+// blocks handles all whole blocks.
+func (k *kernel) blocks(n reg.GPVirtual, block int) {
+	c := k.c
+	loop, done := k.newLabel("block"), k.newLabel("blocks")
+	c.Label(loop)
+	c.CMPQ(n, operand.U32(block))
+	c.JLT(operand.LabelRef(done))
+	k.prefetch(block)
+	for k.at = 0; k.at < block; k.at += k.group * k.lanes {
+		k.parameters()
+		k.op.body(k)
+	}
+	k.at = 0
+	k.advance(block, true)
+	c.SUBQ(operand.U32(block), n)
+	c.JMP(operand.LabelRef(loop))
+	c.Label(done)
 }
 
 // rest handles less than a block: a vector at a time under a mask, or, where
@@ -271,19 +293,20 @@ func (k *kernel) parameters() {
 	}
 }
 
-// prefetchAhead is how many bytes before their use elements are asked for.
-var prefetchAhead = 4096
-
-// prefetch asks for the data inputs of a later block.
+// prefetch asks for what lies a distance behind the data inputs of a block.
 func (k *kernel) prefetch(block int) {
+	skip := k.newLabel("near")
+	k.c.TESTQ(k.ahead, k.ahead)
+	k.c.JEQ(operand.LabelRef(skip))
 	for i, t := range k.in {
 		if t == nil {
 			continue
 		}
 		for at := 0; at < block*t.size; at += 64 {
-			k.c.PREFETCHT0(operand.Mem{Base: k.ptr[fmt.Sprintf("in%d", i)], Disp: prefetchAhead + at})
+			k.c.PREFETCHT1(operand.Mem{Base: k.ptr[fmt.Sprintf("in%d", i)], Index: k.ahead, Scale: 1, Disp: at})
 		}
 	}
+	k.c.Label(skip)
 }
 
 // advance moves the pointers on. Accumulators of a stripe come round after a
@@ -302,7 +325,7 @@ func (k *kernel) advance(elements int, block bool) {
 	for _, name := range k.paramNames() {
 		add(name, k.compute.size)
 	}
-	if k.op.sums == 0 {
+	if k.op.sums == 0 || k.held != nil {
 		return
 	}
 	stay := k.newLabel("stay")

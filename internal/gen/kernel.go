@@ -31,8 +31,10 @@ type kernel struct {
 	at    int // of the group, in elements from the pointers
 	tail  reg.OpmaskVirtual
 	frame reg.GPVirtual
+	ahead reg.GPVirtual // see the frame's
 	ptr   map[string]reg.GPVirtual
 	param map[string]value
+	held  []value // accumulators in registers, of each sum, or nil
 	label int
 }
 
@@ -312,7 +314,7 @@ func (k *kernel) write(pack func(k *kernel, v value) []reg.Register, v value) {
 			switch {
 			case stream:
 				name = "VMOVNTDQ"
-			case k.isa.masks && r.Size() == 64:
+			case k.isa.masks:
 				name = "VMOVDQU64"
 			}
 			k.emit(name, r, at)
@@ -324,27 +326,6 @@ func (k *kernel) write(pack func(k *kernel, v value) []reg.Register, v value) {
 		}
 	}
 	k.c.Label(done)
-}
-
-// fold replaces the elements' accumulators of a sum: old becomes next(old).
-func (k *kernel) fold(sum int, next func(old value) value) {
-	old := make(value, k.group)
-	place := func(i int) memory { return k.pointer(fmt.Sprintf("sum%d", sum), i, k.compute.size) }
-	for i := range old {
-		old[i] = k.compute.load(k, place(i))
-	}
-	for i, r := range next(old) {
-		if k.tail != nil {
-			k.compute.masked(k, []reg.Register{r}, place(i))
-		} else {
-			k.emit(k.ps("VMOVU"), r, place(i))
-		}
-	}
-}
-
-// accumulate adds terms to a sum.
-func (k *kernel) accumulate(sum int, terms value) {
-	k.fold(sum, func(old value) value { return k.add(old, terms) })
 }
 
 // jumpIf branches on one of the frame's flags: the same way all along a run.

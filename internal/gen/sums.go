@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// sum returns where the accumulators of the current group's vector i are.
+func (k *kernel) sum(sum, i int) memory {
+	return k.pointer(fmt.Sprintf("sum%d", sum), i, k.compute.size)
+}
+
+// hold takes the accumulators of a stripe into registers: a block would wait
+// for what the block before wrote to memory.
+func (k *kernel) hold() {
+	for sum := range k.op.sums {
+		v := make(value, stripeLanes/k.lanes)
+		for i := range v {
+			v[i] = k.compute.load(k, k.sum(sum, i))
+		}
+		k.held = append(k.held, v)
+	}
+}
+
+// release writes the accumulators of a stripe back.
+func (k *kernel) release() {
+	for sum, v := range k.held {
+		for i, r := range v {
+			k.emit(k.ps("VMOVU"), r, k.sum(sum, i))
+		}
+	}
+	k.held = nil
+}
+
+// fold replaces the elements' accumulators of a sum: old becomes next(old).
+func (k *kernel) fold(sum int, next func(old value) value) {
+	if k.held != nil {
+		held := k.held[sum][k.at/k.lanes:][:k.group]
+		for i, r := range next(held) {
+			k.emit(k.ps("VMOVA"), r, held[i])
+		}
+		return
+	}
+	old := make(value, k.group)
+	for i := range old {
+		old[i] = k.compute.load(k, k.sum(sum, i))
+	}
+	for i, r := range next(old) {
+		if k.tail != nil {
+			k.compute.masked(k, []reg.Register{r}, k.sum(sum, i))
+		} else {
+			k.emit(k.ps("VMOVU"), r, k.sum(sum, i))
+		}
+	}
+}
+
+// accumulate adds terms to a sum.
+func (k *kernel) accumulate(sum int, terms value) {
+	k.fold(sum, func(old value) value { return k.add(old, terms) })
+}
