@@ -16,10 +16,11 @@ decomposed = torch.ops.quantized_decomposed
 
 @dataclass
 class Case:
-    """One op on one size. bytes counts every tensor once, read or written."""
+    """One op on one size. reads and writes are the bytes of its tensors, each counted once a pass."""
 
     name: str
-    bytes: int
+    reads: int
+    writes: int
     isobit: Call
     eager: Call
     compiled: Call | None = None
@@ -34,8 +35,17 @@ def square(n: int, dtype: torch.dtype) -> Tensor:
     return torch.randn(rows, max(1, n // rows), dtype=torch.float32).to(dtype)
 
 
-def along(v: Tensor, axis: int) -> Tensor:
-    return v[:, None] if axis == 0 else v[None, :]
+def channels(n: int, dtype: torch.dtype, where: str) -> tuple[Tensor, int]:
+    """A tensor of about n elements, and the axis of its channels."""
+    x = square(n, dtype)
+    if where != "middle":
+        return x, 0 if where == "first" else 1
+    inner = max(1, x.shape[1] // 64)
+    return x[:, : 64 * inner].reshape(x.shape[0], -1, inner).contiguous(), 1
+
+
+def along(v: Tensor, axis: int, dims: int) -> Tensor:
+    return v.reshape(-1, *[1] * (dims - axis - 1))
 
 
 def compiled(f: Callable[..., object], *args: object) -> Call:
@@ -49,11 +59,12 @@ def parameters(channels: int) -> tuple[Tensor, Tensor]:
 
 def quantize(x: Tensor, s: Tensor, z: Tensor, axis: int) -> Tensor:
     """The usual composite of quantize_per_channel."""
-    return torch.clamp(torch.round(x.float() / along(s, axis)) + along(z, axis), -128, 127).to(torch.int8)
+    s, z = along(s, axis, x.ndim), along(z, axis, x.ndim)
+    return torch.clamp(torch.round(x.float() / s) + z, -128, 127).to(torch.int8)
 
 
 def dequantize(q: Tensor, s: Tensor, z: Tensor, axis: int) -> Tensor:
-    return (q.float() - along(z, axis)) * along(s, axis)
+    return (q.float() - along(z, axis, q.ndim)) * along(s, axis, q.ndim)
 
 
 def fake_quantize(x: Tensor, s: Tensor, z: Tensor) -> Tensor:
@@ -61,10 +72,16 @@ def fake_quantize(x: Tensor, s: Tensor, z: Tensor) -> Tensor:
     return (r - z[:, None]) * s[:, None]
 
 
-def quantize_case(n: int, dtype: torch.dtype, axis: int) -> Case:
-    x = square(n, dtype)
+def reused(fresh: bool, out: Tensor) -> tuple[Tensor | None, str]:
+    """isobit's out=, and which side allocates its output."""
+    return (None, "both") if fresh else (out, "PyTorch")
+
+
+def quantize_case(n: int, dtype: torch.dtype, where: str, fresh: bool = False) -> Case:
+    x, axis = channels(n, dtype, where)
     s, z = parameters(x.shape[axis])
     q = torch.empty(x.shape, dtype=torch.int8)
+    out, allocates = reused(fresh, q)
     if dtype == torch.float32:
         target, zl = {"eager": 25, "compiled": 1.3, "roofline": 0.9}, z.long()
 
@@ -77,14 +94,15 @@ def quantize_case(n: int, dtype: torch.dtype, axis: int) -> Case:
             return decomposed.quantize_per_channel(x, s, z, axis, -128, 127, torch.int8)
 
     return Case(
-        f"quantize_per_channel {x.dtype} axis {axis}".replace("torch.", ""),
-        x.nbytes + q.nbytes,
-        lambda: isobit.quantize_per_channel(x, s, z, axis, -128, 127, torch.int8, out=q),
+        f"quantize_per_channel {x.dtype} axis {where}".replace("torch.", ""),
+        x.nbytes,
+        q.nbytes,
+        lambda: isobit.quantize_per_channel(x, s, z, axis, -128, 127, torch.int8, out=out),
         eager,
         compiled(quantize, x, s, z, axis),
         torchao_quantize(x, s, z, axis),
         target if dtype != torch.float16 else {},
-        "PyTorch",
+        allocates,
     )
 
 
@@ -97,37 +115,41 @@ def torchao_quantize(x: Tensor, s: Tensor, z: Tensor, axis: int) -> Call | None:
     return lambda: quantize_affine(x, block, s, z, torch.int8, -128, 127)
 
 
-def dequantize_case(n: int) -> Case:
+def dequantize_case(n: int, fresh: bool = False) -> Case:
     x = square(n, torch.float32)
     s, z = parameters(x.shape[0])
     q = isobit.quantize_per_channel(x, s, z, 0, -128, 127, torch.int8)
     y = torch.empty(x.shape)
+    out, allocates = reused(fresh, y)
     theirs = torch.quantize_per_channel(x, s, z.long(), 0, torch.qint8)
     return Case(
         "dequantize_per_channel",
-        q.nbytes + y.nbytes,
-        lambda: isobit.dequantize_per_channel(q, s, z, 0, -128, 127, torch.int8, out=y),
+        q.nbytes,
+        y.nbytes,
+        lambda: isobit.dequantize_per_channel(q, s, z, 0, -128, 127, torch.int8, out=out),
         theirs.dequantize,
         compiled(dequantize, q, s, z, 0),
         None,
         {"eager": 1.3, "compiled": 1.2, "roofline": 0.9},
-        "PyTorch",
+        allocates,
     )
 
 
-def fake_quantize_case(n: int) -> Case:
+def fake_quantize_case(n: int, fresh: bool = False) -> Case:
     x = square(n, torch.float32)
     s, z = parameters(x.shape[0])
     y = torch.empty(x.shape)
+    out, allocates = reused(fresh, y)
     return Case(
         "fake_quantize_per_channel forward",
-        x.nbytes + y.nbytes,
-        lambda: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127, out=y),
+        x.nbytes,
+        y.nbytes,
+        lambda: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127, out=out),
         lambda: torch.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127),
         compiled(fake_quantize, x, s, z),
         None,
         {"eager": 16, "compiled": 1.2, "roofline": 0.9},
-        "PyTorch",
+        allocates,
     )
 
 
@@ -157,7 +179,8 @@ def fake_quantize_training_case(n: int) -> Case:
     dy = torch.randn(x.shape)
     return Case(
         "fake_quantize_per_channel forward + backward",
-        5 * x.nbytes,
+        3 * x.nbytes,
+        2 * x.nbytes,
         gradients(lambda x, s, z: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127), (x, s, z), dy),
         gradients(lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127), (x, s, z), dy),
         gradients(torch.compile(Straight.apply, dynamic=False), (x, s, z), dy),
@@ -196,7 +219,8 @@ def lsq_case(n: int) -> Case:
     dy = torch.randn(x.shape)
     return Case(
         "LSQ forward + backward, three gradients",
-        5 * x.nbytes,
+        3 * x.nbytes,
+        2 * x.nbytes,
         gradients(lambda x, s, z: isobit.fake_quantize_per_channel_affine(x, s, z, 0, -128, 127), (x, s, z), dy),
         gradients(
             lambda x, s, z: torch._fake_quantize_learnable_per_channel_affine(x, s, z, 0, -128, 127, 1.0), (x, s, z), dy
@@ -220,7 +244,8 @@ def token_backward_case(n: int, dtype: torch.dtype) -> Case:
     eager = {torch.float32: 1.3, torch.bfloat16: 1.0, torch.float16: 1.0}[dtype]
     return Case(
         f"dequantize_per_token_backward {dtype}".replace("torch.", ""),
-        2 * dy.nbytes,
+        dy.nbytes,
+        dx.nbytes,
         lambda: plan.run(dy, None, s, None, dx, None, None),
         lambda: torch.mul(dy, s[:, None], out=dx),
         compiled(lambda dy, s: dy * s[:, None], dy, s),
@@ -246,7 +271,8 @@ def dynamic_case(n: int) -> Case:
 
     return Case(
         "dynamic quantize_per_token",
-        x.nbytes + x.numel(),
+        x.nbytes,
+        x.numel(),
         lambda: isobit.quantize_per_token_dynamic(x, torch.int8),
         eager,
         compiled(dynamic, x),
@@ -262,7 +288,8 @@ def linear_case(m: int, k: int, n: int) -> Case:
     wq, ws, _ = isobit.quantize_per_token_dynamic(w, torch.int8)
     return Case(
         f"quantized_linear {m}x{k}x{n}",
-        xq.nbytes + wq.nbytes + 4 * m * n,
+        xq.nbytes + wq.nbytes,
+        4 * m * n,
         lambda: isobit.quantized_linear_codes(xq, xs.flatten(), wq, ws.flatten()),
         lambda: torch.nn.functional.linear(x, w),
         None,
@@ -277,9 +304,8 @@ def target_cases(n: int = 1 << 24) -> list[Callable[[], Case]]:
     """The table of targets: made one at a time, to keep memory low."""
     f32, bf16, f16 = torch.float32, torch.bfloat16, torch.float16
     return [
-        lambda: quantize_case(n, f32, 0),
-        lambda: quantize_case(n, f32, 1),
-        lambda: quantize_case(n, bf16, 0),
+        *(lambda a=a: quantize_case(n, f32, a) for a in AXES),
+        lambda: quantize_case(n, bf16, "first"),
         lambda: dequantize_case(n),
         lambda: fake_quantize_case(n),
         lambda: fake_quantize_training_case(n),
@@ -295,12 +321,38 @@ def target_cases(n: int = 1 << 24) -> list[Callable[[], Case]]:
 def sweep_cases(n: int) -> list[Callable[[], Case]]:
     """The elementwise ops at one size, every type and axis."""
     types = (torch.float32, torch.bfloat16, torch.float16)
-    cases = [lambda d=d, a=a: quantize_case(n, d, a) for d in types for a in (0, 1)]
+    cases = [lambda d=d, a=a: quantize_case(n, d, a) for d in types for a in AXES]
     cases += [lambda d=d: token_backward_case(n, d) for d in types]
-    return [
-        *cases,
-        *(
-            lambda f=f: f(n)
-            for f in (dequantize_case, fake_quantize_case, fake_quantize_training_case, lsq_case, dynamic_case)
-        ),
-    ]
+    return [lambda m=m: untargeted(m()) for m in [*cases, *(lambda f=f: f(n) for f in FAMILY)]]
+
+
+FAMILY = (dequantize_case, fake_quantize_case, fake_quantize_training_case, lsq_case, dynamic_case)
+AXES = ("first", "middle", "last")
+
+
+def untargeted(case: Case) -> Case:
+    """The targets are for one size."""
+    case.targets = {}
+    return case
+
+
+def crossover_cases(n: int) -> list[Callable[[], Case]]:
+    return [lambda f=f: f(n) for f in (fake_quantize_case, lsq_case, dynamic_case)]
+
+
+def fresh_cases(n: int = 1 << 24) -> list[Callable[[], Case]]:
+    """Ops with a large output, which both sides allocate."""
+    makers = (
+        lambda: quantize_case(n, torch.float32, "first", fresh=True),
+        lambda: dequantize_case(n, fresh=True),
+        lambda: fake_quantize_case(n, fresh=True),
+        lambda: fake_quantize_training_case(n),
+        lambda: lsq_case(n),
+        lambda: dynamic_case(n),
+    )
+
+    def aimed(case: Case) -> Case:
+        case.targets = {"eager": 2}
+        return case
+
+    return [lambda m=m: aimed(m()) for m in makers]

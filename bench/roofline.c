@@ -1,26 +1,84 @@
-/* What this machine's memory allows, for bench/roofline.py: copy with
- * non-temporal stores, read, and non-temporal fill, over part of an array. */
+/* What this machine's memory allows (bench/measure.py): loops that read so many
+ * cache lines and write so many around the caches, over and over, on threads. */
 #include <immintrin.h>
+#include <pthread.h>
 #include <stddef.h>
 
-void copy(char *to, const char *from, size_t n) {
-  for (size_t i = 0; i + 64 <= n; i += 64)
-    for (size_t k = 0; k < 64; k += 16)
-      _mm_stream_ps((float *)(to + i + k), _mm_load_ps((const float *)(from + i + k)));
+enum { LINE = 64, MAX_THREADS = 64 };
+
+typedef struct {
+  char *to;
+  const char *from;
+  size_t steps;
+  int reads, writes; /* lines in each step */
+} part;
+
+__attribute__((target("avx2"))) static void *move(void *p) {
+  const part *a = p;
+  char *to = a->to;
+  const char *from = a->from;
+  __m256i low = _mm256_setzero_si256(), high = low;
+  for (size_t i = 0; i < a->steps; i++) {
+    for (int r = 0; r < a->reads; r++, from += LINE) {
+      low = _mm256_xor_si256(low, _mm256_loadu_si256((const __m256i *)from));
+      high = _mm256_xor_si256(high, _mm256_loadu_si256((const __m256i *)from + 1));
+    }
+    for (int w = 0; w < a->writes; w++, to += LINE) {
+      _mm256_stream_si256((__m256i *)to, low);
+      _mm256_stream_si256((__m256i *)to + 1, high);
+    }
+  }
   _mm_sfence();
+  if (!a->writes) /* so that what was read is not left out */
+    _mm256_storeu_si256((__m256i *)to, _mm256_xor_si256(low, high));
+  return NULL;
 }
 
-void fill(char *to, const char *unused, size_t n) {
-  (void)unused;
-  const __m128 value = _mm_set1_ps(1);
-  for (size_t i = 0; i + 16 <= n; i += 16) _mm_stream_ps((float *)(to + i), value);
-  _mm_sfence();
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512vnni"))) static void *multiply(void *p) {
+  part *a = p;
+  /* Enough sums to hide how long one takes. */
+  __m512i sum[12], x = _mm512_set1_epi8(1), y = _mm512_set1_epi8(2);
+  for (int k = 0; k < 12; k++) sum[k] = _mm512_setzero_si512();
+  for (size_t i = 0; i < a->steps; i++) {
+    for (int k = 0; k < 12; k++) sum[k] = _mm512_dpbusd_epi32(sum[k], x, y);
+    __asm__ volatile("" : "+v"(x), "+v"(y));
+  }
+  for (int k = 1; k < 12; k++) sum[0] = _mm512_add_epi32(sum[0], sum[k]);
+  a->reads = _mm512_reduce_add_epi32(sum[0]);
+  return NULL;
+}
+#endif
+
+/* Returns how many multiplications of bytes threads made, or 0 where the
+ * machine has no instruction for them (VNNI). */
+double multiplications(size_t steps, int threads) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx512vnni")) return 0;
+  part parts[MAX_THREADS];
+  pthread_t started[MAX_THREADS];
+  for (int i = 0; i < threads; i++) {
+    parts[i] = (part){.steps = steps};
+    if (i > 0) pthread_create(&started[i], NULL, multiply, &parts[i]);
+  }
+  multiply(&parts[0]);
+  for (int i = 1; i < threads; i++) pthread_join(started[i], NULL);
+  return 12. * 64 * (double)steps * threads;
+#else
+  return 0;
+#endif
 }
 
-void read(char *to, const char *from, size_t n) {
-  __m128 sum[8] = {0};
-  for (size_t i = 0; i + 128 <= n; i += 128)
-    for (size_t k = 0; k < 8; k++) sum[k] = _mm_add_ps(sum[k], _mm_load_ps((const float *)(from + i + 16 * k)));
-  for (size_t k = 1; k < 8; k++) sum[0] = _mm_add_ps(sum[0], sum[k]);
-  _mm_storeu_ps((float *)to, sum[0]); /* so that it is not left out */
+/* Takes steps in all, of reads lines from one place and writes lines to another. */
+void run(char *to, const char *from, size_t steps, int reads, int writes, int threads) {
+  part parts[MAX_THREADS];
+  pthread_t started[MAX_THREADS];
+  size_t each = steps / (size_t)threads;
+  for (int i = 0; i < threads; i++) {
+    parts[i] = (part){to + (size_t)i * each * (size_t)writes * LINE, from + (size_t)i * each * (size_t)reads * LINE,
+                      each, reads, writes};
+    if (i > 0) pthread_create(&started[i], NULL, move, &parts[i]);
+  }
+  move(&parts[0]);
+  for (int i = 1; i < threads; i++) pthread_join(started[i], NULL);
 }

@@ -1,10 +1,16 @@
 """Measures isobit beside PyTorch.
 
-    python bench/run.py            every size and type: JSON, a Markdown table and plots in bench/results
-    python bench/run.py --quick    the table of targets, 16M elements, 2 threads, in about a minute
+    python bench/run.py              every table below and a sweep of sizes and types:
+                                     JSON, Markdown and plots in bench/results
+    python bench/run.py --quick      the table of targets, 16M elements, 2 threads, in less than a minute
+    python bench/run.py --fresh      large outputs that are new memory of the system, with huge pages and without
+    python bench/run.py --small      eager calls on 512 elements
+    python bench/run.py --threads    from how many elements on the second thread pays
+    python bench/run.py --scatter    embedding and grid_sample
 
 Ratios are times of PyTorch over times of isobit, measured in turns in one run.
-"roofline" is isobit's bandwidth over the machine's best of copy, read and fill.
+"roofline" is isobit's bandwidth over the machine's best of copy, read and fill;
+"loop" is isobit's speed over that of a loop in C that only moves the same bytes.
 """
 
 from __future__ import annotations
@@ -12,97 +18,180 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import measure
 
-measure.reuse_memory()
+if "--fresh" not in sys.argv:
+    measure.reuse_memory()
 
 import cases  # noqa: E402
 import isobit  # noqa: E402
+import scatter_cases  # noqa: E402
 import torch  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"
+RATIOS = ("eager", "compiled", "torchao", "roofline", "loop")
 
 
-def measured(case: cases.Case, roof: float, threads: int, compile: bool) -> dict[str, object]:
-    functions = {"isobit": case.isobit, "eager": case.eager}
-    if compile and case.compiled is not None:
-        functions["compiled"] = case.compiled
-    if case.torchao is not None:
-        functions["torchao"] = case.torchao
-    best = measure.times(functions)
-    own = best["isobit"]
-    row: dict[str, object] = {
-        "op": case.name,
-        "bytes": case.bytes,
-        "threads": threads,
-        "seconds": best,
-        "ratios": {k: t / own for k, t in best.items() if k != "isobit"},
-        "allocates": case.allocates,
-        "targets": case.targets,
-    }
-    if case.operations:
-        row["gops"] = case.operations / own / 1e9
-    else:
-        row["ratios"]["roofline"] = case.bytes / own / roof  # type: ignore[index]
-    return row
+class Bench:
+    """One run on a number of threads, and what the machine does in it."""
+
+    def __init__(self, threads: int = 2, compile: bool = True) -> None:
+        self.threads, self.compile = threads, compile
+        torch.set_num_threads(threads)
+        self.roofline = measure.Roofline()
+        self.bandwidth = self.roofline.measure(threads)
+        self.products = self.roofline.multiplications(threads)
+        print(
+            f"{threads} threads, GB/s:",
+            ", ".join(f"{k} {v / 1e9:.1f}" for k, v in self.bandwidth.items()),
+            f"; VNNI {self.products / 1e9:.0f} G products/s",
+            flush=True,
+        )
+
+    def measured(self, case: cases.Case, compile: bool = True) -> dict:
+        functions = {"isobit": case.isobit, "eager": case.eager}
+        if compile and self.compile and case.compiled is not None:
+            functions["compiled"] = case.compiled
+        if case.torchao is not None:
+            functions["torchao"] = case.torchao
+        if case.reads + case.writes >= 1 << 24 and not case.operations:
+            functions["loop"] = self.roofline.loop(case.reads, case.writes, self.threads)
+        best = measure.times(functions)
+        own = best["isobit"]
+        ratios = {k: t / own for k, t in best.items() if k != "isobit"}
+        if case.operations:
+            if self.products:
+                ratios["roofline"] = case.operations / own / self.products
+        else:
+            ratios["roofline"] = (case.reads + case.writes) / own / max(self.bandwidth.values())
+        return {
+            "op": case.name,
+            "bytes": case.reads + case.writes,
+            "threads": self.threads,
+            "seconds": best,
+            "ratios": ratios,
+            "allocates": case.allocates,
+            "targets": case.targets,
+        }
+
+    def table(self, makers: list[Callable[[], cases.Case]], compile: bool = True) -> list[dict]:
+        """Measures cases one after the other, each made in its turn to keep memory low."""
+        rows = []
+        for make in makers:
+            rows.append(self.measured(make(), compile))
+            print(line(rows[-1]), flush=True)
+        return rows
 
 
 def line(row: dict) -> str:
     """One line: each ratio, and its target with a mark where it is missed."""
-    text = f"{row['op']:46s} {row['seconds']['isobit'] * 1e3:9.3f} ms"
-    for name in ("eager", "compiled", "torchao", "roofline"):
+    text = f"{row['op']:48s} {row['seconds']['isobit'] * 1e3:9.3f} ms"
+    for name in RATIOS:
         ratio, target = row["ratios"].get(name), row["targets"].get(name)
         if ratio is None:
-            text += " " * 22
             continue
         mark = "" if target is None else f" ({'>=' if ratio >= target else 'MISSED'} {target:g})"
-        text += f"  {name} {ratio:5.2f}x{mark}"
+        text += f"  {name} {ratio:.2f}x{mark}"
     return text
 
 
 def quick(compile: bool) -> list[dict]:
-    torch.set_num_threads(2)
-    roofline = measure.Roofline()
-    bandwidth = roofline.measure(2)
-    print("GB/s:", ", ".join(f"{k} {v / 1e9:.1f}" for k, v in bandwidth.items()), flush=True)
+    return Bench(2, compile).table(cases.target_cases())
+
+
+def scatter(compile: bool) -> list[dict]:
+    return [row for threads in (1, 2) for row in Bench(threads, False).table(scatter_cases.scatter_cases())]
+
+
+def small(compile: bool) -> list[dict]:
+    """Calls on 512 elements, where PyTorch's and isobit's overheads are what is measured."""
+    return Bench(1, False).table(cases.sweep_cases(512))
+
+
+def threads(compile: bool) -> list[dict]:
+    """One thread beside two, from sizes where isobit uses one to sizes where it uses both."""
     rows = []
-    for make in cases.target_cases():
-        rows.append(measured(make(), max(bandwidth.values()), 2, compile))
-        print(line(rows[-1]), flush=True)
+    for exponent in range(12, 22):
+        for make in cases.crossover_cases(1 << exponent):
+            case = make()
+
+            def on(count: int, call: Callable[[], object] = case.isobit) -> Callable[[], object]:
+                def run() -> None:
+                    isobit.set_num_threads(count)
+                    call()
+
+                return run
+
+            best = measure.times({"1": on(1), "2": on(2)}, rounds=15)
+            rows.append({"op": case.name, "elements": 1 << exponent, "seconds": best})
+            print(f"{case.name:48s} {1 << exponent:8d} elements  {best['1'] / best['2']:.2f}x on 2 threads", flush=True)
+    isobit.set_num_threads(0)
     return rows
 
 
-def full(compile: bool) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    roofline = measure.Roofline()
+def fresh(compile: bool) -> list[dict]:
+    """Both sides return new tensors, by the C allocator as it comes."""
     rows = []
-    for threads in (1, 2):
-        torch.set_num_threads(threads)
-        bandwidth = roofline.measure(threads)
+    for huge in (False, True):
+        isobit.set_huge_pages(huge)
+        print(f"huge pages {'on' if huge else 'off'}:")
+        rows += [{**row, "huge_pages": huge} for row in Bench(2, False).table(cases.fresh_cases())]
+    print("memory of 256 outputs of 4 MiB + 4 KiB, MiB:", measure.resident(isobit.set_huge_pages))
+    return rows
+
+
+def sweep(compile: bool) -> list[dict]:
+    rows = []
+    for count in (1, 2):
+        bench = Bench(count, compile)
         for exponent in range(2, 9):
-            for make in cases.sweep_cases(10**exponent):
-                row = measured(make(), max(bandwidth.values()), threads, compile and exponent in (4, 7))
-                rows.append({**row, "elements": 10**exponent, "bandwidth": bandwidth})
-                print(f"{threads} threads 1e{exponent} {line({**row, 'targets': {}})}", flush=True)
-    torch.set_num_threads(2)
-    rows += [{**r, "elements": 1 << 24} for r in quick(compile)]
-    setting = {"torch": torch.__version__, "machine": platform.machine(), "isobit": isobit.info()}
-    (RESULTS / "results.json").write_text(json.dumps({"setting": setting, "rows": rows}, indent=1) + "\n")
+            print(f"1e{exponent} elements, {count} threads:")
+            for row in bench.table(cases.sweep_cases(10**exponent), exponent in (4, 7)):
+                rows.append({**row, "elements": 10**exponent})
+    return rows
+
+
+TABLES = {"quick": quick, "fresh": fresh, "small": small, "threads": threads, "scatter": scatter}
+
+
+def everything(compile: bool) -> None:
+    import subprocess
+
     from report import report
 
-    report(rows, RESULTS)
+    RESULTS.mkdir(exist_ok=True)
+    setting = {"torch": torch.__version__, "machine": platform.machine(), "isobit": isobit.info()}
+    tables = {name: f(compile) for name, f in TABLES.items() if name != "fresh"}
+    part = RESULTS / "fresh.tmp"  # the allocator is told at the start of a process
+    environment = {k: v for k, v in measure.os.environ.items() if k not in measure.REUSE}
+    subprocess.run([sys.executable, __file__, "--fresh", "--json", part], check=True, env=environment)
+    tables["fresh"] = json.loads(part.read_text())
+    part.unlink()
+    tables["sweep"] = sweep(compile)
+    (RESULTS / "results.json").write_text(json.dumps({"setting": setting, **tables}, indent=1) + "\n")
+    report(tables, RESULTS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
+    for name, f in TABLES.items():
+        parser.add_argument(f"--{name}", action="store_true", help=f.__doc__)
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--json", type=Path, help="where to write the rows of a table")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    (quick if options.quick else full)(not options.no_compile)
+    asked = [f for name, f in TABLES.items() if getattr(options, name)]
+    if not asked:
+        everything(not options.no_compile)
+        return
+    rows = [row for f in asked for row in f(not options.no_compile)]
+    if options.json:
+        options.json.write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import (
 const (
 	// TileSize is how many elements' parameters a Scratch holds, one for each.
 	// They stay in the first level of caches beside the elements.
-	TileSize = 4096
+	TileSize = 2048
 	// TileRun is the most elements in a row that share a parameter.
 	TileRun = 1024
 	// tileSlack is how far an expansion may write too much, before and after.

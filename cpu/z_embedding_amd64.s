@@ -1640,14 +1640,12 @@ skip8:
 	VADDPS    Z16, Z17, Z16
 
 skip9:
-	VPSRLD    $0x10, Z1, Z17
-	VPANDD    all32_1<>+0(SB), Z17, Z17
-	VPADDD    Z1, Z17, Z17
-	VPADDD    all32_7fff<>+0(SB), Z17, Z17
-	VPSRLD    $0x10, Z2, Z18
-	VPANDD    all32_1<>+0(SB), Z18, Z18
-	VPADDD    Z2, Z18, Z18
-	VPADDD    all32_7fff<>+0(SB), Z18, Z18
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z17
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z18
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z18
 	VCMPPS    $0x03, Z1, Z1, K1
 	VCMPPS    $0x03, Z2, Z2, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z17
@@ -1664,14 +1662,12 @@ around10:
 	VMOVNTDQ Z17, (DI)
 
 stored11:
-	VPSRLD    $0x10, Z3, Z17
-	VPANDD    all32_1<>+0(SB), Z17, Z17
-	VPADDD    Z3, Z17, Z17
-	VPADDD    all32_7fff<>+0(SB), Z17, Z17
-	VPSRLD    $0x10, Z4, Z18
-	VPANDD    all32_1<>+0(SB), Z18, Z18
-	VPADDD    Z4, Z18, Z18
-	VPADDD    all32_7fff<>+0(SB), Z18, Z18
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z17
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z18
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z18
 	VCMPPS    $0x03, Z3, Z3, K1
 	VCMPPS    $0x03, Z4, Z4, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z17
@@ -1688,14 +1684,12 @@ around12:
 	VMOVNTDQ Z17, 64(DI)
 
 stored13:
-	VPSRLD    $0x10, Z5, Z17
-	VPANDD    all32_1<>+0(SB), Z17, Z17
-	VPADDD    Z5, Z17, Z17
-	VPADDD    all32_7fff<>+0(SB), Z17, Z17
-	VPSRLD    $0x10, Z6, Z18
-	VPANDD    all32_1<>+0(SB), Z18, Z18
-	VPADDD    Z6, Z18, Z18
-	VPADDD    all32_7fff<>+0(SB), Z18, Z18
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z17
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z18
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z18
 	VCMPPS    $0x03, Z5, Z5, K1
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z17
@@ -1712,14 +1706,12 @@ around14:
 	VMOVNTDQ Z17, 128(DI)
 
 stored15:
-	VPSRLD    $0x10, Z7, Z17
-	VPANDD    all32_1<>+0(SB), Z17, Z17
-	VPADDD    Z7, Z17, Z17
-	VPADDD    all32_7fff<>+0(SB), Z17, Z17
-	VPSRLD    $0x10, Z8, Z18
-	VPANDD    all32_1<>+0(SB), Z18, Z18
-	VPADDD    Z8, Z18, Z18
-	VPADDD    all32_7fff<>+0(SB), Z18, Z18
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z17
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z18
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z18
 	VCMPPS    $0x03, Z7, Z7, K1
 	VCMPPS    $0x03, Z8, Z8, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z17
@@ -1736,14 +1728,12 @@ around16:
 	VMOVNTDQ Z17, 192(DI)
 
 stored17:
-	VPSRLD    $0x10, Z9, Z17
-	VPANDD    all32_1<>+0(SB), Z17, Z17
-	VPADDD    Z9, Z17, Z17
-	VPADDD    all32_7fff<>+0(SB), Z17, Z17
-	VPSRLD    $0x10, Z10, Z18
-	VPANDD    all32_1<>+0(SB), Z18, Z18
-	VPADDD    Z10, Z18, Z18
-	VPADDD    all32_7fff<>+0(SB), Z18, Z18
+	VPTESTMD  all32_10000<>+0(SB), Z9, K1
+	VPADDD    all32_7fff<>+0(SB), Z9, Z17
+	VPADDD    all32_8000<>+0(SB), Z9, K1, Z17
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z18
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z18
 	VCMPPS    $0x03, Z9, Z9, K1
 	VCMPPS    $0x03, Z10, Z10, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z17
@@ -1760,14 +1750,12 @@ around18:
 	VMOVNTDQ Z17, 256(DI)
 
 stored19:
-	VPSRLD    $0x10, Z11, Z17
-	VPANDD    all32_1<>+0(SB), Z17, Z17
-	VPADDD    Z11, Z17, Z17
-	VPADDD    all32_7fff<>+0(SB), Z17, Z17
-	VPSRLD    $0x10, Z12, Z18
-	VPANDD    all32_1<>+0(SB), Z18, Z18
-	VPADDD    Z12, Z18, Z18
-	VPADDD    all32_7fff<>+0(SB), Z18, Z18
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z17
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z17
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z18
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z18
 	VCMPPS    $0x03, Z11, Z11, K1
 	VCMPPS    $0x03, Z12, Z12, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z17
@@ -1784,14 +1772,12 @@ around20:
 	VMOVNTDQ Z17, 320(DI)
 
 stored21:
-	VPSRLD    $0x10, Z13, Z17
-	VPANDD    all32_1<>+0(SB), Z17, Z17
-	VPADDD    Z13, Z17, Z17
-	VPADDD    all32_7fff<>+0(SB), Z17, Z17
-	VPSRLD    $0x10, Z14, Z18
-	VPANDD    all32_1<>+0(SB), Z18, Z18
-	VPADDD    Z14, Z18, Z18
-	VPADDD    all32_7fff<>+0(SB), Z18, Z18
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z17
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
+	VPTESTMD  all32_10000<>+0(SB), Z14, K1
+	VPADDD    all32_7fff<>+0(SB), Z14, Z18
+	VPADDD    all32_8000<>+0(SB), Z14, K1, Z18
 	VCMPPS    $0x03, Z13, Z13, K1
 	VCMPPS    $0x03, Z14, Z14, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z17
@@ -1808,14 +1794,12 @@ around22:
 	VMOVNTDQ Z17, 384(DI)
 
 stored23:
-	VPSRLD    $0x10, Z15, Z17
-	VPANDD    all32_1<>+0(SB), Z17, Z17
-	VPADDD    Z15, Z17, Z17
-	VPADDD    all32_7fff<>+0(SB), Z17, Z17
-	VPSRLD    $0x10, Z16, Z18
-	VPANDD    all32_1<>+0(SB), Z18, Z18
-	VPADDD    Z16, Z18, Z18
-	VPADDD    all32_7fff<>+0(SB), Z18, Z18
+	VPTESTMD  all32_10000<>+0(SB), Z15, K1
+	VPADDD    all32_7fff<>+0(SB), Z15, Z17
+	VPADDD    all32_8000<>+0(SB), Z15, K1, Z17
+	VPTESTMD  all32_10000<>+0(SB), Z16, K1
+	VPADDD    all32_7fff<>+0(SB), Z16, Z18
+	VPADDD    all32_8000<>+0(SB), Z16, K1, Z18
 	VCMPPS    $0x03, Z15, Z15, K1
 	VCMPPS    $0x03, Z16, Z16, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z17
@@ -1954,14 +1938,12 @@ skip34:
 	VADDPS    Z8, Z9, Z8
 
 skip35:
-	VPSRLD    $0x10, Z1, Z9
-	VPANDD    all32_1<>+0(SB), Z9, Z9
-	VPADDD    Z1, Z9, Z9
-	VPADDD    all32_7fff<>+0(SB), Z9, Z9
-	VPSRLD    $0x10, Z2, Z10
-	VPANDD    all32_1<>+0(SB), Z10, Z10
-	VPADDD    Z2, Z10, Z10
-	VPADDD    all32_7fff<>+0(SB), Z10, Z10
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z9
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z9
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z10
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z10
 	VCMPPS    $0x03, Z1, Z1, K1
 	VCMPPS    $0x03, Z2, Z2, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z9
@@ -1978,14 +1960,12 @@ around36:
 	VMOVNTDQ Z9, (DI)
 
 stored37:
-	VPSRLD    $0x10, Z3, Z9
-	VPANDD    all32_1<>+0(SB), Z9, Z9
-	VPADDD    Z3, Z9, Z9
-	VPADDD    all32_7fff<>+0(SB), Z9, Z9
-	VPSRLD    $0x10, Z4, Z10
-	VPANDD    all32_1<>+0(SB), Z10, Z10
-	VPADDD    Z4, Z10, Z10
-	VPADDD    all32_7fff<>+0(SB), Z10, Z10
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z9
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z9
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z10
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z10
 	VCMPPS    $0x03, Z3, Z3, K1
 	VCMPPS    $0x03, Z4, Z4, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z9
@@ -2002,14 +1982,12 @@ around38:
 	VMOVNTDQ Z9, 64(DI)
 
 stored39:
-	VPSRLD    $0x10, Z5, Z9
-	VPANDD    all32_1<>+0(SB), Z9, Z9
-	VPADDD    Z5, Z9, Z9
-	VPADDD    all32_7fff<>+0(SB), Z9, Z9
-	VPSRLD    $0x10, Z6, Z10
-	VPANDD    all32_1<>+0(SB), Z10, Z10
-	VPADDD    Z6, Z10, Z10
-	VPADDD    all32_7fff<>+0(SB), Z10, Z10
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z10
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z10
 	VCMPPS    $0x03, Z5, Z5, K1
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z9
@@ -2026,14 +2004,12 @@ around40:
 	VMOVNTDQ Z6, 128(DI)
 
 stored41:
-	VPSRLD    $0x10, Z7, Z5
-	VPANDD    all32_1<>+0(SB), Z5, Z5
-	VPADDD    Z7, Z5, Z5
-	VPADDD    all32_7fff<>+0(SB), Z5, Z5
-	VPSRLD    $0x10, Z8, Z6
-	VPANDD    all32_1<>+0(SB), Z6, Z6
-	VPADDD    Z8, Z6, Z6
-	VPADDD    all32_7fff<>+0(SB), Z6, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z5
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z6
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z6
 	VCMPPS    $0x03, Z7, Z7, K1
 	VCMPPS    $0x03, Z8, Z8, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z5
@@ -2133,14 +2109,12 @@ skip52:
 	VADDPS    Z4, Z5, Z4
 
 skip53:
-	VPSRLD    $0x10, Z1, Z5
-	VPANDD    all32_1<>+0(SB), Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    all32_7fff<>+0(SB), Z5, Z5
-	VPSRLD    $0x10, Z2, Z6
-	VPANDD    all32_1<>+0(SB), Z6, Z6
-	VPADDD    Z2, Z6, Z6
-	VPADDD    all32_7fff<>+0(SB), Z6, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z5
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
 	VCMPPS    $0x03, Z1, Z1, K1
 	VCMPPS    $0x03, Z2, Z2, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z5
@@ -2157,14 +2131,12 @@ around54:
 	VMOVNTDQ Z5, (DI)
 
 stored55:
-	VPSRLD    $0x10, Z3, Z5
-	VPANDD    all32_1<>+0(SB), Z5, Z5
-	VPADDD    Z3, Z5, Z5
-	VPADDD    all32_7fff<>+0(SB), Z5, Z5
-	VPSRLD    $0x10, Z4, Z6
-	VPANDD    all32_1<>+0(SB), Z6, Z6
-	VPADDD    Z4, Z6, Z6
-	VPADDD    all32_7fff<>+0(SB), Z6, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z5
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z6
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z6
 	VCMPPS    $0x03, Z3, Z3, K1
 	VCMPPS    $0x03, Z4, Z4, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z5
@@ -2245,14 +2217,12 @@ skip66:
 	VADDPS    Z2, Z3, Z2
 
 skip67:
-	VPSRLD    $0x10, Z1, Z3
-	VPANDD    all32_1<>+0(SB), Z3, Z3
-	VPADDD    Z1, Z3, Z3
-	VPADDD    all32_7fff<>+0(SB), Z3, Z3
-	VPSRLD    $0x10, Z2, Z4
-	VPANDD    all32_1<>+0(SB), Z4, Z4
-	VPADDD    Z2, Z4, Z4
-	VPADDD    all32_7fff<>+0(SB), Z4, Z4
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z3
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z3
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z4
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
 	VCMPPS    $0x03, Z1, Z1, K1
 	VCMPPS    $0x03, Z2, Z2, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z3
@@ -2324,10 +2294,9 @@ skip78:
 	VADDPS    Z1, Z2, Z1
 
 skip79:
-	VPSRLD    $0x10, Z1, Z2
-	VPANDD    all32_1<>+0(SB), Z2, Z2
-	VPADDD    Z1, Z2, Z2
-	VPADDD    all32_7fff<>+0(SB), Z2, Z2
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z2
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z2
 	VCMPPS    $0x03, Z1, Z1, K1
 	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z2
 	VPSRLD    $0x10, Z2, Z2
@@ -2399,10 +2368,9 @@ skip89:
 	VADDPS      Z1, Z0, Z1
 
 skip90:
-	VPSRLD    $0x10, Z1, Z0
-	VPANDD    all32_1<>+0(SB), Z0, Z0
-	VPADDD    Z1, Z0, Z0
-	VPADDD    all32_7fff<>+0(SB), Z0, Z0
+	VPTESTMD  all32_10000<>+0(SB), Z1, K2
+	VPADDD    all32_7fff<>+0(SB), Z1, Z0
+	VPADDD    all32_8000<>+0(SB), Z1, K2, Z0
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z0
 	VPSRLD    $0x10, Z0, Z0
@@ -2414,23 +2382,23 @@ done83:
 	VZEROUPPER
 	RET
 
-DATA all32_1<>+0(SB)/4, $0x00000001
-DATA all32_1<>+4(SB)/4, $0x00000001
-DATA all32_1<>+8(SB)/4, $0x00000001
-DATA all32_1<>+12(SB)/4, $0x00000001
-DATA all32_1<>+16(SB)/4, $0x00000001
-DATA all32_1<>+20(SB)/4, $0x00000001
-DATA all32_1<>+24(SB)/4, $0x00000001
-DATA all32_1<>+28(SB)/4, $0x00000001
-DATA all32_1<>+32(SB)/4, $0x00000001
-DATA all32_1<>+36(SB)/4, $0x00000001
-DATA all32_1<>+40(SB)/4, $0x00000001
-DATA all32_1<>+44(SB)/4, $0x00000001
-DATA all32_1<>+48(SB)/4, $0x00000001
-DATA all32_1<>+52(SB)/4, $0x00000001
-DATA all32_1<>+56(SB)/4, $0x00000001
-DATA all32_1<>+60(SB)/4, $0x00000001
-GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+DATA all32_10000<>+0(SB)/4, $0x00010000
+DATA all32_10000<>+4(SB)/4, $0x00010000
+DATA all32_10000<>+8(SB)/4, $0x00010000
+DATA all32_10000<>+12(SB)/4, $0x00010000
+DATA all32_10000<>+16(SB)/4, $0x00010000
+DATA all32_10000<>+20(SB)/4, $0x00010000
+DATA all32_10000<>+24(SB)/4, $0x00010000
+DATA all32_10000<>+28(SB)/4, $0x00010000
+DATA all32_10000<>+32(SB)/4, $0x00010000
+DATA all32_10000<>+36(SB)/4, $0x00010000
+DATA all32_10000<>+40(SB)/4, $0x00010000
+DATA all32_10000<>+44(SB)/4, $0x00010000
+DATA all32_10000<>+48(SB)/4, $0x00010000
+DATA all32_10000<>+52(SB)/4, $0x00010000
+DATA all32_10000<>+56(SB)/4, $0x00010000
+DATA all32_10000<>+60(SB)/4, $0x00010000
+GLOBL all32_10000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_7fff<>+0(SB)/4, $0x00007fff
 DATA all32_7fff<>+4(SB)/4, $0x00007fff
@@ -2449,6 +2417,24 @@ DATA all32_7fff<>+52(SB)/4, $0x00007fff
 DATA all32_7fff<>+56(SB)/4, $0x00007fff
 DATA all32_7fff<>+60(SB)/4, $0x00007fff
 GLOBL all32_7fff<>(SB), RODATA|NOPTR, $64
+
+DATA all32_8000<>+0(SB)/4, $0x00008000
+DATA all32_8000<>+4(SB)/4, $0x00008000
+DATA all32_8000<>+8(SB)/4, $0x00008000
+DATA all32_8000<>+12(SB)/4, $0x00008000
+DATA all32_8000<>+16(SB)/4, $0x00008000
+DATA all32_8000<>+20(SB)/4, $0x00008000
+DATA all32_8000<>+24(SB)/4, $0x00008000
+DATA all32_8000<>+28(SB)/4, $0x00008000
+DATA all32_8000<>+32(SB)/4, $0x00008000
+DATA all32_8000<>+36(SB)/4, $0x00008000
+DATA all32_8000<>+40(SB)/4, $0x00008000
+DATA all32_8000<>+44(SB)/4, $0x00008000
+DATA all32_8000<>+48(SB)/4, $0x00008000
+DATA all32_8000<>+52(SB)/4, $0x00008000
+DATA all32_8000<>+56(SB)/4, $0x00008000
+DATA all32_8000<>+60(SB)/4, $0x00008000
+GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
@@ -4371,6 +4357,24 @@ skip44:
 narrower34:
 	VZEROUPPER
 	RET
+
+DATA all32_1<>+0(SB)/4, $0x00000001
+DATA all32_1<>+4(SB)/4, $0x00000001
+DATA all32_1<>+8(SB)/4, $0x00000001
+DATA all32_1<>+12(SB)/4, $0x00000001
+DATA all32_1<>+16(SB)/4, $0x00000001
+DATA all32_1<>+20(SB)/4, $0x00000001
+DATA all32_1<>+24(SB)/4, $0x00000001
+DATA all32_1<>+28(SB)/4, $0x00000001
+DATA all32_1<>+32(SB)/4, $0x00000001
+DATA all32_1<>+36(SB)/4, $0x00000001
+DATA all32_1<>+40(SB)/4, $0x00000001
+DATA all32_1<>+44(SB)/4, $0x00000001
+DATA all32_1<>+48(SB)/4, $0x00000001
+DATA all32_1<>+52(SB)/4, $0x00000001
+DATA all32_1<>+56(SB)/4, $0x00000001
+DATA all32_1<>+60(SB)/4, $0x00000001
+GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 
 // func sumRowsAVX2F16(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
 // Requires: AVX, AVX2, F16C, MMX+, SSE2

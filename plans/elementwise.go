@@ -182,10 +182,17 @@ func memberDims(d *regionDim) bool { return !d.group }
 // pay for handing it out, few enough to balance threads.
 const jobSize = 1 << 15
 
+// streamAhead is how many bytes ahead a long run asks for its memory: into the
+// next page, where the processor does not look by itself.
+const streamAhead = 4096
+
 // mapJob makes the job of a kernel that maps every element on its own.
 func mapJob(f *family, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
 		a, cur, l := f.arm(w), &w.cursors[0], &c.all
+		if a.Stream {
+			a.Ahead = streamAhead
+		}
 		begin := number * c.perJob
 		l.walk(cur, begin, min(begin+c.perJob, l.count()), kernelOperands, func(n int64) {
 			l.spans(a, cur)

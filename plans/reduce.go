@@ -113,7 +113,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 	}
 	mapGroup := func(c *call, w *worker, group int64) {
 		a, cur, l := f.arm(w), w.members(c, group), &c.members
-		a.Ahead = c.nextGroup()
+		a.Ahead = c.nextGroup(f)
 		l.walk(cur, 0, l.count(), kernelOperands, func(n int64) {
 			l.spans(a, cur)
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { then(int(n), a) })
@@ -192,19 +192,15 @@ func partials[C cpu.Compute](c *call) [][2]C {
 // groupsPerJob makes jobs of about jobSize elements.
 func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.count())) }
 
-// nextGroup returns how far behind a group's elements lie those of the next,
-// if they fit the caches: they are asked for while this group is mapped.
-func (c *call) nextGroup() int {
-	if g := &c.groups; g.dims > 0 && g.start[0] != nil {
-		if next := g.stride[0][g.dims-1]; 0 < next && next <= nearBytes {
-			return int(next)
-		}
+// nextGroup returns how far behind a group's elements lie those of the next:
+// they are asked for while this group is mapped, if caches hold both.
+func (c *call) nextGroup(f *family) int {
+	const near = 1 << 17 // bytes
+	if g := &c.groups; g.dims > 0 && c.members.count()*f.sizeOf(0) <= near {
+		return int(g.stride[0][g.dims-1])
 	}
 	return 0
 }
-
-// nearBytes is how much of a thread's memory stays in its caches for sure.
-const nearBytes = 1 << 17
 
 // members returns a cursor for the members of a group.
 func (w *worker) members(c *call, group int64) *cursor {

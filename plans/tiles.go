@@ -34,7 +34,7 @@ type tiling struct {
 
 // tilingElements is about how many elements a unit of work has: enough to
 // make use of its parameters.
-const tilingElements = 1 << 17
+const tilingElements = 1 << 20
 
 // tile finds the tiling of a call's elements, if their groups are short.
 func (f *family) tile(c *call) bool {
@@ -147,6 +147,9 @@ func (f *family) runTile(c *call, w *worker, kernel cpu.Elementwise, start, colu
 	l.spans(a, cur)
 	a.In[f.scale], a.In[f.scale+1] = scale, zero
 	in, out := a.In, a.Out
+	if t.repeatDim >= 0 && rows > t.copies {
+		a.Ahead = int(t.copies * l.stride[0][t.repeatDim]) // the next row
+	}
 	for row := int64(0); row < rows; row += t.copies {
 		if row > 0 {
 			for k := range f.scale {

@@ -28,6 +28,7 @@ func shapes(n int64) []string {
 	return []string{
 		fmt.Sprintf("[%d,%d] axis=0", n/4096, 4096),
 		fmt.Sprintf("[%d,%d] axis=1", n/4096, 4096),
+		fmt.Sprintf("[%d,64,64] axis=1", n/4096),
 		fmt.Sprintf("[%d,64,28,28] axis=1", n/64/784),
 		fmt.Sprintf("[%d,128,3,3] axis=1", n/128/9),
 		fmt.Sprintf("[%d,3,3] axis=0", n/9),
@@ -35,7 +36,7 @@ func shapes(n int64) []string {
 }
 
 var families = []string{
-	"quantize_per_channel x=%s%s qmin=-128 qmax=127 zero_point=none q=s8",
+	"quantize_per_channel x=%s%s qmin=-128 qmax=127 zero_point=i32 q=s8",
 	"quantize_per_channel_backward grad_output=%s%s qmin=-128 qmax=127 zero_point=none",
 	"dequantize_per_channel q=s8%[2]s qmin=-128 qmax=127 zero_point=none y=%[1]s",
 	"dequantize_per_channel_backward grad_output=%s%s qmin=-128 qmax=127 zero_point=none q=none",

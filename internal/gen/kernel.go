@@ -165,6 +165,19 @@ func (k *kernel) max(a, b value) value { return k.apply(k.ps("VMAX"), b, a) }
 // rint rounds to whole numbers, ties to even.
 func (k *kernel) rint(a value) value { return k.apply(k.ps(k.isa.rint), 8, a) }
 
+// rintOrZero is rint, but 0 for a NaN.
+func (k *kernel) rintOrZero(a value) value {
+	number := k.compare(a, ordered, a)
+	if !k.isa.masks {
+		return k.rint(k.keep(number, a))
+	}
+	to := k.newValue()
+	for i := range to {
+		k.emit(k.ps(k.isa.rint)+"_Z", 8, a[i], number[i], to[i])
+	}
+	return to
+}
+
 // The comparisons of VCMP that are in use; false for a NaN, but unordered.
 const (
 	unordered    = 3

@@ -107,7 +107,7 @@ var ops = []*op{
 
 // code returns clamp(rint(u) + zero), a NaN u counting as 0.
 func (k *kernel) code(u value) value {
-	r := k.rint(k.keep(k.compare(u, ordered, u), u))
+	r := k.rintOrZero(u)
 	return k.clamp(k.add(r, k.zero()))
 }
 

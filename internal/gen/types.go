@@ -88,6 +88,13 @@ func packBF16(k *kernel, v value) []reg.Register {
 	rounded := k.newValue()
 	for i, x := range v {
 		r := rounded[i]
+		if k.isa.masks {
+			odd := k.c.K()
+			k.emit("VPTESTMD", k.constant(uint32(1<<16)), x, odd)
+			k.emit("VPADDD", k.constant(uint32(0x7fff)), x, r)
+			k.emit("VPADDD", k.constant(uint32(0x8000)), x, odd, r)
+			continue
+		}
 		k.emit("VPSRLD", 16, x, r)
 		k.emit(k.bits("VPAND"), k.constant(uint32(1)), r, r)
 		k.emit("VPADDD", x, r, r)

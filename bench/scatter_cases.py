@@ -1,0 +1,73 @@
+"""Embeddings and grid_sample, with their backwards, beside PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import isobit
+import torch
+from cases import Case, gradients
+from torch.nn import functional
+
+
+def embedding_case(vocabulary: int, draw: str, dtype: torch.dtype = torch.float32) -> Case:
+    """Forward and backward of 8,192 tokens with 768 elements each."""
+    tokens, width = 8192, 768
+    weight = torch.randn(vocabulary, width).to(dtype).requires_grad_()
+    if draw == "zipf":
+        ranks = torch.arange(1, vocabulary + 1, dtype=torch.float64)
+        indices = torch.multinomial(1 / ranks, tokens, replacement=True)
+    else:
+        indices = torch.randint(vocabulary, (tokens,))
+    dy = torch.randn(tokens, width).to(dtype)
+    return Case(
+        f"embedding forward + backward V={vocabulary} {draw} {dtype}".replace("torch.", ""),
+        2 * dy.nbytes,
+        dy.nbytes + weight.nbytes,
+        gradients(lambda w: isobit.embedding(indices, w), (weight,), dy),
+        gradients(lambda w: functional.embedding(indices, w), (weight,), dy),
+        allocates="both",
+    )
+
+
+def grid_case(shape: tuple[int, int, int, int], backward: bool, dtype: torch.dtype = torch.float32) -> Case:
+    """A grid of small rotations over images of shape N, C, H, W; the backward gives both gradients."""
+    n, c, h, w = shape
+    x = torch.randn(shape).to(dtype)
+    theta = torch.tensor([[0.99, -0.05, 0.01], [0.05, 0.99, 0.02]]).repeat(n, 1, 1)
+    grid = functional.affine_grid(theta, list(shape), align_corners=False).to(dtype)
+    dy = torch.randn(shape).to(dtype)
+    name = f"grid_sample {'backward' if backward else 'forward'} {n}x{c}x{h}x{w} {dtype}".replace("torch.", "")
+    if not backward:
+        calls = [
+            lambda f=f: f(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+            for f in (isobit.grid_sample, functional.grid_sample)
+        ]
+        return Case(name, x.nbytes + grid.nbytes, dy.nbytes, *calls, allocates="both")
+    x.requires_grad_()
+    grid.requires_grad_()
+
+    def of(f: Callable[..., torch.Tensor]) -> Callable[[], object]:
+        y = f(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+        return lambda: torch.autograd.grad(y, (x, grid), dy, retain_graph=True)
+
+    return Case(
+        name,
+        x.nbytes + grid.nbytes + dy.nbytes,
+        x.nbytes + grid.nbytes,
+        of(isobit.grid_sample),
+        of(functional.grid_sample),
+        allocates="both",
+    )
+
+
+def scatter_cases() -> list[Callable[[], Case]]:
+    shapes = [(16, 3, 512, 512), (16, 64, 128, 128), (1, 3, 1080, 1920), (256, 1, 28, 28)]
+    return [
+        lambda: embedding_case(1000, "uniform"),
+        lambda: embedding_case(50257, "uniform"),
+        lambda: embedding_case(50257, "zipf"),
+        lambda: embedding_case(50257, "uniform", torch.bfloat16),
+        *(lambda s=s, b=b: grid_case(s, b) for s in shapes for b in (False, True)),
+        lambda: grid_case((16, 64, 128, 128), True, torch.bfloat16),
+    ]
