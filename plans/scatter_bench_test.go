@@ -81,7 +81,7 @@ func BenchmarkEmbedding(b *testing.B) {
 }
 
 func BenchmarkGridSample(b *testing.B) {
-	for _, size := range [][4]int64{{16, 64, 56, 56}, {1, 64, 256, 256}, {1, 3, 1080, 1920}} {
+	for _, size := range [][4]int64{{16, 3, 512, 512}, {16, 64, 56, 56}, {1, 3, 1080, 1920}, {256, 1, 28, 28}} {
 		n, c, h, w := size[0], size[1], size[2], size[3]
 		shape := fmt.Sprintf("[%d,%d,%d,%d]", n, c, h, w)
 		grid := fmt.Sprintf("grid=f32[%d,%d,%d,2]", n, h, w)

@@ -123,6 +123,7 @@ func TestPanicInAJobReachesTheCaller(t *testing.T) {
 	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
 	require.NoError(t, err)
 	want := run(t, c, definition)
+	defer plans.SetParallelCost(1000)()
 	for _, n := range threadCounts {
 		for _, failing := range []int{0, n - 1} {
 			o := testcase.Options{Preference: plans.Preference{Threads: n}}
