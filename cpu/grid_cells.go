@@ -75,6 +75,8 @@ type gridKernel struct {
 	needs   ISA
 	dtype   tensor.DType
 	lanes   int
+	split   func(cells *byte, n int, from *[2]float32)
+	join    func(cells *byte, n int, to *[2]float32)
 	locate  func(cells *byte, n int)
 	sample  func(cells *byte, n int, input *byte, row int, y *byte)
 	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
@@ -137,7 +139,7 @@ func (k *gridKernel) locateBlock(b *GridBlock, pitch int64, lastAligned bool) *g
 	}
 	c[planeParams][paramPitch] = uint32(pitch)
 	c[planeParams][paramMode] = uint32([]uint32{Zeros: modeZeros, Border: modeBorder, Reflection: modeReady}[b.Padding])
-	c.loadCoords(b)
+	k.loadCoords(c, b)
 	if b.Padding == Reflection {
 		for axis := range 2 {
 			x, slope := c.floats(planeCoord + axis)[:b.N], c.floats(planeK + axis)[:b.N]
@@ -161,16 +163,40 @@ func (k *gridKernel) locateBlock(b *GridBlock, pitch int64, lastAligned bool) *g
 }
 
 // loadCoords loads the coordinates of a block.
-func (c *gridCells) loadCoords(b *GridBlock) {
+func (k *gridKernel) loadCoords(c *gridCells, b *GridBlock) {
 	x, y := c.floats(planeCoord)[:b.N], c.floats(planeCoord + 1)[:b.N]
-	if b.interleaved(b.Coords[0], b.Coords[1]) {
-		for i, v := range unsafe.Slice((*[2]float32)(b.Coords[0].P), b.N) {
-			x[i], y[i] = v[0], v[1]
-		}
+	if !b.interleaved(b.Coords[0], b.Coords[1]) {
+		Load(x, b.Coords[0])
+		Load(y, b.Coords[1])
 		return
 	}
-	Load(x, b.Coords[0])
-	Load(y, b.Coords[1])
+	pairs := unsafe.Slice((*[2]float32)(b.Coords[0].P), b.N)
+	whole := b.N - b.N%k.lanes
+	if whole > 0 {
+		k.split(c.start(), whole, &pairs[0])
+	}
+	for i := whole; i < b.N; i++ {
+		x[i], y[i] = pairs[i][0], pairs[i][1]
+	}
+}
+
+// storeGradients stores the gradients of a block's coordinates.
+func (k *gridKernel) storeGradients(c *gridCells, b *GridBlock) {
+	gx, gy := c.floats(planeGrad)[:b.N], c.floats(planeGrad + 1)[:b.N]
+	x, y := b.Output.Row(0, 0), b.Output.Row(1, 0)
+	if !b.interleaved(x, y) {
+		Store(x, gx)
+		Store(y, gy)
+		return
+	}
+	pairs := unsafe.Slice((*[2]float32)(x.P), b.N)
+	whole := b.N - b.N%k.lanes
+	if whole > 0 {
+		k.join(c.start(), whole, &pairs[0])
+	}
+	for i := whole; i < b.N; i++ {
+		pairs[i] = [2]float32{gx[i], gy[i]}
+	}
 }
 
 // interleaved reports whether x and y lie beside each other.
@@ -211,15 +237,5 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 			copy(c[p][b.N-k.lanes:b.N], c[p][b.N-rest:])
 		}
 	}
-	gx, gy := c.floats(planeGrad)[:b.N], c.floats(planeGrad + 1)[:b.N]
-	x, y := b.Output.Row(0, 0), b.Output.Row(1, 0)
-	if b.interleaved(x, y) {
-		out := unsafe.Slice((*[2]float32)(x.P), b.N)
-		for i, v := range gx {
-			out[i] = [2]float32{v, gy[i]}
-		}
-		return
-	}
-	Store(x, gx)
-	Store(y, gy)
+	k.storeGradients(c, b)
 }

@@ -77,6 +77,10 @@ func gridKernels(c *build.Context) {
 				name+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
 				"cells' sums. terms is room for 16 times 4 vectors.").terms()
 		}
+		begin("gridSplit"+isa.name, f32, "func(cells *byte, n int, from *[2]float32)",
+			"gridSplit"+isa.name+" takes n pairs of coordinates apart; n is of whole vectors.").splitCoords()
+		begin("gridJoin"+isa.name, f32, "func(cells *byte, n int, to *[2]float32)",
+			"gridJoin"+isa.name+" puts n gradients together in pairs; n is of whole vectors.").joinGradients()
 		begin("gridCombine"+isa.name, f32, "func(cells *byte, n int)",
 			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combine()
 		begin("gridPixels"+isa.name, f32, "func(cells *byte, n int)",

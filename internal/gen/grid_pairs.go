@@ -1,0 +1,68 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// split takes pairs of coordinates apart, into planes.
+func (k *gridKernel) splitCoords() {
+	from := param(k.c, "from")
+	k.forVectors(func() {
+		first, second := k.coordPairs(from)
+		a, b := value{loadWhole(k.kernel, first)}, value{loadWhole(k.kernel, second)}
+		for odd := range 2 {
+			k.storePlane(planeCoord+odd, k.everySecond(a, b, odd))
+		}
+	})
+}
+
+// join puts gradients together in pairs.
+func (k *gridKernel) joinGradients() {
+	to := param(k.c, "to")
+	k.forVectors(func() {
+		first, second := k.coordPairs(to)
+		x, y := k.loadPlane(planeGrad), k.loadPlane(planeGrad+1)
+		for half, place := range []memory{first, second} {
+			k.emit("VMOVUPS", k.zip(x, y, half)[0], place)
+		}
+	})
+}
+
+// pairs returns the two vectors of the current cells' pairs.
+func (k *gridKernel) coordPairs(base reg.GPVirtual) (first, second memory) {
+	first = memory{operand.Mem{Base: base, Index: k.i, Scale: 8}}
+	return first, first.plus(k.isa.bytes)
+}
+
+// everySecond returns the even or the odd elements of two vectors.
+func (k *gridKernel) everySecond(a, b value, odd int) value {
+	if k.isa.masks {
+		return k.permute2([]string{"even32", "odd32"}[odd], a, b, func(i int) int { return 2*i + odd })
+	}
+	v := k.apply("VSHUFPS", []int{0x88, 0xDD}[odd], b, a)
+	return k.apply("VPERMPD", 0xD8, v)
+}
+
+// zip returns the first or the second half of a[0], b[0], a[1], b[1], ...
+func (k *gridKernel) zip(a, b value, half int) value {
+	if k.isa.masks {
+		return k.permute2([]string{"zipped0", "zipped1"}[half], a, b, func(i int) int {
+			return i/2 + half*k.lanes/2 + i%2*k.lanes
+		})
+	}
+	low, high := k.apply("VUNPCKLPS", b, a), k.apply("VUNPCKHPS", b, a)
+	return k.apply("VPERM2F128", []int{0x20, 0x31}[half], high, low)
+}
+
+// permute2 returns the elements of a and b with the numbers that index gives.
+func (k *gridKernel) permute2(name string, a, b value, index func(i int) int) value {
+	var words []operand.Constant
+	for i := range k.lanes {
+		words = append(words, operand.U32(index(i)))
+	}
+	v := k.vector()
+	k.emit("VMOVDQU32", k.table(name, words...), v)
+	k.emit("VPERMI2PS", b[0], a[0], v)
+	return value{v}
+}
