@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func gridLocateAVX512(cells *byte, n int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512F
 TEXT ·gridLocateAVX512(SB), NOSPLIT, $0-16
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -61,12 +61,10 @@ ready3:
 	VMAXPS       Z9, Z8, Z8
 	VBROADCASTSS 40(AX), Z9
 	VCMPPS       $0x00, Z9, Z1, K1
-	VPMOVM2D     K1, Z9
-	VMOVUPS      Z9, 12288(AX)(DX*4)
+	KMOVW        K1, 12288(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Z9
 	VCMPPS       $0x00, Z9, Z1, K1
-	VPMOVM2D     K1, Z9
-	VMOVUPS      Z9, 13312(AX)(DX*4)
+	KMOVW        K1, 13312(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VCMPPS       $0x1d, Z9, Z1, K1
 	VBROADCASTSS 32(AX), Z9
@@ -124,12 +122,10 @@ ready5:
 	VMAXPS       Z12, Z11, Z11
 	VBROADCASTSS 44(AX), Z12
 	VCMPPS       $0x00, Z12, Z2, K3
-	VPMOVM2D     K3, Z12
-	VMOVUPS      Z12, 14336(AX)(DX*4)
+	KMOVW        K3, 14336(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Z12
 	VCMPPS       $0x00, Z12, Z2, K3
-	VPMOVM2D     K3, Z12
-	VMOVUPS      Z12, 15360(AX)(DX*4)
+	KMOVW        K3, 15360(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Z12
 	VCMPPS       $0x1d, Z12, Z2, K3
 	VBROADCASTSS 36(AX), Z12
@@ -147,26 +143,22 @@ ready5:
 	VPADDD       Z8, Z2, Z2
 	VMOVUPS      Z2, 3072(AX)(DX*4)
 	KANDW        K3, K1, K5
-	VPMOVM2D     K5, Z2
-	VMOVUPS      Z2, 8192(AX)(DX*4)
+	KMOVW        K5, 8192(AX)(DX*4)
 	VMULPS       Z1, Z0, Z2
 	VMOVAPS.Z    Z2, K5, Z2
 	VMOVUPS      Z2, 4096(AX)(DX*4)
 	KANDW        K3, K2, K5
-	VPMOVM2D     K5, Z2
-	VMOVUPS      Z2, 9216(AX)(DX*4)
+	KMOVW        K5, 9216(AX)(DX*4)
 	VMULPS       Z1, Z7, Z1
 	VMOVAPS.Z    Z1, K5, Z1
 	VMOVUPS      Z1, 5120(AX)(DX*4)
 	KANDW        K4, K1, K5
-	VPMOVM2D     K5, Z1
-	VMOVUPS      Z1, 10240(AX)(DX*4)
+	KMOVW        K5, 10240(AX)(DX*4)
 	VMULPS       Z10, Z0, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 6144(AX)(DX*4)
 	KANDW        K4, K2, K5
-	VPMOVM2D     K5, Z0
-	VMOVUPS      Z0, 11264(AX)(DX*4)
+	KMOVW        K5, 11264(AX)(DX*4)
 	VMULPS       Z10, Z7, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 7168(AX)(DX*4)
@@ -238,7 +230,7 @@ DATA all32_bf800000<>+60(SB)/4, $0xbf800000
 GLOBL all32_bf800000<>(SB), RODATA|NOPTR, $64
 
 // func gridSampleAVX512F32(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV
 TEXT ·gridSampleAVX512F32(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -333,33 +325,25 @@ vector1:
 	VSHUFPS      $0xdd, Z6, Z4, Z4
 	CMPL         22528(AX)(DX*4), $0x00
 	JEQ          within3
-	VMOVUPS      12288(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
-	VMOVUPS      13312(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K2
+	KMOVW        12288(AX)(DX*4), K1
+	KMOVW        13312(AX)(DX*4), K2
 	VMOVAPS      Z3, K1, Z5
 	VMOVAPS      Z5, K2, Z3
 	VMOVAPS      Z4, K1, Z7
 	VMOVAPS      Z7, K2, Z4
-	VMOVUPS      14336(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
-	VMOVUPS      15360(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K2
+	KMOVW        14336(AX)(DX*4), K1
+	KMOVW        15360(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z5
 	VMOVAPS      Z5, K2, Z7
 	VMOVAPS      Z4, K1, Z3
 	VMOVAPS      Z3, K2, Z4
-	VMOVUPS      8192(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
+	KMOVW        8192(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
-	VMOVUPS      9216(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
+	KMOVW        9216(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
-	VMOVUPS      10240(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
+	KMOVW        10240(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	VMOVUPS      11264(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
+	KMOVW        11264(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
 
 within3:
@@ -389,7 +373,7 @@ done2:
 	RET
 
 // func gridTermsAVX512F32(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV
 TEXT ·gridTermsAVX512F32(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -624,33 +608,25 @@ channel3:
 	VSHUFPS      $0xdd, Z6, Z4, Z4
 	CMPL         22528(AX)(DX*4), $0x00
 	JEQ          within6
-	VMOVUPS      12288(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
-	VMOVUPS      13312(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K2
+	KMOVW        12288(AX)(DX*4), K1
+	KMOVW        13312(AX)(DX*4), K2
 	VMOVAPS      Z0, K1, Z5
 	VMOVAPS      Z5, K2, Z0
 	VMOVAPS      Z4, K1, Z7
 	VMOVAPS      Z7, K2, Z4
-	VMOVUPS      14336(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
-	VMOVUPS      15360(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K2
+	KMOVW        14336(AX)(DX*4), K1
+	KMOVW        15360(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z5
 	VMOVAPS      Z5, K2, Z7
 	VMOVAPS      Z4, K1, Z0
 	VMOVAPS      Z0, K2, Z4
-	VMOVUPS      8192(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
+	KMOVW        8192(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
-	VMOVUPS      9216(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
+	KMOVW        9216(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      10240(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
+	KMOVW        10240(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	VMOVUPS      11264(AX)(DX*4), Z6
-	VPMOVD2M     Z6, K1
+	KMOVW        11264(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
 
 within6:
@@ -897,7 +873,7 @@ done2:
 	RET
 
 // func gridSampleAVX512BF16(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV
 TEXT ·gridSampleAVX512BF16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -986,33 +962,25 @@ vector1:
 	VPSLLD       $0x10, Z5, Z5
 	CMPL         22528(AX)(DX*4), $0x00
 	JEQ          within3
-	VMOVUPS      12288(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
-	VMOVUPS      13312(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K2
+	KMOVW        12288(AX)(DX*4), K1
+	KMOVW        13312(AX)(DX*4), K2
 	VMOVAPS      Z4, K1, Z3
 	VMOVAPS      Z3, K2, Z4
 	VMOVAPS      Z6, K1, Z5
 	VMOVAPS      Z5, K2, Z6
-	VMOVUPS      14336(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
-	VMOVUPS      15360(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K2
+	KMOVW        14336(AX)(DX*4), K1
+	KMOVW        15360(AX)(DX*4), K2
 	VMOVAPS      Z5, K1, Z3
 	VMOVAPS      Z3, K2, Z5
 	VMOVAPS      Z6, K1, Z4
 	VMOVAPS      Z4, K2, Z6
-	VMOVUPS      8192(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        8192(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
-	VMOVUPS      9216(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        9216(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
-	VMOVUPS      10240(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        10240(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
-	VMOVUPS      11264(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        11264(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
 
 within3:
@@ -1139,7 +1107,7 @@ DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
 
 // func gridTermsAVX512BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV
 TEXT ·gridTermsAVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -1368,33 +1336,25 @@ channel3:
 	VPSLLD       $0x10, Z5, Z5
 	CMPL         22528(AX)(DX*4), $0x00
 	JEQ          within6
-	VMOVUPS      12288(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
-	VMOVUPS      13312(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K2
+	KMOVW        12288(AX)(DX*4), K1
+	KMOVW        13312(AX)(DX*4), K2
 	VMOVAPS      Z4, K1, Z0
 	VMOVAPS      Z0, K2, Z4
 	VMOVAPS      Z6, K1, Z5
 	VMOVAPS      Z5, K2, Z6
-	VMOVUPS      14336(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
-	VMOVUPS      15360(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K2
+	KMOVW        14336(AX)(DX*4), K1
+	KMOVW        15360(AX)(DX*4), K2
 	VMOVAPS      Z5, K1, Z0
 	VMOVAPS      Z0, K2, Z5
 	VMOVAPS      Z6, K1, Z4
 	VMOVAPS      Z4, K2, Z6
-	VMOVUPS      8192(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        8192(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      9216(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        9216(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
-	VMOVUPS      10240(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        10240(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
-	VMOVUPS      11264(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        11264(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
 
 within6:
@@ -1642,7 +1602,7 @@ done2:
 	RET
 
 // func gridSampleAVX512F16(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV
 TEXT ·gridSampleAVX512F16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -1737,33 +1697,25 @@ vector1:
 	VCVTPH2PS    Y1, Z5
 	CMPL         22528(AX)(DX*4), $0x00
 	JEQ          within3
-	VMOVUPS      12288(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
-	VMOVUPS      13312(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K2
+	KMOVW        12288(AX)(DX*4), K1
+	KMOVW        13312(AX)(DX*4), K2
 	VMOVAPS      Z3, K1, Z4
 	VMOVAPS      Z4, K2, Z3
 	VMOVAPS      Z5, K1, Z6
 	VMOVAPS      Z6, K2, Z5
-	VMOVUPS      14336(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
-	VMOVUPS      15360(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K2
+	KMOVW        14336(AX)(DX*4), K1
+	KMOVW        15360(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z4
 	VMOVAPS      Z4, K2, Z6
 	VMOVAPS      Z5, K1, Z3
 	VMOVAPS      Z3, K2, Z5
-	VMOVUPS      8192(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        8192(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
-	VMOVUPS      9216(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        9216(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
-	VMOVUPS      10240(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        10240(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	VMOVUPS      11264(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        11264(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
 
 within3:
@@ -1794,7 +1746,7 @@ done2:
 	RET
 
 // func gridTermsAVX512F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV
 TEXT ·gridTermsAVX512F16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -2029,33 +1981,25 @@ channel3:
 	VCVTPH2PS    Y3, Z5
 	CMPL         22528(AX)(DX*4), $0x00
 	JEQ          within6
-	VMOVUPS      12288(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
-	VMOVUPS      13312(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K2
+	KMOVW        12288(AX)(DX*4), K1
+	KMOVW        13312(AX)(DX*4), K2
 	VMOVAPS      Z0, K1, Z4
 	VMOVAPS      Z4, K2, Z0
 	VMOVAPS      Z5, K1, Z6
 	VMOVAPS      Z6, K2, Z5
-	VMOVUPS      14336(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
-	VMOVUPS      15360(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K2
+	KMOVW        14336(AX)(DX*4), K1
+	KMOVW        15360(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z4
 	VMOVAPS      Z4, K2, Z6
 	VMOVAPS      Z5, K1, Z0
 	VMOVAPS      Z0, K2, Z5
-	VMOVUPS      8192(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        8192(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
-	VMOVUPS      9216(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        9216(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      10240(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        10240(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	VMOVUPS      11264(AX)(DX*4), Z7
-	VPMOVD2M     Z7, K1
+	KMOVW        11264(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
 
 within6:
@@ -2426,7 +2370,7 @@ DATA zipped1<>+60(SB)/4, $0x0000001f
 GLOBL zipped1<>(SB), RODATA|NOPTR, $64
 
 // func gridCombineAVX512(cells *byte, n int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512F
 TEXT ·gridCombineAVX512(SB), NOSPLIT, $0-16
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -2435,49 +2379,51 @@ TEXT ·gridCombineAVX512(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ      DX, CX
 	JGE       done2
-	VMOVUPS   all32_0<>+0(SB), Z0
-	VORPS     8192(AX)(DX*4), Z0, Z0
-	VORPS     9216(AX)(DX*4), Z0, Z0
-	VORPS     10240(AX)(DX*4), Z0, Z0
-	VORPS     11264(AX)(DX*4), Z0, Z0
-	VMOVUPS   23552(AX)(DX*4), Z1
-	VMOVUPS   17408(AX)(DX*4), Z2
+	KMOVW     8192(AX)(DX*4), K1
+	KMOVW     9216(AX)(DX*4), K2
+	KORW      K2, K1, K1
+	KMOVW     10240(AX)(DX*4), K2
+	KORW      K2, K1, K1
+	KMOVW     11264(AX)(DX*4), K2
+	KORW      K2, K1, K1
+	VMOVUPS   23552(AX)(DX*4), Z0
+	VMOVUPS   17408(AX)(DX*4), Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   24576(AX)(DX*4), Z1
+	VMOVUPS   19456(AX)(DX*4), Z2
 	VMULPS    Z2, Z1, Z1
-	VMOVUPS   24576(AX)(DX*4), Z2
-	VMOVUPS   19456(AX)(DX*4), Z3
-	VMULPS    Z3, Z2, Z2
-	VMOVUPS   20480(AX)(DX*4), Z3
-	VADDPS    Z2, Z1, Z1
-	VMULPS    Z3, Z1, Z1
-	VANDPS    Z0, Z1, Z1
+	VMOVUPS   20480(AX)(DX*4), Z2
+	VADDPS    Z1, Z0, Z0
+	VMULPS    Z2, Z0, Z0
+	VMOVAPS.Z Z0, K1, Z0
 	CMPL      60(AX), $0x00000000
 	JEQ       zeros3
-	VMOVUPS   all32_0<>+0(SB), Z2
-	VCMPPS    $0x04, Z2, Z3, K1
-	VMOVAPS.Z Z1, K1, Z1
-	VMOVAPS   Z1, Z1
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VCMPPS    $0x04, Z1, Z2, K2
+	VMOVAPS.Z Z0, K2, Z0
+	VMOVAPS   Z0, Z0
 
 zeros3:
-	VMOVUPS   Z1, 27648(AX)(DX*4)
-	VMOVUPS   25600(AX)(DX*4), Z1
-	VMOVUPS   16384(AX)(DX*4), Z2
+	VMOVUPS   Z0, 27648(AX)(DX*4)
+	VMOVUPS   25600(AX)(DX*4), Z0
+	VMOVUPS   16384(AX)(DX*4), Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   26624(AX)(DX*4), Z1
+	VMOVUPS   18432(AX)(DX*4), Z2
 	VMULPS    Z2, Z1, Z1
-	VMOVUPS   26624(AX)(DX*4), Z2
-	VMOVUPS   18432(AX)(DX*4), Z3
-	VMULPS    Z3, Z2, Z2
-	VMOVUPS   21504(AX)(DX*4), Z3
-	VADDPS    Z2, Z1, Z1
-	VMULPS    Z3, Z1, Z1
-	VANDPS    Z0, Z1, Z1
+	VMOVUPS   21504(AX)(DX*4), Z2
+	VADDPS    Z1, Z0, Z0
+	VMULPS    Z2, Z0, Z0
+	VMOVAPS.Z Z0, K1, Z0
 	CMPL      60(AX), $0x00000000
 	JEQ       zeros4
-	VMOVUPS   all32_0<>+0(SB), Z0
-	VCMPPS    $0x04, Z0, Z3, K1
-	VMOVAPS.Z Z1, K1, Z0
-	VMOVAPS   Z0, Z1
+	VMOVUPS   all32_0<>+0(SB), Z1
+	VCMPPS    $0x04, Z1, Z2, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVAPS   Z0, Z0
 
 zeros4:
-	VMOVUPS Z1, 28672(AX)(DX*4)
+	VMOVUPS Z0, 28672(AX)(DX*4)
 	ADDQ    $0x00000010, DX
 	JMP     vector1
 
@@ -2486,7 +2432,7 @@ done2:
 	RET
 
 // func gridPixelsAVX512(cells *byte, n int)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512F
 TEXT ·gridPixelsAVX512(SB), NOSPLIT, $0-16
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -2500,25 +2446,20 @@ vector1:
 	VPBROADCASTD 64(AX), Z2
 	VMOVUPS      3072(AX)(DX*4), Z3
 	VPSUBD       Z2, Z3, Z2
-	VMOVUPS      12288(AX)(DX*4), Z3
-	VPMOVD2M     Z3, K1
-	VMOVUPS      13312(AX)(DX*4), Z3
-	VPMOVD2M     Z3, K2
+	KMOVW        12288(AX)(DX*4), K1
+	KMOVW        13312(AX)(DX*4), K2
 	VMOVAPS.Z    Z0, K1, Z3
 	VMOVUPS      all32_0<>+0(SB), Z14
 	VBLENDMPS    Z14, Z0, K2, Z4
-	VMOVUPS      14336(AX)(DX*4), Z14
-	VPMOVD2M     Z14, K1
-	VMOVUPS      15360(AX)(DX*4), Z14
-	VPMOVD2M     Z14, K2
+	KMOVW        14336(AX)(DX*4), K1
+	KMOVW        15360(AX)(DX*4), K2
 	VMOVAPS.Z    Z1, K1, Z14
 	VMOVUPS      all32_0<>+0(SB), Z15
 	VBLENDMPS    Z15, Z1, K2, Z5
 	VPBROADCASTD 68(AX), Z1
 	VPADDD       Z14, Z2, Z15
 	VPADDD       Z3, Z15, Z15
-	VMOVUPS      8192(AX)(DX*4), Z16
-	VPMOVD2M     Z16, K1
+	KMOVW        8192(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z16
 	VBLENDMPS    Z15, Z16, K1, Z6
 	VPCMPGTD     Z6, Z1, K1
@@ -2527,8 +2468,7 @@ vector1:
 	VMOVUPS      Z7, 23552(AX)(DX*4)
 	VPADDD       Z14, Z2, Z14
 	VPADDD       Z4, Z14, Z14
-	VMOVUPS      9216(AX)(DX*4), Z15
-	VPMOVD2M     Z15, K1
+	KMOVW        9216(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z15
 	VBLENDMPS    Z14, Z15, K1, Z8
 	VPCMPGTD     Z8, Z1, K1
@@ -2537,8 +2477,7 @@ vector1:
 	VMOVUPS      Z9, 24576(AX)(DX*4)
 	VPADDD       Z5, Z2, Z14
 	VPADDD       Z3, Z14, Z3
-	VMOVUPS      10240(AX)(DX*4), Z14
-	VPMOVD2M     Z14, K1
+	KMOVW        10240(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z14
 	VBLENDMPS    Z3, Z14, K1, Z10
 	VPCMPGTD     Z10, Z1, K1
@@ -2547,8 +2486,7 @@ vector1:
 	VMOVUPS      Z11, 25600(AX)(DX*4)
 	VPADDD       Z5, Z2, Z2
 	VPADDD       Z4, Z2, Z2
-	VMOVUPS      11264(AX)(DX*4), Z3
-	VPMOVD2M     Z3, K1
+	KMOVW        11264(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z3
 	VBLENDMPS    Z2, Z3, K1, Z12
 	VPCMPGTD     Z12, Z1, K1
@@ -5108,11 +5046,13 @@ TEXT ·gridCombineAVX2(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ    DX, CX
 	JGE     done2
-	VMOVUPS all32_0<>+0(SB), Y0
-	VORPS   8192(AX)(DX*4), Y0, Y0
-	VORPS   9216(AX)(DX*4), Y0, Y0
-	VORPS   10240(AX)(DX*4), Y0, Y0
-	VORPS   11264(AX)(DX*4), Y0, Y0
+	VMOVUPS 8192(AX)(DX*4), Y0
+	VMOVUPS 9216(AX)(DX*4), Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 10240(AX)(DX*4), Y1
+	VORPS   Y1, Y0, Y0
+	VMOVUPS 11264(AX)(DX*4), Y1
+	VORPS   Y1, Y0, Y0
 	VMOVUPS 23552(AX)(DX*4), Y1
 	VMOVUPS 17408(AX)(DX*4), Y2
 	VMULPS  Y2, Y1, Y1
@@ -5122,7 +5062,7 @@ vector1:
 	VMOVUPS 20480(AX)(DX*4), Y3
 	VADDPS  Y2, Y1, Y1
 	VMULPS  Y3, Y1, Y1
-	VANDPS  Y0, Y1, Y1
+	VANDPS  Y1, Y0, Y1
 	CMPL    60(AX), $0x00000000
 	JEQ     zeros3
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -5141,16 +5081,16 @@ zeros3:
 	VMOVUPS 21504(AX)(DX*4), Y3
 	VADDPS  Y2, Y1, Y1
 	VMULPS  Y3, Y1, Y1
-	VANDPS  Y0, Y1, Y1
+	VANDPS  Y1, Y0, Y0
 	CMPL    60(AX), $0x00000000
 	JEQ     zeros4
-	VMOVUPS all32_0<>+0(SB), Y0
-	VCMPPS  $0x04, Y0, Y3, Y0
-	VANDPS  Y1, Y0, Y0
-	VMOVAPS Y0, Y1
+	VMOVUPS all32_0<>+0(SB), Y1
+	VCMPPS  $0x04, Y1, Y3, Y1
+	VANDPS  Y0, Y1, Y0
+	VMOVAPS Y0, Y0
 
 zeros4:
-	VMOVUPS Y1, 28672(AX)(DX*4)
+	VMOVUPS Y0, 28672(AX)(DX*4)
 	ADDQ    $0x00000008, DX
 	JMP     vector1
 

@@ -82,7 +82,7 @@ func gridKernels(c *build.Context) {
 		begin("gridJoin"+isa.name, f32, "func(cells *byte, n int, to *[2]float32)",
 			"gridJoin"+isa.name+" puts n gradients together in pairs; n is of whole vectors.").joinGradients()
 		begin("gridCombine"+isa.name, f32, "func(cells *byte, n int)",
-			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combine()
+			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combineSums()
 		begin("gridPixels"+isa.name, f32, "func(cells *byte, n int)",
 			"gridPixels"+isa.name+" numbers the taps' pixels within a band of the image.").pixels()
 		begin("gridAdd"+isa.name, f32, "func(cells *byte, n int, sums *float32, dy *float32)",
@@ -114,25 +114,23 @@ func (k *gridKernel) loadPlane(number int) value { return value{loadWhole(k.kern
 
 func (k *gridKernel) storePlane(number int, v value) { k.emit("VMOVUPS", v[0], k.plane(number)) }
 
-// maskPlane returns a plane of truth values.
+// maskPlane returns the truth values of a vector of cells: its first bits, or
+// a vector of them.
 func (k *gridKernel) maskPlane(number int) mask {
-	v := k.loadPlane(number)
 	if !k.isa.masks {
-		return mask{v[0]}
+		return mask{k.loadPlane(number)[0]}
 	}
 	m := k.c.K()
-	k.emit("VPMOVD2M", v[0], m)
+	k.emit("KMOVW", k.plane(number), m)
 	return mask{m}
 }
 
 func (k *gridKernel) storeMask(number int, m mask) {
-	if !k.isa.masks {
+	if k.isa.masks {
+		k.emit("KMOVW", m[0], k.plane(number))
+	} else {
 		k.emit("VMOVUPS", m[0], k.plane(number))
-		return
 	}
-	v := k.vector()
-	k.emit("VPMOVM2D", m[0], v)
-	k.emit("VMOVUPS", v, k.plane(number))
 }
 
 func (k *gridKernel) word(number int) operand.Mem {

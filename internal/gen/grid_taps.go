@@ -195,19 +195,19 @@ func (k *gridKernel) terms() {
 	})
 }
 
-// combine weights the sums along each axis by the distances along the other.
-func (k *gridKernel) combine() {
+// combineSums weights the sums along each axis by the distances along the other.
+func (k *gridKernel) combineSums() {
 	k.forVectors(func() {
-		any := k.zero()
-		for tap := range 4 {
-			k.emit("VORPS", k.plane(planeInside+tap), any[0], any[0])
+		any := k.maskPlane(planeInside)
+		for tap := 1; tap < 4; tap++ {
+			any = k.combine("KORW", "VOR", any, k.maskPlane(planeInside+tap))
 		}
 		for axis := range 2 {
 			near := k.mul(k.loadPlane(planeSums+2*axis), k.loadPlane(planeS+1-axis))
 			far := k.mul(k.loadPlane(planeSums+2*axis+1), k.loadPlane(planeT+1-axis))
 			slope := k.loadPlane(planeK + axis)
 			grad := k.mul(k.add(near, far), slope)
-			k.emit("VANDPS", any[0], grad[0], grad[0])
+			grad = k.keep(any, grad)
 			zeros := k.newLabel("zeros")
 			k.jumpMode(modeZeros, zeros)
 			k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), grad)[0], grad[0])
