@@ -52,12 +52,16 @@ const (
 	modeReady // coordinates are padded already
 )
 
-type gridCells [gridPlanes][Block]uint32
+type gridCells [gridPlanes][cellPitch]uint32
+
+// cellPitch is the distance of planes, which is no large power of 2: those
+// would hold one another up.
+const cellPitch = Block + 16
 
 // scratch blocks of cells and of a group's terms.
 const (
 	cellBlocks = 60
-	termBlocks = cellBlocks + (gridPlanes+1)/2
+	termBlocks = cellBlocks + (gridPlanes*cellPitch*4+Block*8-1)/(Block*8)
 	// 256 positions of 16 channels: upstream gradients.
 	turnedBlocks = termBlocks + 2
 )

@@ -14,7 +14,7 @@ TEXT ·gridLocateAVX512(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	VMOVUPS      1024(AX)(DX*4), Z0
+	VMOVUPS      1088(AX)(DX*4), Z0
 	CMPL         60(AX), $0x00000002
 	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Z1
@@ -45,7 +45,7 @@ vector1:
 	VMOVAPS      Z4, Z1
 
 plain4:
-	VMOVUPS Z1, 20480(AX)(DX*4)
+	VMOVUPS Z1, 21760(AX)(DX*4)
 
 ready3:
 	VRNDSCALEPS  $0x09, Z0, Z1
@@ -53,18 +53,18 @@ ready3:
 	VADDPS       Z2, Z1, Z2
 	VSUBPS       Z1, Z0, Z7
 	VSUBPS       Z0, Z2, Z0
-	VMOVUPS      Z7, 18432(AX)(DX*4)
-	VMOVUPS      Z0, 16384(AX)(DX*4)
+	VMOVUPS      Z7, 19584(AX)(DX*4)
+	VMOVUPS      Z0, 17408(AX)(DX*4)
 	VBROADCASTSS 48(AX), Z8
 	VMINPS       Z8, Z1, Z8
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VMAXPS       Z9, Z8, Z8
 	VBROADCASTSS 40(AX), Z9
 	VCMPPS       $0x00, Z9, Z1, K1
-	KMOVW        K1, 12288(AX)(DX*4)
+	KMOVW        K1, 13056(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Z9
 	VCMPPS       $0x00, Z9, Z1, K1
-	KMOVW        K1, 13312(AX)(DX*4)
+	KMOVW        K1, 14144(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VCMPPS       $0x1d, Z9, Z1, K1
 	VBROADCASTSS 32(AX), Z9
@@ -75,7 +75,7 @@ ready3:
 	VBROADCASTSS 32(AX), Z1
 	VCMPPS       $0x11, Z1, Z2, K3
 	KANDW        K3, K2, K2
-	VMOVUPS      2048(AX)(DX*4), Z1
+	VMOVUPS      2176(AX)(DX*4), Z1
 	CMPL         60(AX), $0x00000002
 	JEQ          ready5
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
@@ -106,7 +106,7 @@ ready3:
 	VMOVAPS      Z6, Z2
 
 plain6:
-	VMOVUPS Z2, 21504(AX)(DX*4)
+	VMOVUPS Z2, 22848(AX)(DX*4)
 
 ready5:
 	VRNDSCALEPS  $0x09, Z1, Z2
@@ -114,18 +114,18 @@ ready5:
 	VADDPS       Z9, Z2, Z9
 	VSUBPS       Z2, Z1, Z10
 	VSUBPS       Z1, Z9, Z1
-	VMOVUPS      Z10, 19456(AX)(DX*4)
-	VMOVUPS      Z1, 17408(AX)(DX*4)
+	VMOVUPS      Z10, 20672(AX)(DX*4)
+	VMOVUPS      Z1, 18496(AX)(DX*4)
 	VBROADCASTSS 52(AX), Z11
 	VMINPS       Z11, Z2, Z11
 	VMOVUPS      all32_0<>+0(SB), Z12
 	VMAXPS       Z12, Z11, Z11
 	VBROADCASTSS 44(AX), Z12
 	VCMPPS       $0x00, Z12, Z2, K3
-	KMOVW        K3, 14336(AX)(DX*4)
+	KMOVW        K3, 15232(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Z12
 	VCMPPS       $0x00, Z12, Z2, K3
-	KMOVW        K3, 15360(AX)(DX*4)
+	KMOVW        K3, 16320(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Z12
 	VCMPPS       $0x1d, Z12, Z2, K3
 	VBROADCASTSS 36(AX), Z12
@@ -141,33 +141,33 @@ ready5:
 	VPBROADCASTD 56(AX), Z9
 	VPMULLD      Z9, Z8, Z8
 	VPADDD       Z8, Z2, Z2
-	VMOVUPS      Z2, 3072(AX)(DX*4)
+	VMOVUPS      Z2, 3264(AX)(DX*4)
 	KANDW        K3, K1, K5
-	KMOVW        K5, 8192(AX)(DX*4)
+	KMOVW        K5, 8704(AX)(DX*4)
 	VMULPS       Z1, Z0, Z2
 	VMOVAPS.Z    Z2, K5, Z2
-	VMOVUPS      Z2, 4096(AX)(DX*4)
+	VMOVUPS      Z2, 4352(AX)(DX*4)
 	KANDW        K3, K2, K5
-	KMOVW        K5, 9216(AX)(DX*4)
+	KMOVW        K5, 9792(AX)(DX*4)
 	VMULPS       Z1, Z7, Z1
 	VMOVAPS.Z    Z1, K5, Z1
-	VMOVUPS      Z1, 5120(AX)(DX*4)
+	VMOVUPS      Z1, 5440(AX)(DX*4)
 	KANDW        K4, K1, K5
-	KMOVW        K5, 10240(AX)(DX*4)
+	KMOVW        K5, 10880(AX)(DX*4)
 	VMULPS       Z10, Z0, Z0
 	VMOVAPS.Z    Z0, K5, Z0
-	VMOVUPS      Z0, 6144(AX)(DX*4)
+	VMOVUPS      Z0, 6528(AX)(DX*4)
 	KANDW        K4, K2, K5
-	KMOVW        K5, 11264(AX)(DX*4)
+	KMOVW        K5, 11968(AX)(DX*4)
 	VMULPS       Z10, Z7, Z0
 	VMOVAPS.Z    Z0, K5, Z0
-	VMOVUPS      Z0, 7168(AX)(DX*4)
+	VMOVUPS      Z0, 7616(AX)(DX*4)
 	KANDW        K2, K1, K1
 	KANDW        K4, K3, K2
 	KANDW        K2, K1, K1
 	KMOVW        K1, BX
 	XORL         $0x0000ffff, BX
-	MOVL         BX, 22528(AX)(DX*4)
+	MOVL         BX, 23936(AX)(DX*4)
 	ADDQ         $0x00000010, DX
 	JMP          vector1
 
@@ -243,121 +243,121 @@ TEXT ·gridSampleAVX512F32(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	MOVL         3072(AX)(DX*4), R8
+	MOVL         3264(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X0
-	MOVL         3076(AX)(DX*4), R8
+	MOVL         3268(AX)(DX*4), R8
 	VMOVHPS      (BX)(R8*4), X0, X0
-	MOVL         3088(AX)(DX*4), R8
+	MOVL         3280(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X1
-	MOVL         3092(AX)(DX*4), R8
+	MOVL         3284(AX)(DX*4), R8
 	VMOVHPS      (BX)(R8*4), X1, X1
-	MOVL         3104(AX)(DX*4), R8
+	MOVL         3296(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X2
-	MOVL         3108(AX)(DX*4), R8
+	MOVL         3300(AX)(DX*4), R8
 	VMOVHPS      (BX)(R8*4), X2, X2
-	MOVL         3120(AX)(DX*4), R8
+	MOVL         3312(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X3
-	MOVL         3124(AX)(DX*4), R8
+	MOVL         3316(AX)(DX*4), R8
 	VMOVHPS      (BX)(R8*4), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y1
 	VINSERTF32X4 $0x01, X3, Y2, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z3
-	MOVL         3080(AX)(DX*4), R8
+	MOVL         3272(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X0
-	MOVL         3084(AX)(DX*4), R8
+	MOVL         3276(AX)(DX*4), R8
 	VMOVHPS      (BX)(R8*4), X0, X0
-	MOVL         3096(AX)(DX*4), R8
+	MOVL         3288(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X1
-	MOVL         3100(AX)(DX*4), R8
+	MOVL         3292(AX)(DX*4), R8
 	VMOVHPS      (BX)(R8*4), X1, X1
-	MOVL         3112(AX)(DX*4), R8
+	MOVL         3304(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X2
-	MOVL         3116(AX)(DX*4), R8
+	MOVL         3308(AX)(DX*4), R8
 	VMOVHPS      (BX)(R8*4), X2, X2
-	MOVL         3128(AX)(DX*4), R8
+	MOVL         3320(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X4
-	MOVL         3132(AX)(DX*4), R8
+	MOVL         3324(AX)(DX*4), R8
 	VMOVHPS      (BX)(R8*4), X4, X4
 	VINSERTF32X4 $0x01, X1, Y0, Y1
 	VINSERTF32X4 $0x01, X4, Y2, Y4
 	VINSERTF64X4 $0x01, Y4, Z1, Z4
 	VSHUFPS      $0x88, Z4, Z3, Z5
 	VSHUFPS      $0xdd, Z4, Z3, Z3
-	MOVL         3072(AX)(DX*4), R8
+	MOVL         3264(AX)(DX*4), R8
 	VMOVSD       (SI)(R8*4), X0
-	MOVL         3076(AX)(DX*4), R8
+	MOVL         3268(AX)(DX*4), R8
 	VMOVHPS      (SI)(R8*4), X0, X0
-	MOVL         3088(AX)(DX*4), R8
+	MOVL         3280(AX)(DX*4), R8
 	VMOVSD       (SI)(R8*4), X1
-	MOVL         3092(AX)(DX*4), R8
+	MOVL         3284(AX)(DX*4), R8
 	VMOVHPS      (SI)(R8*4), X1, X1
-	MOVL         3104(AX)(DX*4), R8
+	MOVL         3296(AX)(DX*4), R8
 	VMOVSD       (SI)(R8*4), X2
-	MOVL         3108(AX)(DX*4), R8
+	MOVL         3300(AX)(DX*4), R8
 	VMOVHPS      (SI)(R8*4), X2, X2
-	MOVL         3120(AX)(DX*4), R8
+	MOVL         3312(AX)(DX*4), R8
 	VMOVSD       (SI)(R8*4), X4
-	MOVL         3124(AX)(DX*4), R8
+	MOVL         3316(AX)(DX*4), R8
 	VMOVHPS      (SI)(R8*4), X4, X4
 	VINSERTF32X4 $0x01, X1, Y0, Y1
 	VINSERTF32X4 $0x01, X4, Y2, Y4
 	VINSERTF64X4 $0x01, Y4, Z1, Z4
-	MOVL         3080(AX)(DX*4), R8
+	MOVL         3272(AX)(DX*4), R8
 	VMOVSD       (SI)(R8*4), X0
-	MOVL         3084(AX)(DX*4), R8
+	MOVL         3276(AX)(DX*4), R8
 	VMOVHPS      (SI)(R8*4), X0, X0
-	MOVL         3096(AX)(DX*4), R8
+	MOVL         3288(AX)(DX*4), R8
 	VMOVSD       (SI)(R8*4), X1
-	MOVL         3100(AX)(DX*4), R8
+	MOVL         3292(AX)(DX*4), R8
 	VMOVHPS      (SI)(R8*4), X1, X1
-	MOVL         3112(AX)(DX*4), R8
+	MOVL         3304(AX)(DX*4), R8
 	VMOVSD       (SI)(R8*4), X2
-	MOVL         3116(AX)(DX*4), R8
+	MOVL         3308(AX)(DX*4), R8
 	VMOVHPS      (SI)(R8*4), X2, X2
-	MOVL         3128(AX)(DX*4), R8
+	MOVL         3320(AX)(DX*4), R8
 	VMOVSD       (SI)(R8*4), X6
-	MOVL         3132(AX)(DX*4), R8
+	MOVL         3324(AX)(DX*4), R8
 	VMOVHPS      (SI)(R8*4), X6, X6
 	VINSERTF32X4 $0x01, X1, Y0, Y1
 	VINSERTF32X4 $0x01, X6, Y2, Y6
 	VINSERTF64X4 $0x01, Y6, Z1, Z6
 	VSHUFPS      $0x88, Z6, Z4, Z7
 	VSHUFPS      $0xdd, Z6, Z4, Z4
-	CMPL         22528(AX)(DX*4), $0x00
+	CMPL         23936(AX)(DX*4), $0x00
 	JEQ          within3
-	KMOVW        12288(AX)(DX*4), K1
-	KMOVW        13312(AX)(DX*4), K2
+	KMOVW        13056(AX)(DX*4), K1
+	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z3, K1, Z5
 	VMOVAPS      Z5, K2, Z3
 	VMOVAPS      Z4, K1, Z7
 	VMOVAPS      Z7, K2, Z4
-	KMOVW        14336(AX)(DX*4), K1
-	KMOVW        15360(AX)(DX*4), K2
+	KMOVW        15232(AX)(DX*4), K1
+	KMOVW        16320(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z5
 	VMOVAPS      Z5, K2, Z7
 	VMOVAPS      Z4, K1, Z3
 	VMOVAPS      Z3, K2, Z4
-	KMOVW        8192(AX)(DX*4), K1
+	KMOVW        8704(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
-	KMOVW        9216(AX)(DX*4), K1
+	KMOVW        9792(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        10240(AX)(DX*4), K1
+	KMOVW        10880(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	KMOVW        11264(AX)(DX*4), K1
+	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
 
 within3:
 	VMOVUPS   all32_0<>+0(SB), Z6
-	VMOVUPS   4096(AX)(DX*4), Z8
+	VMOVUPS   4352(AX)(DX*4), Z8
 	VMULPS    Z8, Z5, Z5
 	VADDPS    Z5, Z6, Z5
-	VMOVUPS   5120(AX)(DX*4), Z6
+	VMOVUPS   5440(AX)(DX*4), Z6
 	VMULPS    Z6, Z3, Z3
 	VADDPS    Z3, Z5, Z3
-	VMOVUPS   6144(AX)(DX*4), Z5
+	VMOVUPS   6528(AX)(DX*4), Z5
 	VMULPS    Z5, Z7, Z5
 	VADDPS    Z5, Z3, Z3
-	VMOVUPS   7168(AX)(DX*4), Z5
+	VMOVUPS   7616(AX)(DX*4), Z5
 	VMULPS    Z5, Z4, Z4
 	VADDPS    Z4, Z3, Z3
 	MOVQ      DX, R8
@@ -526,107 +526,107 @@ vector1:
 
 channel3:
 	LEAQ         (R8)(BX*1), R9
-	MOVL         3072(AX)(DX*4), R13
+	MOVL         3264(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X1
-	MOVL         3076(AX)(DX*4), R13
+	MOVL         3268(AX)(DX*4), R13
 	VMOVHPS      (R8)(R13*4), X1, X1
-	MOVL         3088(AX)(DX*4), R13
+	MOVL         3280(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X3
-	MOVL         3092(AX)(DX*4), R13
+	MOVL         3284(AX)(DX*4), R13
 	VMOVHPS      (R8)(R13*4), X3, X3
-	MOVL         3104(AX)(DX*4), R13
+	MOVL         3296(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X2
-	MOVL         3108(AX)(DX*4), R13
+	MOVL         3300(AX)(DX*4), R13
 	VMOVHPS      (R8)(R13*4), X2, X2
-	MOVL         3120(AX)(DX*4), R13
+	MOVL         3312(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X0
-	MOVL         3124(AX)(DX*4), R13
+	MOVL         3316(AX)(DX*4), R13
 	VMOVHPS      (R8)(R13*4), X0, X0
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X0, Y2, Y0
 	VINSERTF64X4 $0x01, Y0, Z3, Z0
-	MOVL         3080(AX)(DX*4), R13
+	MOVL         3272(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X1
-	MOVL         3084(AX)(DX*4), R13
+	MOVL         3276(AX)(DX*4), R13
 	VMOVHPS      (R8)(R13*4), X1, X1
-	MOVL         3096(AX)(DX*4), R13
+	MOVL         3288(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X3
-	MOVL         3100(AX)(DX*4), R13
+	MOVL         3292(AX)(DX*4), R13
 	VMOVHPS      (R8)(R13*4), X3, X3
-	MOVL         3112(AX)(DX*4), R13
+	MOVL         3304(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X2
-	MOVL         3116(AX)(DX*4), R13
+	MOVL         3308(AX)(DX*4), R13
 	VMOVHPS      (R8)(R13*4), X2, X2
-	MOVL         3128(AX)(DX*4), R13
+	MOVL         3320(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X4
-	MOVL         3132(AX)(DX*4), R13
+	MOVL         3324(AX)(DX*4), R13
 	VMOVHPS      (R8)(R13*4), X4, X4
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X4, Y2, Y4
 	VINSERTF64X4 $0x01, Y4, Z3, Z4
 	VSHUFPS      $0x88, Z4, Z0, Z5
 	VSHUFPS      $0xdd, Z4, Z0, Z0
-	MOVL         3072(AX)(DX*4), R13
+	MOVL         3264(AX)(DX*4), R13
 	VMOVSD       (R9)(R13*4), X1
-	MOVL         3076(AX)(DX*4), R13
+	MOVL         3268(AX)(DX*4), R13
 	VMOVHPS      (R9)(R13*4), X1, X1
-	MOVL         3088(AX)(DX*4), R13
+	MOVL         3280(AX)(DX*4), R13
 	VMOVSD       (R9)(R13*4), X3
-	MOVL         3092(AX)(DX*4), R13
+	MOVL         3284(AX)(DX*4), R13
 	VMOVHPS      (R9)(R13*4), X3, X3
-	MOVL         3104(AX)(DX*4), R13
+	MOVL         3296(AX)(DX*4), R13
 	VMOVSD       (R9)(R13*4), X2
-	MOVL         3108(AX)(DX*4), R13
+	MOVL         3300(AX)(DX*4), R13
 	VMOVHPS      (R9)(R13*4), X2, X2
-	MOVL         3120(AX)(DX*4), R13
+	MOVL         3312(AX)(DX*4), R13
 	VMOVSD       (R9)(R13*4), X4
-	MOVL         3124(AX)(DX*4), R13
+	MOVL         3316(AX)(DX*4), R13
 	VMOVHPS      (R9)(R13*4), X4, X4
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X4, Y2, Y4
 	VINSERTF64X4 $0x01, Y4, Z3, Z4
-	MOVL         3080(AX)(DX*4), R13
+	MOVL         3272(AX)(DX*4), R13
 	VMOVSD       (R9)(R13*4), X1
-	MOVL         3084(AX)(DX*4), R13
+	MOVL         3276(AX)(DX*4), R13
 	VMOVHPS      (R9)(R13*4), X1, X1
-	MOVL         3096(AX)(DX*4), R13
+	MOVL         3288(AX)(DX*4), R13
 	VMOVSD       (R9)(R13*4), X3
-	MOVL         3100(AX)(DX*4), R13
+	MOVL         3292(AX)(DX*4), R13
 	VMOVHPS      (R9)(R13*4), X3, X3
-	MOVL         3112(AX)(DX*4), R13
+	MOVL         3304(AX)(DX*4), R13
 	VMOVSD       (R9)(R13*4), X2
-	MOVL         3116(AX)(DX*4), R13
+	MOVL         3308(AX)(DX*4), R13
 	VMOVHPS      (R9)(R13*4), X2, X2
-	MOVL         3128(AX)(DX*4), R13
+	MOVL         3320(AX)(DX*4), R13
 	VMOVSD       (R9)(R13*4), X6
-	MOVL         3132(AX)(DX*4), R13
+	MOVL         3324(AX)(DX*4), R13
 	VMOVHPS      (R9)(R13*4), X6, X6
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X6, Y2, Y6
 	VINSERTF64X4 $0x01, Y6, Z3, Z6
 	VSHUFPS      $0x88, Z6, Z4, Z7
 	VSHUFPS      $0xdd, Z6, Z4, Z4
-	CMPL         22528(AX)(DX*4), $0x00
+	CMPL         23936(AX)(DX*4), $0x00
 	JEQ          within6
-	KMOVW        12288(AX)(DX*4), K1
-	KMOVW        13312(AX)(DX*4), K2
+	KMOVW        13056(AX)(DX*4), K1
+	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z0, K1, Z5
 	VMOVAPS      Z5, K2, Z0
 	VMOVAPS      Z4, K1, Z7
 	VMOVAPS      Z7, K2, Z4
-	KMOVW        14336(AX)(DX*4), K1
-	KMOVW        15360(AX)(DX*4), K2
+	KMOVW        15232(AX)(DX*4), K1
+	KMOVW        16320(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z5
 	VMOVAPS      Z5, K2, Z7
 	VMOVAPS      Z4, K1, Z0
 	VMOVAPS      Z0, K2, Z4
-	KMOVW        8192(AX)(DX*4), K1
+	KMOVW        8704(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
-	KMOVW        9216(AX)(DX*4), K1
+	KMOVW        9792(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
-	KMOVW        10240(AX)(DX*4), K1
+	KMOVW        10880(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	KMOVW        11264(AX)(DX*4), K1
+	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
 
 within6:
@@ -652,7 +652,7 @@ within6:
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
 	JLE     few4
-	VMOVUPS 23552(AX)(DX*4), Z0
+	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z4
 	VMOVUPS 2048(R8), Z5
 	VADDPS  Z5, Z4, Z4
@@ -685,8 +685,8 @@ within6:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 23552(AX)(DX*4)
-	VMOVUPS 24576(AX)(DX*4), Z0
+	VMOVUPS Z0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Z0
 	VMOVUPS 64(R8), Z4
 	VMOVUPS 2112(R8), Z5
 	VADDPS  Z5, Z4, Z4
@@ -719,8 +719,8 @@ within6:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 24576(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Z0
+	VMOVUPS Z0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Z0
 	VMOVUPS 128(R8), Z4
 	VMOVUPS 2176(R8), Z5
 	VADDPS  Z5, Z4, Z4
@@ -753,8 +753,8 @@ within6:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 25600(AX)(DX*4)
-	VMOVUPS 26624(AX)(DX*4), Z0
+	VMOVUPS Z0, 27200(AX)(DX*4)
+	VMOVUPS 28288(AX)(DX*4), Z0
 	VMOVUPS 192(R8), Z4
 	VMOVUPS 2240(R8), Z5
 	VADDPS  Z5, Z4, Z4
@@ -787,11 +787,11 @@ within6:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 26624(AX)(DX*4)
+	VMOVUPS Z0, 28288(AX)(DX*4)
 	JMP     folded5
 
 few4:
-	VMOVUPS 23552(AX)(DX*4), Z0
+	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -808,8 +808,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 23552(AX)(DX*4)
-	VMOVUPS 24576(AX)(DX*4), Z0
+	VMOVUPS Z0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Z0
 	VMOVUPS 64(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -826,8 +826,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 24576(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Z0
+	VMOVUPS Z0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Z0
 	VMOVUPS 128(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -844,8 +844,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 25600(AX)(DX*4)
-	VMOVUPS 26624(AX)(DX*4), Z0
+	VMOVUPS Z0, 27200(AX)(DX*4)
+	VMOVUPS 28288(AX)(DX*4), Z0
 	VMOVUPS 192(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -862,7 +862,7 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 26624(AX)(DX*4)
+	VMOVUPS Z0, 28288(AX)(DX*4)
 
 folded5:
 	ADDQ $0x00000010, DX
@@ -886,115 +886,115 @@ TEXT ·gridSampleAVX512BF16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	MOVL         3072(AX)(DX*4), R8
+	MOVL         3264(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X0
-	MOVL         3076(AX)(DX*4), R8
+	MOVL         3268(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X0, X0
-	MOVL         3080(AX)(DX*4), R8
+	MOVL         3272(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X0, X0
-	MOVL         3084(AX)(DX*4), R8
+	MOVL         3276(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X0, X0
-	MOVL         3088(AX)(DX*4), R8
+	MOVL         3280(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X1
-	MOVL         3092(AX)(DX*4), R8
+	MOVL         3284(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X1, X1
-	MOVL         3096(AX)(DX*4), R8
+	MOVL         3288(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X1, X1
-	MOVL         3100(AX)(DX*4), R8
+	MOVL         3292(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X1, X1
-	MOVL         3104(AX)(DX*4), R8
+	MOVL         3296(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X2
-	MOVL         3108(AX)(DX*4), R8
+	MOVL         3300(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X2, X2
-	MOVL         3112(AX)(DX*4), R8
+	MOVL         3304(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X2, X2
-	MOVL         3116(AX)(DX*4), R8
+	MOVL         3308(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X2, X2
-	MOVL         3120(AX)(DX*4), R8
+	MOVL         3312(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X3
-	MOVL         3124(AX)(DX*4), R8
+	MOVL         3316(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X3, X3
-	MOVL         3128(AX)(DX*4), R8
+	MOVL         3320(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X3, X3
-	MOVL         3132(AX)(DX*4), R8
+	MOVL         3324(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y1
 	VINSERTF32X4 $0x01, X3, Y2, Y3
 	VINSERTF64X4 $0x01, Y3, Z1, Z3
 	VPANDD       all32_ffff0000<>+0(SB), Z3, Z4
 	VPSLLD       $0x10, Z3, Z3
-	MOVL         3072(AX)(DX*4), R8
+	MOVL         3264(AX)(DX*4), R8
 	VMOVD        (SI)(R8*2), X0
-	MOVL         3076(AX)(DX*4), R8
+	MOVL         3268(AX)(DX*4), R8
 	VPINSRD      $0x01, (SI)(R8*2), X0, X0
-	MOVL         3080(AX)(DX*4), R8
+	MOVL         3272(AX)(DX*4), R8
 	VPINSRD      $0x02, (SI)(R8*2), X0, X0
-	MOVL         3084(AX)(DX*4), R8
+	MOVL         3276(AX)(DX*4), R8
 	VPINSRD      $0x03, (SI)(R8*2), X0, X0
-	MOVL         3088(AX)(DX*4), R8
+	MOVL         3280(AX)(DX*4), R8
 	VMOVD        (SI)(R8*2), X1
-	MOVL         3092(AX)(DX*4), R8
+	MOVL         3284(AX)(DX*4), R8
 	VPINSRD      $0x01, (SI)(R8*2), X1, X1
-	MOVL         3096(AX)(DX*4), R8
+	MOVL         3288(AX)(DX*4), R8
 	VPINSRD      $0x02, (SI)(R8*2), X1, X1
-	MOVL         3100(AX)(DX*4), R8
+	MOVL         3292(AX)(DX*4), R8
 	VPINSRD      $0x03, (SI)(R8*2), X1, X1
-	MOVL         3104(AX)(DX*4), R8
+	MOVL         3296(AX)(DX*4), R8
 	VMOVD        (SI)(R8*2), X2
-	MOVL         3108(AX)(DX*4), R8
+	MOVL         3300(AX)(DX*4), R8
 	VPINSRD      $0x01, (SI)(R8*2), X2, X2
-	MOVL         3112(AX)(DX*4), R8
+	MOVL         3304(AX)(DX*4), R8
 	VPINSRD      $0x02, (SI)(R8*2), X2, X2
-	MOVL         3116(AX)(DX*4), R8
+	MOVL         3308(AX)(DX*4), R8
 	VPINSRD      $0x03, (SI)(R8*2), X2, X2
-	MOVL         3120(AX)(DX*4), R8
+	MOVL         3312(AX)(DX*4), R8
 	VMOVD        (SI)(R8*2), X5
-	MOVL         3124(AX)(DX*4), R8
+	MOVL         3316(AX)(DX*4), R8
 	VPINSRD      $0x01, (SI)(R8*2), X5, X5
-	MOVL         3128(AX)(DX*4), R8
+	MOVL         3320(AX)(DX*4), R8
 	VPINSRD      $0x02, (SI)(R8*2), X5, X5
-	MOVL         3132(AX)(DX*4), R8
+	MOVL         3324(AX)(DX*4), R8
 	VPINSRD      $0x03, (SI)(R8*2), X5, X5
 	VINSERTF32X4 $0x01, X1, Y0, Y1
 	VINSERTF32X4 $0x01, X5, Y2, Y5
 	VINSERTF64X4 $0x01, Y5, Z1, Z5
 	VPANDD       all32_ffff0000<>+0(SB), Z5, Z6
 	VPSLLD       $0x10, Z5, Z5
-	CMPL         22528(AX)(DX*4), $0x00
+	CMPL         23936(AX)(DX*4), $0x00
 	JEQ          within3
-	KMOVW        12288(AX)(DX*4), K1
-	KMOVW        13312(AX)(DX*4), K2
+	KMOVW        13056(AX)(DX*4), K1
+	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z4, K1, Z3
 	VMOVAPS      Z3, K2, Z4
 	VMOVAPS      Z6, K1, Z5
 	VMOVAPS      Z5, K2, Z6
-	KMOVW        14336(AX)(DX*4), K1
-	KMOVW        15360(AX)(DX*4), K2
+	KMOVW        15232(AX)(DX*4), K1
+	KMOVW        16320(AX)(DX*4), K2
 	VMOVAPS      Z5, K1, Z3
 	VMOVAPS      Z3, K2, Z5
 	VMOVAPS      Z6, K1, Z4
 	VMOVAPS      Z4, K2, Z6
-	KMOVW        8192(AX)(DX*4), K1
+	KMOVW        8704(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        9216(AX)(DX*4), K1
+	KMOVW        9792(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
-	KMOVW        10240(AX)(DX*4), K1
+	KMOVW        10880(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
-	KMOVW        11264(AX)(DX*4), K1
+	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
 
 within3:
 	VMOVUPS   all32_0<>+0(SB), Z7
-	VMOVUPS   4096(AX)(DX*4), Z8
+	VMOVUPS   4352(AX)(DX*4), Z8
 	VMULPS    Z8, Z3, Z3
 	VADDPS    Z3, Z7, Z3
-	VMOVUPS   5120(AX)(DX*4), Z7
+	VMOVUPS   5440(AX)(DX*4), Z7
 	VMULPS    Z7, Z4, Z4
 	VADDPS    Z4, Z3, Z3
-	VMOVUPS   6144(AX)(DX*4), Z4
+	VMOVUPS   6528(AX)(DX*4), Z4
 	VMULPS    Z4, Z5, Z4
 	VADDPS    Z4, Z3, Z3
-	VMOVUPS   7168(AX)(DX*4), Z4
+	VMOVUPS   7616(AX)(DX*4), Z4
 	VMULPS    Z4, Z6, Z4
 	VADDPS    Z4, Z3, Z3
 	MOVQ      DX, R8
@@ -1260,101 +1260,101 @@ vector1:
 
 channel3:
 	LEAQ         (R8)(BX*1), R9
-	MOVL         3072(AX)(DX*4), R13
+	MOVL         3264(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X1
-	MOVL         3076(AX)(DX*4), R13
+	MOVL         3268(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X1, X1
-	MOVL         3080(AX)(DX*4), R13
+	MOVL         3272(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X1, X1
-	MOVL         3084(AX)(DX*4), R13
+	MOVL         3276(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X1, X1
-	MOVL         3088(AX)(DX*4), R13
+	MOVL         3280(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X3
-	MOVL         3092(AX)(DX*4), R13
+	MOVL         3284(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X3, X3
-	MOVL         3096(AX)(DX*4), R13
+	MOVL         3288(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X3, X3
-	MOVL         3100(AX)(DX*4), R13
+	MOVL         3292(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X3, X3
-	MOVL         3104(AX)(DX*4), R13
+	MOVL         3296(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X2
-	MOVL         3108(AX)(DX*4), R13
+	MOVL         3300(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X2, X2
-	MOVL         3112(AX)(DX*4), R13
+	MOVL         3304(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X2, X2
-	MOVL         3116(AX)(DX*4), R13
+	MOVL         3308(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X2, X2
-	MOVL         3120(AX)(DX*4), R13
+	MOVL         3312(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X0
-	MOVL         3124(AX)(DX*4), R13
+	MOVL         3316(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X0, X0
-	MOVL         3128(AX)(DX*4), R13
+	MOVL         3320(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X0, X0
-	MOVL         3132(AX)(DX*4), R13
+	MOVL         3324(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X0, X0
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X0, Y2, Y0
 	VINSERTF64X4 $0x01, Y0, Z3, Z0
 	VPANDD       all32_ffff0000<>+0(SB), Z0, Z4
 	VPSLLD       $0x10, Z0, Z0
-	MOVL         3072(AX)(DX*4), R13
+	MOVL         3264(AX)(DX*4), R13
 	VMOVD        (R9)(R13*2), X1
-	MOVL         3076(AX)(DX*4), R13
+	MOVL         3268(AX)(DX*4), R13
 	VPINSRD      $0x01, (R9)(R13*2), X1, X1
-	MOVL         3080(AX)(DX*4), R13
+	MOVL         3272(AX)(DX*4), R13
 	VPINSRD      $0x02, (R9)(R13*2), X1, X1
-	MOVL         3084(AX)(DX*4), R13
+	MOVL         3276(AX)(DX*4), R13
 	VPINSRD      $0x03, (R9)(R13*2), X1, X1
-	MOVL         3088(AX)(DX*4), R13
+	MOVL         3280(AX)(DX*4), R13
 	VMOVD        (R9)(R13*2), X3
-	MOVL         3092(AX)(DX*4), R13
+	MOVL         3284(AX)(DX*4), R13
 	VPINSRD      $0x01, (R9)(R13*2), X3, X3
-	MOVL         3096(AX)(DX*4), R13
+	MOVL         3288(AX)(DX*4), R13
 	VPINSRD      $0x02, (R9)(R13*2), X3, X3
-	MOVL         3100(AX)(DX*4), R13
+	MOVL         3292(AX)(DX*4), R13
 	VPINSRD      $0x03, (R9)(R13*2), X3, X3
-	MOVL         3104(AX)(DX*4), R13
+	MOVL         3296(AX)(DX*4), R13
 	VMOVD        (R9)(R13*2), X2
-	MOVL         3108(AX)(DX*4), R13
+	MOVL         3300(AX)(DX*4), R13
 	VPINSRD      $0x01, (R9)(R13*2), X2, X2
-	MOVL         3112(AX)(DX*4), R13
+	MOVL         3304(AX)(DX*4), R13
 	VPINSRD      $0x02, (R9)(R13*2), X2, X2
-	MOVL         3116(AX)(DX*4), R13
+	MOVL         3308(AX)(DX*4), R13
 	VPINSRD      $0x03, (R9)(R13*2), X2, X2
-	MOVL         3120(AX)(DX*4), R13
+	MOVL         3312(AX)(DX*4), R13
 	VMOVD        (R9)(R13*2), X5
-	MOVL         3124(AX)(DX*4), R13
+	MOVL         3316(AX)(DX*4), R13
 	VPINSRD      $0x01, (R9)(R13*2), X5, X5
-	MOVL         3128(AX)(DX*4), R13
+	MOVL         3320(AX)(DX*4), R13
 	VPINSRD      $0x02, (R9)(R13*2), X5, X5
-	MOVL         3132(AX)(DX*4), R13
+	MOVL         3324(AX)(DX*4), R13
 	VPINSRD      $0x03, (R9)(R13*2), X5, X5
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X5, Y2, Y5
 	VINSERTF64X4 $0x01, Y5, Z3, Z5
 	VPANDD       all32_ffff0000<>+0(SB), Z5, Z6
 	VPSLLD       $0x10, Z5, Z5
-	CMPL         22528(AX)(DX*4), $0x00
+	CMPL         23936(AX)(DX*4), $0x00
 	JEQ          within6
-	KMOVW        12288(AX)(DX*4), K1
-	KMOVW        13312(AX)(DX*4), K2
+	KMOVW        13056(AX)(DX*4), K1
+	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z4, K1, Z0
 	VMOVAPS      Z0, K2, Z4
 	VMOVAPS      Z6, K1, Z5
 	VMOVAPS      Z5, K2, Z6
-	KMOVW        14336(AX)(DX*4), K1
-	KMOVW        15360(AX)(DX*4), K2
+	KMOVW        15232(AX)(DX*4), K1
+	KMOVW        16320(AX)(DX*4), K2
 	VMOVAPS      Z5, K1, Z0
 	VMOVAPS      Z0, K2, Z5
 	VMOVAPS      Z6, K1, Z4
 	VMOVAPS      Z4, K2, Z6
-	KMOVW        8192(AX)(DX*4), K1
+	KMOVW        8704(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
-	KMOVW        9216(AX)(DX*4), K1
+	KMOVW        9792(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
-	KMOVW        10240(AX)(DX*4), K1
+	KMOVW        10880(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
-	KMOVW        11264(AX)(DX*4), K1
+	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
 
 within6:
@@ -1381,7 +1381,7 @@ within6:
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
 	JLE       few4
-	VMOVUPS   23552(AX)(DX*4), Z0
+	VMOVUPS   25024(AX)(DX*4), Z0
 	VMOVUPS   (R8), Z4
 	VMOVUPS   2048(R8), Z5
 	VADDPS    Z5, Z4, Z4
@@ -1414,8 +1414,8 @@ within6:
 	VADDPS    Z6, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS   Z0, 23552(AX)(DX*4)
-	VMOVUPS   24576(AX)(DX*4), Z0
+	VMOVUPS   Z0, 25024(AX)(DX*4)
+	VMOVUPS   26112(AX)(DX*4), Z0
 	VMOVUPS   64(R8), Z4
 	VMOVUPS   2112(R8), Z5
 	VADDPS    Z5, Z4, Z4
@@ -1448,8 +1448,8 @@ within6:
 	VADDPS    Z6, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS   Z0, 24576(AX)(DX*4)
-	VMOVUPS   25600(AX)(DX*4), Z0
+	VMOVUPS   Z0, 26112(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Z0
 	VMOVUPS   128(R8), Z4
 	VMOVUPS   2176(R8), Z5
 	VADDPS    Z5, Z4, Z4
@@ -1482,8 +1482,8 @@ within6:
 	VADDPS    Z6, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS   Z0, 25600(AX)(DX*4)
-	VMOVUPS   26624(AX)(DX*4), Z0
+	VMOVUPS   Z0, 27200(AX)(DX*4)
+	VMOVUPS   28288(AX)(DX*4), Z0
 	VMOVUPS   192(R8), Z4
 	VMOVUPS   2240(R8), Z5
 	VADDPS    Z5, Z4, Z4
@@ -1516,11 +1516,11 @@ within6:
 	VADDPS    Z6, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS   Z0, 26624(AX)(DX*4)
+	VMOVUPS   Z0, 28288(AX)(DX*4)
 	JMP       folded5
 
 few4:
-	VMOVUPS 23552(AX)(DX*4), Z0
+	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -1537,8 +1537,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 23552(AX)(DX*4)
-	VMOVUPS 24576(AX)(DX*4), Z0
+	VMOVUPS Z0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Z0
 	VMOVUPS 64(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -1555,8 +1555,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 24576(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Z0
+	VMOVUPS Z0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Z0
 	VMOVUPS 128(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -1573,8 +1573,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 25600(AX)(DX*4)
-	VMOVUPS 26624(AX)(DX*4), Z0
+	VMOVUPS Z0, 27200(AX)(DX*4)
+	VMOVUPS 28288(AX)(DX*4), Z0
 	VMOVUPS 192(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -1591,7 +1591,7 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 26624(AX)(DX*4)
+	VMOVUPS Z0, 28288(AX)(DX*4)
 
 folded5:
 	ADDQ $0x00000010, DX
@@ -1615,37 +1615,37 @@ TEXT ·gridSampleAVX512F16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	MOVL         3072(AX)(DX*4), R8
+	MOVL         3264(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X0
-	MOVL         3076(AX)(DX*4), R8
+	MOVL         3268(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X0, X0
-	MOVL         3080(AX)(DX*4), R8
+	MOVL         3272(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X0, X0
-	MOVL         3084(AX)(DX*4), R8
+	MOVL         3276(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X0, X0
-	MOVL         3088(AX)(DX*4), R8
+	MOVL         3280(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X1
-	MOVL         3092(AX)(DX*4), R8
+	MOVL         3284(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X1, X1
-	MOVL         3096(AX)(DX*4), R8
+	MOVL         3288(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X1, X1
-	MOVL         3100(AX)(DX*4), R8
+	MOVL         3292(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X1, X1
-	MOVL         3104(AX)(DX*4), R8
+	MOVL         3296(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X2
-	MOVL         3108(AX)(DX*4), R8
+	MOVL         3300(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X2, X2
-	MOVL         3112(AX)(DX*4), R8
+	MOVL         3304(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X2, X2
-	MOVL         3116(AX)(DX*4), R8
+	MOVL         3308(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X2, X2
-	MOVL         3120(AX)(DX*4), R8
+	MOVL         3312(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X3
-	MOVL         3124(AX)(DX*4), R8
+	MOVL         3316(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X3, X3
-	MOVL         3128(AX)(DX*4), R8
+	MOVL         3320(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X3, X3
-	MOVL         3132(AX)(DX*4), R8
+	MOVL         3324(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X3, X3
 	VINSERTF32X4 $0x01, X1, Y0, Y1
 	VINSERTF32X4 $0x01, X3, Y2, Y3
@@ -1655,37 +1655,37 @@ vector1:
 	VPSRLD       $0x10, Z3, Z3
 	VPMOVDW      Z3, Y1
 	VCVTPH2PS    Y1, Z3
-	MOVL         3072(AX)(DX*4), R8
+	MOVL         3264(AX)(DX*4), R8
 	VMOVD        (SI)(R8*2), X0
-	MOVL         3076(AX)(DX*4), R8
+	MOVL         3268(AX)(DX*4), R8
 	VPINSRD      $0x01, (SI)(R8*2), X0, X0
-	MOVL         3080(AX)(DX*4), R8
+	MOVL         3272(AX)(DX*4), R8
 	VPINSRD      $0x02, (SI)(R8*2), X0, X0
-	MOVL         3084(AX)(DX*4), R8
+	MOVL         3276(AX)(DX*4), R8
 	VPINSRD      $0x03, (SI)(R8*2), X0, X0
-	MOVL         3088(AX)(DX*4), R8
+	MOVL         3280(AX)(DX*4), R8
 	VMOVD        (SI)(R8*2), X1
-	MOVL         3092(AX)(DX*4), R8
+	MOVL         3284(AX)(DX*4), R8
 	VPINSRD      $0x01, (SI)(R8*2), X1, X1
-	MOVL         3096(AX)(DX*4), R8
+	MOVL         3288(AX)(DX*4), R8
 	VPINSRD      $0x02, (SI)(R8*2), X1, X1
-	MOVL         3100(AX)(DX*4), R8
+	MOVL         3292(AX)(DX*4), R8
 	VPINSRD      $0x03, (SI)(R8*2), X1, X1
-	MOVL         3104(AX)(DX*4), R8
+	MOVL         3296(AX)(DX*4), R8
 	VMOVD        (SI)(R8*2), X2
-	MOVL         3108(AX)(DX*4), R8
+	MOVL         3300(AX)(DX*4), R8
 	VPINSRD      $0x01, (SI)(R8*2), X2, X2
-	MOVL         3112(AX)(DX*4), R8
+	MOVL         3304(AX)(DX*4), R8
 	VPINSRD      $0x02, (SI)(R8*2), X2, X2
-	MOVL         3116(AX)(DX*4), R8
+	MOVL         3308(AX)(DX*4), R8
 	VPINSRD      $0x03, (SI)(R8*2), X2, X2
-	MOVL         3120(AX)(DX*4), R8
+	MOVL         3312(AX)(DX*4), R8
 	VMOVD        (SI)(R8*2), X5
-	MOVL         3124(AX)(DX*4), R8
+	MOVL         3316(AX)(DX*4), R8
 	VPINSRD      $0x01, (SI)(R8*2), X5, X5
-	MOVL         3128(AX)(DX*4), R8
+	MOVL         3320(AX)(DX*4), R8
 	VPINSRD      $0x02, (SI)(R8*2), X5, X5
-	MOVL         3132(AX)(DX*4), R8
+	MOVL         3324(AX)(DX*4), R8
 	VPINSRD      $0x03, (SI)(R8*2), X5, X5
 	VINSERTF32X4 $0x01, X1, Y0, Y1
 	VINSERTF32X4 $0x01, X5, Y2, Y5
@@ -1695,41 +1695,41 @@ vector1:
 	VPSRLD       $0x10, Z5, Z5
 	VPMOVDW      Z5, Y1
 	VCVTPH2PS    Y1, Z5
-	CMPL         22528(AX)(DX*4), $0x00
+	CMPL         23936(AX)(DX*4), $0x00
 	JEQ          within3
-	KMOVW        12288(AX)(DX*4), K1
-	KMOVW        13312(AX)(DX*4), K2
+	KMOVW        13056(AX)(DX*4), K1
+	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z3, K1, Z4
 	VMOVAPS      Z4, K2, Z3
 	VMOVAPS      Z5, K1, Z6
 	VMOVAPS      Z6, K2, Z5
-	KMOVW        14336(AX)(DX*4), K1
-	KMOVW        15360(AX)(DX*4), K2
+	KMOVW        15232(AX)(DX*4), K1
+	KMOVW        16320(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z4
 	VMOVAPS      Z4, K2, Z6
 	VMOVAPS      Z5, K1, Z3
 	VMOVAPS      Z3, K2, Z5
-	KMOVW        8192(AX)(DX*4), K1
+	KMOVW        8704(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
-	KMOVW        9216(AX)(DX*4), K1
+	KMOVW        9792(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
-	KMOVW        10240(AX)(DX*4), K1
+	KMOVW        10880(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	KMOVW        11264(AX)(DX*4), K1
+	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
 
 within3:
 	VMOVUPS   all32_0<>+0(SB), Z7
-	VMOVUPS   4096(AX)(DX*4), Z8
+	VMOVUPS   4352(AX)(DX*4), Z8
 	VMULPS    Z8, Z4, Z4
 	VADDPS    Z4, Z7, Z4
-	VMOVUPS   5120(AX)(DX*4), Z7
+	VMOVUPS   5440(AX)(DX*4), Z7
 	VMULPS    Z7, Z3, Z3
 	VADDPS    Z3, Z4, Z3
-	VMOVUPS   6144(AX)(DX*4), Z4
+	VMOVUPS   6528(AX)(DX*4), Z4
 	VMULPS    Z4, Z6, Z4
 	VADDPS    Z4, Z3, Z3
-	VMOVUPS   7168(AX)(DX*4), Z4
+	VMOVUPS   7616(AX)(DX*4), Z4
 	VMULPS    Z4, Z5, Z4
 	VADDPS    Z4, Z3, Z3
 	MOVQ      DX, R8
@@ -1899,37 +1899,37 @@ vector1:
 
 channel3:
 	LEAQ         (R8)(BX*1), R9
-	MOVL         3072(AX)(DX*4), R13
+	MOVL         3264(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X1
-	MOVL         3076(AX)(DX*4), R13
+	MOVL         3268(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X1, X1
-	MOVL         3080(AX)(DX*4), R13
+	MOVL         3272(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X1, X1
-	MOVL         3084(AX)(DX*4), R13
+	MOVL         3276(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X1, X1
-	MOVL         3088(AX)(DX*4), R13
+	MOVL         3280(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X3
-	MOVL         3092(AX)(DX*4), R13
+	MOVL         3284(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X3, X3
-	MOVL         3096(AX)(DX*4), R13
+	MOVL         3288(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X3, X3
-	MOVL         3100(AX)(DX*4), R13
+	MOVL         3292(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X3, X3
-	MOVL         3104(AX)(DX*4), R13
+	MOVL         3296(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X2
-	MOVL         3108(AX)(DX*4), R13
+	MOVL         3300(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X2, X2
-	MOVL         3112(AX)(DX*4), R13
+	MOVL         3304(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X2, X2
-	MOVL         3116(AX)(DX*4), R13
+	MOVL         3308(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X2, X2
-	MOVL         3120(AX)(DX*4), R13
+	MOVL         3312(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X0
-	MOVL         3124(AX)(DX*4), R13
+	MOVL         3316(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X0, X0
-	MOVL         3128(AX)(DX*4), R13
+	MOVL         3320(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X0, X0
-	MOVL         3132(AX)(DX*4), R13
+	MOVL         3324(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X0, X0
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X0, Y2, Y0
@@ -1939,37 +1939,37 @@ channel3:
 	VPSRLD       $0x10, Z0, Z0
 	VPMOVDW      Z0, Y0
 	VCVTPH2PS    Y0, Z0
-	MOVL         3072(AX)(DX*4), R13
+	MOVL         3264(AX)(DX*4), R13
 	VMOVD        (R9)(R13*2), X1
-	MOVL         3076(AX)(DX*4), R13
+	MOVL         3268(AX)(DX*4), R13
 	VPINSRD      $0x01, (R9)(R13*2), X1, X1
-	MOVL         3080(AX)(DX*4), R13
+	MOVL         3272(AX)(DX*4), R13
 	VPINSRD      $0x02, (R9)(R13*2), X1, X1
-	MOVL         3084(AX)(DX*4), R13
+	MOVL         3276(AX)(DX*4), R13
 	VPINSRD      $0x03, (R9)(R13*2), X1, X1
-	MOVL         3088(AX)(DX*4), R13
+	MOVL         3280(AX)(DX*4), R13
 	VMOVD        (R9)(R13*2), X3
-	MOVL         3092(AX)(DX*4), R13
+	MOVL         3284(AX)(DX*4), R13
 	VPINSRD      $0x01, (R9)(R13*2), X3, X3
-	MOVL         3096(AX)(DX*4), R13
+	MOVL         3288(AX)(DX*4), R13
 	VPINSRD      $0x02, (R9)(R13*2), X3, X3
-	MOVL         3100(AX)(DX*4), R13
+	MOVL         3292(AX)(DX*4), R13
 	VPINSRD      $0x03, (R9)(R13*2), X3, X3
-	MOVL         3104(AX)(DX*4), R13
+	MOVL         3296(AX)(DX*4), R13
 	VMOVD        (R9)(R13*2), X2
-	MOVL         3108(AX)(DX*4), R13
+	MOVL         3300(AX)(DX*4), R13
 	VPINSRD      $0x01, (R9)(R13*2), X2, X2
-	MOVL         3112(AX)(DX*4), R13
+	MOVL         3304(AX)(DX*4), R13
 	VPINSRD      $0x02, (R9)(R13*2), X2, X2
-	MOVL         3116(AX)(DX*4), R13
+	MOVL         3308(AX)(DX*4), R13
 	VPINSRD      $0x03, (R9)(R13*2), X2, X2
-	MOVL         3120(AX)(DX*4), R13
+	MOVL         3312(AX)(DX*4), R13
 	VMOVD        (R9)(R13*2), X5
-	MOVL         3124(AX)(DX*4), R13
+	MOVL         3316(AX)(DX*4), R13
 	VPINSRD      $0x01, (R9)(R13*2), X5, X5
-	MOVL         3128(AX)(DX*4), R13
+	MOVL         3320(AX)(DX*4), R13
 	VPINSRD      $0x02, (R9)(R13*2), X5, X5
-	MOVL         3132(AX)(DX*4), R13
+	MOVL         3324(AX)(DX*4), R13
 	VPINSRD      $0x03, (R9)(R13*2), X5, X5
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X5, Y2, Y5
@@ -1979,27 +1979,27 @@ channel3:
 	VPSRLD       $0x10, Z5, Z5
 	VPMOVDW      Z5, Y3
 	VCVTPH2PS    Y3, Z5
-	CMPL         22528(AX)(DX*4), $0x00
+	CMPL         23936(AX)(DX*4), $0x00
 	JEQ          within6
-	KMOVW        12288(AX)(DX*4), K1
-	KMOVW        13312(AX)(DX*4), K2
+	KMOVW        13056(AX)(DX*4), K1
+	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z0, K1, Z4
 	VMOVAPS      Z4, K2, Z0
 	VMOVAPS      Z5, K1, Z6
 	VMOVAPS      Z6, K2, Z5
-	KMOVW        14336(AX)(DX*4), K1
-	KMOVW        15360(AX)(DX*4), K2
+	KMOVW        15232(AX)(DX*4), K1
+	KMOVW        16320(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z4
 	VMOVAPS      Z4, K2, Z6
 	VMOVAPS      Z5, K1, Z0
 	VMOVAPS      Z0, K2, Z5
-	KMOVW        8192(AX)(DX*4), K1
+	KMOVW        8704(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
-	KMOVW        9216(AX)(DX*4), K1
+	KMOVW        9792(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
-	KMOVW        10240(AX)(DX*4), K1
+	KMOVW        10880(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	KMOVW        11264(AX)(DX*4), K1
+	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
 
 within6:
@@ -2025,7 +2025,7 @@ within6:
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
 	JLE       few4
-	VMOVUPS   23552(AX)(DX*4), Z0
+	VMOVUPS   25024(AX)(DX*4), Z0
 	VMOVUPS   (R8), Z4
 	VMOVUPS   2048(R8), Z5
 	VADDPS    Z5, Z4, Z4
@@ -2058,8 +2058,8 @@ within6:
 	VADDPS    Z6, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS   Z0, 23552(AX)(DX*4)
-	VMOVUPS   24576(AX)(DX*4), Z0
+	VMOVUPS   Z0, 25024(AX)(DX*4)
+	VMOVUPS   26112(AX)(DX*4), Z0
 	VMOVUPS   64(R8), Z4
 	VMOVUPS   2112(R8), Z5
 	VADDPS    Z5, Z4, Z4
@@ -2092,8 +2092,8 @@ within6:
 	VADDPS    Z6, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS   Z0, 24576(AX)(DX*4)
-	VMOVUPS   25600(AX)(DX*4), Z0
+	VMOVUPS   Z0, 26112(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Z0
 	VMOVUPS   128(R8), Z4
 	VMOVUPS   2176(R8), Z5
 	VADDPS    Z5, Z4, Z4
@@ -2126,8 +2126,8 @@ within6:
 	VADDPS    Z6, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS   Z0, 25600(AX)(DX*4)
-	VMOVUPS   26624(AX)(DX*4), Z0
+	VMOVUPS   Z0, 27200(AX)(DX*4)
+	VMOVUPS   28288(AX)(DX*4), Z0
 	VMOVUPS   192(R8), Z4
 	VMOVUPS   2240(R8), Z5
 	VADDPS    Z5, Z4, Z4
@@ -2160,11 +2160,11 @@ within6:
 	VADDPS    Z6, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS   Z0, 26624(AX)(DX*4)
+	VMOVUPS   Z0, 28288(AX)(DX*4)
 	JMP       folded5
 
 few4:
-	VMOVUPS 23552(AX)(DX*4), Z0
+	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -2181,8 +2181,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 23552(AX)(DX*4)
-	VMOVUPS 24576(AX)(DX*4), Z0
+	VMOVUPS Z0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Z0
 	VMOVUPS 64(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -2199,8 +2199,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 24576(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Z0
+	VMOVUPS Z0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Z0
 	VMOVUPS 128(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -2217,8 +2217,8 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 25600(AX)(DX*4)
-	VMOVUPS 26624(AX)(DX*4), Z0
+	VMOVUPS Z0, 27200(AX)(DX*4)
+	VMOVUPS 28288(AX)(DX*4), Z0
 	VMOVUPS 192(R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
 	VADDPS  Z5, Z4, Z4
@@ -2235,7 +2235,7 @@ few4:
 	VADDPS  Z6, Z5, Z5
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
-	VMOVUPS Z0, 26624(AX)(DX*4)
+	VMOVUPS Z0, 28288(AX)(DX*4)
 
 folded5:
 	ADDQ $0x00000010, DX
@@ -2260,10 +2260,10 @@ vector1:
 	VMOVUPS   64(BX)(DX*8), Z1
 	VMOVDQU32 even32<>+0(SB), Z2
 	VPERMI2PS Z1, Z0, Z2
-	VMOVUPS   Z2, 1024(AX)(DX*4)
+	VMOVUPS   Z2, 1088(AX)(DX*4)
 	VMOVDQU32 odd32<>+0(SB), Z2
 	VPERMI2PS Z1, Z0, Z2
-	VMOVUPS   Z2, 2048(AX)(DX*4)
+	VMOVUPS   Z2, 2176(AX)(DX*4)
 	ADDQ      $0x00000010, DX
 	JMP       vector1
 
@@ -2318,8 +2318,8 @@ TEXT ·gridJoinAVX512(SB), NOSPLIT, $0-24
 vector1:
 	CMPQ      DX, CX
 	JGE       done2
-	VMOVUPS   27648(AX)(DX*4), Z0
-	VMOVUPS   28672(AX)(DX*4), Z1
+	VMOVUPS   29376(AX)(DX*4), Z0
+	VMOVUPS   30464(AX)(DX*4), Z1
 	VMOVDQU32 zipped0<>+0(SB), Z2
 	VPERMI2PS Z1, Z0, Z2
 	VMOVUPS   Z2, (BX)(DX*8)
@@ -2379,20 +2379,20 @@ TEXT ·gridCombineAVX512(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ      DX, CX
 	JGE       done2
-	KMOVW     8192(AX)(DX*4), K1
-	KMOVW     9216(AX)(DX*4), K2
+	KMOVW     8704(AX)(DX*4), K1
+	KMOVW     9792(AX)(DX*4), K2
 	KORW      K2, K1, K1
-	KMOVW     10240(AX)(DX*4), K2
+	KMOVW     10880(AX)(DX*4), K2
 	KORW      K2, K1, K1
-	KMOVW     11264(AX)(DX*4), K2
+	KMOVW     11968(AX)(DX*4), K2
 	KORW      K2, K1, K1
-	VMOVUPS   23552(AX)(DX*4), Z0
-	VMOVUPS   17408(AX)(DX*4), Z1
+	VMOVUPS   25024(AX)(DX*4), Z0
+	VMOVUPS   18496(AX)(DX*4), Z1
 	VMULPS    Z1, Z0, Z0
-	VMOVUPS   24576(AX)(DX*4), Z1
-	VMOVUPS   19456(AX)(DX*4), Z2
+	VMOVUPS   26112(AX)(DX*4), Z1
+	VMOVUPS   20672(AX)(DX*4), Z2
 	VMULPS    Z2, Z1, Z1
-	VMOVUPS   20480(AX)(DX*4), Z2
+	VMOVUPS   21760(AX)(DX*4), Z2
 	VADDPS    Z1, Z0, Z0
 	VMULPS    Z2, Z0, Z0
 	VMOVAPS.Z Z0, K1, Z0
@@ -2404,14 +2404,14 @@ vector1:
 	VMOVAPS   Z0, Z0
 
 zeros3:
-	VMOVUPS   Z0, 27648(AX)(DX*4)
-	VMOVUPS   25600(AX)(DX*4), Z0
-	VMOVUPS   16384(AX)(DX*4), Z1
+	VMOVUPS   Z0, 29376(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Z0
+	VMOVUPS   17408(AX)(DX*4), Z1
 	VMULPS    Z1, Z0, Z0
-	VMOVUPS   26624(AX)(DX*4), Z1
-	VMOVUPS   18432(AX)(DX*4), Z2
+	VMOVUPS   28288(AX)(DX*4), Z1
+	VMOVUPS   19584(AX)(DX*4), Z2
 	VMULPS    Z2, Z1, Z1
-	VMOVUPS   21504(AX)(DX*4), Z2
+	VMOVUPS   22848(AX)(DX*4), Z2
 	VADDPS    Z1, Z0, Z0
 	VMULPS    Z2, Z0, Z0
 	VMOVAPS.Z Z0, K1, Z0
@@ -2423,7 +2423,7 @@ zeros3:
 	VMOVAPS   Z0, Z0
 
 zeros4:
-	VMOVUPS Z0, 28672(AX)(DX*4)
+	VMOVUPS Z0, 30464(AX)(DX*4)
 	ADDQ    $0x00000010, DX
 	JMP     vector1
 
@@ -2444,55 +2444,55 @@ vector1:
 	JGE          done2
 	VPBROADCASTD 56(AX), Z1
 	VPBROADCASTD 64(AX), Z2
-	VMOVUPS      3072(AX)(DX*4), Z3
+	VMOVUPS      3264(AX)(DX*4), Z3
 	VPSUBD       Z2, Z3, Z2
-	KMOVW        12288(AX)(DX*4), K1
-	KMOVW        13312(AX)(DX*4), K2
+	KMOVW        13056(AX)(DX*4), K1
+	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS.Z    Z0, K1, Z3
 	VMOVUPS      all32_0<>+0(SB), Z14
 	VBLENDMPS    Z14, Z0, K2, Z4
-	KMOVW        14336(AX)(DX*4), K1
-	KMOVW        15360(AX)(DX*4), K2
+	KMOVW        15232(AX)(DX*4), K1
+	KMOVW        16320(AX)(DX*4), K2
 	VMOVAPS.Z    Z1, K1, Z14
 	VMOVUPS      all32_0<>+0(SB), Z15
 	VBLENDMPS    Z15, Z1, K2, Z5
 	VPBROADCASTD 68(AX), Z1
 	VPADDD       Z14, Z2, Z15
 	VPADDD       Z3, Z15, Z15
-	KMOVW        8192(AX)(DX*4), K1
+	KMOVW        8704(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z16
 	VBLENDMPS    Z15, Z16, K1, Z6
 	VPCMPGTD     Z6, Z1, K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z15
 	VBLENDMPS    Z6, Z15, K1, Z7
-	VMOVUPS      Z7, 23552(AX)(DX*4)
+	VMOVUPS      Z7, 25024(AX)(DX*4)
 	VPADDD       Z14, Z2, Z14
 	VPADDD       Z4, Z14, Z14
-	KMOVW        9216(AX)(DX*4), K1
+	KMOVW        9792(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z15
 	VBLENDMPS    Z14, Z15, K1, Z8
 	VPCMPGTD     Z8, Z1, K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z14
 	VBLENDMPS    Z8, Z14, K1, Z9
-	VMOVUPS      Z9, 24576(AX)(DX*4)
+	VMOVUPS      Z9, 26112(AX)(DX*4)
 	VPADDD       Z5, Z2, Z14
 	VPADDD       Z3, Z14, Z3
-	KMOVW        10240(AX)(DX*4), K1
+	KMOVW        10880(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z14
 	VBLENDMPS    Z3, Z14, K1, Z10
 	VPCMPGTD     Z10, Z1, K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z3
 	VBLENDMPS    Z10, Z3, K1, Z11
-	VMOVUPS      Z11, 25600(AX)(DX*4)
+	VMOVUPS      Z11, 27200(AX)(DX*4)
 	VPADDD       Z5, Z2, Z2
 	VPADDD       Z4, Z2, Z2
-	KMOVW        11264(AX)(DX*4), K1
+	KMOVW        11968(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z3
 	VBLENDMPS    Z2, Z3, K1, Z12
 	VPCMPGTD     Z12, Z1, K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z1
 	VBLENDMPS    Z12, Z1, K1, Z13
-	VMOVUPS      Z13, 26624(AX)(DX*4)
+	VMOVUPS      Z13, 28288(AX)(DX*4)
 	ADDQ         $0x00000010, DX
 	JMP          vector1
 
@@ -2548,41 +2548,41 @@ position:
 	TESTQ        CX, CX
 	JLE          done
 	VMOVUPS      (BX), Z0
-	MOVLQSX      23552(AX), SI
+	MOVLQSX      25024(AX), SI
 	TESTQ        SI, SI
 	JLT          skip0
 	SHLQ         $0x06, SI
-	VBROADCASTSS 4096(AX), Z1
+	VBROADCASTSS 4352(AX), Z1
 	VMULPS       Z1, Z0, Z1
 	VADDPS       (DX)(SI*1), Z1, Z1
 	VMOVUPS      Z1, (DX)(SI*1)
 
 skip0:
-	MOVLQSX      24576(AX), SI
+	MOVLQSX      26112(AX), SI
 	TESTQ        SI, SI
 	JLT          skip1
 	SHLQ         $0x06, SI
-	VBROADCASTSS 5120(AX), Z1
+	VBROADCASTSS 5440(AX), Z1
 	VMULPS       Z1, Z0, Z1
 	VADDPS       (DX)(SI*1), Z1, Z1
 	VMOVUPS      Z1, (DX)(SI*1)
 
 skip1:
-	MOVLQSX      25600(AX), SI
+	MOVLQSX      27200(AX), SI
 	TESTQ        SI, SI
 	JLT          skip2
 	SHLQ         $0x06, SI
-	VBROADCASTSS 6144(AX), Z1
+	VBROADCASTSS 6528(AX), Z1
 	VMULPS       Z1, Z0, Z1
 	VADDPS       (DX)(SI*1), Z1, Z1
 	VMOVUPS      Z1, (DX)(SI*1)
 
 skip2:
-	MOVLQSX      26624(AX), SI
+	MOVLQSX      28288(AX), SI
 	TESTQ        SI, SI
 	JLT          skip3
 	SHLQ         $0x06, SI
-	VBROADCASTSS 7168(AX), Z1
+	VBROADCASTSS 7616(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VADDPS       (DX)(SI*1), Z0, Z0
 	VMOVUPS      Z0, (DX)(SI*1)
@@ -3076,7 +3076,7 @@ TEXT ·gridLocateAVX2(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	VMOVUPS      1024(AX)(DX*4), Y0
+	VMOVUPS      1088(AX)(DX*4), Y0
 	CMPL         60(AX), $0x00000002
 	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Y1
@@ -3107,7 +3107,7 @@ vector1:
 	VMOVAPS      Y1, Y1
 
 plain4:
-	VMOVUPS Y1, 20480(AX)(DX*4)
+	VMOVUPS Y1, 21760(AX)(DX*4)
 
 ready3:
 	VROUNDPS     $0x09, Y0, Y1
@@ -3115,18 +3115,18 @@ ready3:
 	VADDPS       Y2, Y1, Y2
 	VSUBPS       Y1, Y0, Y3
 	VSUBPS       Y0, Y2, Y0
-	VMOVUPS      Y3, 18432(AX)(DX*4)
-	VMOVUPS      Y0, 16384(AX)(DX*4)
+	VMOVUPS      Y3, 19584(AX)(DX*4)
+	VMOVUPS      Y0, 17408(AX)(DX*4)
 	VBROADCASTSS 48(AX), Y4
 	VMINPS       Y4, Y1, Y4
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VMAXPS       Y5, Y4, Y4
 	VBROADCASTSS 40(AX), Y5
 	VCMPPS       $0x00, Y5, Y1, Y5
-	VMOVUPS      Y5, 12288(AX)(DX*4)
+	VMOVUPS      Y5, 13056(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Y5
 	VCMPPS       $0x00, Y5, Y1, Y5
-	VMOVUPS      Y5, 13312(AX)(DX*4)
+	VMOVUPS      Y5, 14144(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VCMPPS       $0x1d, Y5, Y1, Y5
 	VBROADCASTSS 32(AX), Y6
@@ -3137,7 +3137,7 @@ ready3:
 	VBROADCASTSS 32(AX), Y6
 	VCMPPS       $0x11, Y6, Y2, Y2
 	VANDPS       Y2, Y5, Y2
-	VMOVUPS      2048(AX)(DX*4), Y5
+	VMOVUPS      2176(AX)(DX*4), Y5
 	CMPL         60(AX), $0x00000002
 	JEQ          ready5
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
@@ -3168,7 +3168,7 @@ ready3:
 	VMOVAPS      Y6, Y6
 
 plain6:
-	VMOVUPS Y6, 21504(AX)(DX*4)
+	VMOVUPS Y6, 22848(AX)(DX*4)
 
 ready5:
 	VROUNDPS     $0x09, Y5, Y6
@@ -3176,18 +3176,18 @@ ready5:
 	VADDPS       Y7, Y6, Y7
 	VSUBPS       Y6, Y5, Y8
 	VSUBPS       Y5, Y7, Y5
-	VMOVUPS      Y8, 19456(AX)(DX*4)
-	VMOVUPS      Y5, 17408(AX)(DX*4)
+	VMOVUPS      Y8, 20672(AX)(DX*4)
+	VMOVUPS      Y5, 18496(AX)(DX*4)
 	VBROADCASTSS 52(AX), Y9
 	VMINPS       Y9, Y6, Y9
 	VMOVUPS      all32_0<>+0(SB), Y10
 	VMAXPS       Y10, Y9, Y9
 	VBROADCASTSS 44(AX), Y10
 	VCMPPS       $0x00, Y10, Y6, Y10
-	VMOVUPS      Y10, 14336(AX)(DX*4)
+	VMOVUPS      Y10, 15232(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Y10
 	VCMPPS       $0x00, Y10, Y6, Y10
-	VMOVUPS      Y10, 15360(AX)(DX*4)
+	VMOVUPS      Y10, 16320(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Y10
 	VCMPPS       $0x1d, Y10, Y6, Y10
 	VBROADCASTSS 36(AX), Y11
@@ -3203,33 +3203,33 @@ ready5:
 	VPBROADCASTD 56(AX), Y10
 	VPMULLD      Y10, Y9, Y9
 	VPADDD       Y9, Y4, Y4
-	VMOVUPS      Y4, 3072(AX)(DX*4)
+	VMOVUPS      Y4, 3264(AX)(DX*4)
 	VANDPS       Y6, Y1, Y4
-	VMOVUPS      Y4, 8192(AX)(DX*4)
+	VMOVUPS      Y4, 8704(AX)(DX*4)
 	VMULPS       Y5, Y0, Y9
 	VANDPS       Y9, Y4, Y4
-	VMOVUPS      Y4, 4096(AX)(DX*4)
+	VMOVUPS      Y4, 4352(AX)(DX*4)
 	VANDPS       Y6, Y2, Y4
-	VMOVUPS      Y4, 9216(AX)(DX*4)
+	VMOVUPS      Y4, 9792(AX)(DX*4)
 	VMULPS       Y5, Y3, Y5
 	VANDPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 5120(AX)(DX*4)
+	VMOVUPS      Y4, 5440(AX)(DX*4)
 	VANDPS       Y7, Y1, Y4
-	VMOVUPS      Y4, 10240(AX)(DX*4)
+	VMOVUPS      Y4, 10880(AX)(DX*4)
 	VMULPS       Y8, Y0, Y0
 	VANDPS       Y0, Y4, Y0
-	VMOVUPS      Y0, 6144(AX)(DX*4)
+	VMOVUPS      Y0, 6528(AX)(DX*4)
 	VANDPS       Y7, Y2, Y0
-	VMOVUPS      Y0, 11264(AX)(DX*4)
+	VMOVUPS      Y0, 11968(AX)(DX*4)
 	VMULPS       Y8, Y3, Y3
 	VANDPS       Y3, Y0, Y0
-	VMOVUPS      Y0, 7168(AX)(DX*4)
+	VMOVUPS      Y0, 7616(AX)(DX*4)
 	VANDPS       Y2, Y1, Y0
 	VANDPS       Y7, Y6, Y1
 	VANDPS       Y1, Y0, Y0
 	VMOVMSKPS    Y0, BX
 	XORL         $0x000000ff, BX
-	MOVL         BX, 22528(AX)(DX*4)
+	MOVL         BX, 23936(AX)(DX*4)
 	ADDQ         $0x00000008, DX
 	JMP          vector1
 
@@ -3251,81 +3251,81 @@ TEXT ·gridSampleAVX2F32(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
-	MOVL        3072(AX)(DX*4), R8
+	MOVL        3264(AX)(DX*4), R8
 	VMOVSD      (BX)(R8*4), X0
-	MOVL        3076(AX)(DX*4), R8
+	MOVL        3268(AX)(DX*4), R8
 	VMOVHPS     (BX)(R8*4), X0, X0
-	MOVL        3088(AX)(DX*4), R8
+	MOVL        3280(AX)(DX*4), R8
 	VMOVSD      (BX)(R8*4), X1
-	MOVL        3092(AX)(DX*4), R8
+	MOVL        3284(AX)(DX*4), R8
 	VMOVHPS     (BX)(R8*4), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y1
-	MOVL        3080(AX)(DX*4), R8
+	MOVL        3272(AX)(DX*4), R8
 	VMOVSD      (BX)(R8*4), X0
-	MOVL        3084(AX)(DX*4), R8
+	MOVL        3276(AX)(DX*4), R8
 	VMOVHPS     (BX)(R8*4), X0, X0
-	MOVL        3096(AX)(DX*4), R8
+	MOVL        3288(AX)(DX*4), R8
 	VMOVSD      (BX)(R8*4), X2
-	MOVL        3100(AX)(DX*4), R8
+	MOVL        3292(AX)(DX*4), R8
 	VMOVHPS     (BX)(R8*4), X2, X2
 	VINSERTF128 $0x01, X2, Y0, Y2
 	VSHUFPS     $0x88, Y2, Y1, Y3
 	VSHUFPS     $0xdd, Y2, Y1, Y1
-	MOVL        3072(AX)(DX*4), R8
+	MOVL        3264(AX)(DX*4), R8
 	VMOVSD      (SI)(R8*4), X0
-	MOVL        3076(AX)(DX*4), R8
+	MOVL        3268(AX)(DX*4), R8
 	VMOVHPS     (SI)(R8*4), X0, X0
-	MOVL        3088(AX)(DX*4), R8
+	MOVL        3280(AX)(DX*4), R8
 	VMOVSD      (SI)(R8*4), X2
-	MOVL        3092(AX)(DX*4), R8
+	MOVL        3284(AX)(DX*4), R8
 	VMOVHPS     (SI)(R8*4), X2, X2
 	VINSERTF128 $0x01, X2, Y0, Y2
-	MOVL        3080(AX)(DX*4), R8
+	MOVL        3272(AX)(DX*4), R8
 	VMOVSD      (SI)(R8*4), X0
-	MOVL        3084(AX)(DX*4), R8
+	MOVL        3276(AX)(DX*4), R8
 	VMOVHPS     (SI)(R8*4), X0, X0
-	MOVL        3096(AX)(DX*4), R8
+	MOVL        3288(AX)(DX*4), R8
 	VMOVSD      (SI)(R8*4), X4
-	MOVL        3100(AX)(DX*4), R8
+	MOVL        3292(AX)(DX*4), R8
 	VMOVHPS     (SI)(R8*4), X4, X4
 	VINSERTF128 $0x01, X4, Y0, Y4
 	VSHUFPS     $0x88, Y4, Y2, Y5
 	VSHUFPS     $0xdd, Y4, Y2, Y2
-	CMPL        22528(AX)(DX*4), $0x00
+	CMPL        23936(AX)(DX*4), $0x00
 	JEQ         within3
-	VMOVUPS     12288(AX)(DX*4), Y4
-	VMOVUPS     13312(AX)(DX*4), Y6
+	VMOVUPS     13056(AX)(DX*4), Y4
+	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y4, Y1, Y3, Y3
 	VBLENDVPS   Y6, Y3, Y1, Y1
 	VBLENDVPS   Y4, Y2, Y5, Y5
 	VBLENDVPS   Y6, Y5, Y2, Y2
-	VMOVUPS     14336(AX)(DX*4), Y4
-	VMOVUPS     15360(AX)(DX*4), Y6
+	VMOVUPS     15232(AX)(DX*4), Y4
+	VMOVUPS     16320(AX)(DX*4), Y6
 	VBLENDVPS   Y4, Y5, Y3, Y3
 	VBLENDVPS   Y6, Y3, Y5, Y5
 	VBLENDVPS   Y4, Y2, Y1, Y1
 	VBLENDVPS   Y6, Y1, Y2, Y2
-	VMOVUPS     8192(AX)(DX*4), Y4
+	VMOVUPS     8704(AX)(DX*4), Y4
 	VANDPS      Y4, Y3, Y3
-	VMOVUPS     9216(AX)(DX*4), Y4
+	VMOVUPS     9792(AX)(DX*4), Y4
 	VANDPS      Y4, Y1, Y1
-	VMOVUPS     10240(AX)(DX*4), Y4
+	VMOVUPS     10880(AX)(DX*4), Y4
 	VANDPS      Y4, Y5, Y5
-	VMOVUPS     11264(AX)(DX*4), Y4
+	VMOVUPS     11968(AX)(DX*4), Y4
 	VANDPS      Y4, Y2, Y2
 
 within3:
 	VMOVUPS all32_0<>+0(SB), Y4
-	VMOVUPS 4096(AX)(DX*4), Y6
+	VMOVUPS 4352(AX)(DX*4), Y6
 	VMULPS  Y6, Y3, Y3
 	VADDPS  Y3, Y4, Y3
-	VMOVUPS 5120(AX)(DX*4), Y4
+	VMOVUPS 5440(AX)(DX*4), Y4
 	VMULPS  Y4, Y1, Y1
 	VADDPS  Y1, Y3, Y1
-	VMOVUPS 6144(AX)(DX*4), Y3
+	VMOVUPS 6528(AX)(DX*4), Y3
 	VMULPS  Y3, Y5, Y3
 	VADDPS  Y3, Y1, Y1
-	VMOVUPS 7168(AX)(DX*4), Y3
+	VMOVUPS 7616(AX)(DX*4), Y3
 	VMULPS  Y3, Y2, Y2
 	VADDPS  Y2, Y1, Y1
 	MOVQ    DX, R8
@@ -3494,67 +3494,67 @@ vector1:
 
 channel3:
 	LEAQ        (R8)(BX*1), R9
-	MOVL        3072(AX)(DX*4), R13
+	MOVL        3264(AX)(DX*4), R13
 	VMOVSD      (R8)(R13*4), X1
-	MOVL        3076(AX)(DX*4), R13
+	MOVL        3268(AX)(DX*4), R13
 	VMOVHPS     (R8)(R13*4), X1, X1
-	MOVL        3088(AX)(DX*4), R13
+	MOVL        3280(AX)(DX*4), R13
 	VMOVSD      (R8)(R13*4), X0
-	MOVL        3092(AX)(DX*4), R13
+	MOVL        3284(AX)(DX*4), R13
 	VMOVHPS     (R8)(R13*4), X0, X0
 	VINSERTF128 $0x01, X0, Y1, Y0
-	MOVL        3080(AX)(DX*4), R13
+	MOVL        3272(AX)(DX*4), R13
 	VMOVSD      (R8)(R13*4), X1
-	MOVL        3084(AX)(DX*4), R13
+	MOVL        3276(AX)(DX*4), R13
 	VMOVHPS     (R8)(R13*4), X1, X1
-	MOVL        3096(AX)(DX*4), R13
+	MOVL        3288(AX)(DX*4), R13
 	VMOVSD      (R8)(R13*4), X2
-	MOVL        3100(AX)(DX*4), R13
+	MOVL        3292(AX)(DX*4), R13
 	VMOVHPS     (R8)(R13*4), X2, X2
 	VINSERTF128 $0x01, X2, Y1, Y2
 	VSHUFPS     $0x88, Y2, Y0, Y3
 	VSHUFPS     $0xdd, Y2, Y0, Y0
-	MOVL        3072(AX)(DX*4), R13
+	MOVL        3264(AX)(DX*4), R13
 	VMOVSD      (R9)(R13*4), X1
-	MOVL        3076(AX)(DX*4), R13
+	MOVL        3268(AX)(DX*4), R13
 	VMOVHPS     (R9)(R13*4), X1, X1
-	MOVL        3088(AX)(DX*4), R13
+	MOVL        3280(AX)(DX*4), R13
 	VMOVSD      (R9)(R13*4), X2
-	MOVL        3092(AX)(DX*4), R13
+	MOVL        3284(AX)(DX*4), R13
 	VMOVHPS     (R9)(R13*4), X2, X2
 	VINSERTF128 $0x01, X2, Y1, Y2
-	MOVL        3080(AX)(DX*4), R13
+	MOVL        3272(AX)(DX*4), R13
 	VMOVSD      (R9)(R13*4), X1
-	MOVL        3084(AX)(DX*4), R13
+	MOVL        3276(AX)(DX*4), R13
 	VMOVHPS     (R9)(R13*4), X1, X1
-	MOVL        3096(AX)(DX*4), R13
+	MOVL        3288(AX)(DX*4), R13
 	VMOVSD      (R9)(R13*4), X4
-	MOVL        3100(AX)(DX*4), R13
+	MOVL        3292(AX)(DX*4), R13
 	VMOVHPS     (R9)(R13*4), X4, X4
 	VINSERTF128 $0x01, X4, Y1, Y4
 	VSHUFPS     $0x88, Y4, Y2, Y5
 	VSHUFPS     $0xdd, Y4, Y2, Y2
-	CMPL        22528(AX)(DX*4), $0x00
+	CMPL        23936(AX)(DX*4), $0x00
 	JEQ         within6
-	VMOVUPS     12288(AX)(DX*4), Y4
-	VMOVUPS     13312(AX)(DX*4), Y6
+	VMOVUPS     13056(AX)(DX*4), Y4
+	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y4, Y0, Y3, Y3
 	VBLENDVPS   Y6, Y3, Y0, Y0
 	VBLENDVPS   Y4, Y2, Y5, Y5
 	VBLENDVPS   Y6, Y5, Y2, Y2
-	VMOVUPS     14336(AX)(DX*4), Y4
-	VMOVUPS     15360(AX)(DX*4), Y6
+	VMOVUPS     15232(AX)(DX*4), Y4
+	VMOVUPS     16320(AX)(DX*4), Y6
 	VBLENDVPS   Y4, Y5, Y3, Y3
 	VBLENDVPS   Y6, Y3, Y5, Y5
 	VBLENDVPS   Y4, Y2, Y0, Y0
 	VBLENDVPS   Y6, Y0, Y2, Y2
-	VMOVUPS     8192(AX)(DX*4), Y4
+	VMOVUPS     8704(AX)(DX*4), Y4
 	VANDPS      Y4, Y3, Y3
-	VMOVUPS     9216(AX)(DX*4), Y4
+	VMOVUPS     9792(AX)(DX*4), Y4
 	VANDPS      Y4, Y0, Y0
-	VMOVUPS     10240(AX)(DX*4), Y4
+	VMOVUPS     10880(AX)(DX*4), Y4
 	VANDPS      Y4, Y5, Y5
-	VMOVUPS     11264(AX)(DX*4), Y4
+	VMOVUPS     11968(AX)(DX*4), Y4
 	VANDPS      Y4, Y2, Y2
 
 within6:
@@ -3580,7 +3580,7 @@ within6:
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
 	JLE     few4
-	VMOVUPS 23552(AX)(DX*4), Y0
+	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y2
 	VMOVUPS 1024(R8), Y3
 	VADDPS  Y3, Y2, Y2
@@ -3613,8 +3613,8 @@ within6:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 23552(AX)(DX*4)
-	VMOVUPS 24576(AX)(DX*4), Y0
+	VMOVUPS Y0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Y0
 	VMOVUPS 32(R8), Y2
 	VMOVUPS 1056(R8), Y3
 	VADDPS  Y3, Y2, Y2
@@ -3647,8 +3647,8 @@ within6:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 24576(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Y0
+	VMOVUPS Y0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y0
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 1088(R8), Y3
 	VADDPS  Y3, Y2, Y2
@@ -3681,8 +3681,8 @@ within6:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 25600(AX)(DX*4)
-	VMOVUPS 26624(AX)(DX*4), Y0
+	VMOVUPS Y0, 27200(AX)(DX*4)
+	VMOVUPS 28288(AX)(DX*4), Y0
 	VMOVUPS 96(R8), Y2
 	VMOVUPS 1120(R8), Y3
 	VADDPS  Y3, Y2, Y2
@@ -3715,11 +3715,11 @@ within6:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 26624(AX)(DX*4)
+	VMOVUPS Y0, 28288(AX)(DX*4)
 	JMP     folded5
 
 few4:
-	VMOVUPS 23552(AX)(DX*4), Y0
+	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -3736,8 +3736,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 23552(AX)(DX*4)
-	VMOVUPS 24576(AX)(DX*4), Y0
+	VMOVUPS Y0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Y0
 	VMOVUPS 32(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -3754,8 +3754,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 24576(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Y0
+	VMOVUPS Y0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y0
 	VMOVUPS 64(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -3772,8 +3772,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 25600(AX)(DX*4)
-	VMOVUPS 26624(AX)(DX*4), Y0
+	VMOVUPS Y0, 27200(AX)(DX*4)
+	VMOVUPS 28288(AX)(DX*4), Y0
 	VMOVUPS 96(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -3790,7 +3790,7 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 26624(AX)(DX*4)
+	VMOVUPS Y0, 28288(AX)(DX*4)
 
 folded5:
 	ADDQ $0x00000008, DX
@@ -3814,79 +3814,79 @@ TEXT ·gridSampleAVX2BF16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
-	MOVL        3072(AX)(DX*4), R8
+	MOVL        3264(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X0
-	MOVL        3076(AX)(DX*4), R8
+	MOVL        3268(AX)(DX*4), R8
 	VPINSRD     $0x01, (BX)(R8*2), X0, X0
-	MOVL        3080(AX)(DX*4), R8
+	MOVL        3272(AX)(DX*4), R8
 	VPINSRD     $0x02, (BX)(R8*2), X0, X0
-	MOVL        3084(AX)(DX*4), R8
+	MOVL        3276(AX)(DX*4), R8
 	VPINSRD     $0x03, (BX)(R8*2), X0, X0
-	MOVL        3088(AX)(DX*4), R8
+	MOVL        3280(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X1
-	MOVL        3092(AX)(DX*4), R8
+	MOVL        3284(AX)(DX*4), R8
 	VPINSRD     $0x01, (BX)(R8*2), X1, X1
-	MOVL        3096(AX)(DX*4), R8
+	MOVL        3288(AX)(DX*4), R8
 	VPINSRD     $0x02, (BX)(R8*2), X1, X1
-	MOVL        3100(AX)(DX*4), R8
+	MOVL        3292(AX)(DX*4), R8
 	VPINSRD     $0x03, (BX)(R8*2), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y1
 	VPAND       all32_ffff0000<>+0(SB), Y1, Y2
 	VPSLLD      $0x10, Y1, Y1
-	MOVL        3072(AX)(DX*4), R8
+	MOVL        3264(AX)(DX*4), R8
 	VMOVD       (SI)(R8*2), X0
-	MOVL        3076(AX)(DX*4), R8
+	MOVL        3268(AX)(DX*4), R8
 	VPINSRD     $0x01, (SI)(R8*2), X0, X0
-	MOVL        3080(AX)(DX*4), R8
+	MOVL        3272(AX)(DX*4), R8
 	VPINSRD     $0x02, (SI)(R8*2), X0, X0
-	MOVL        3084(AX)(DX*4), R8
+	MOVL        3276(AX)(DX*4), R8
 	VPINSRD     $0x03, (SI)(R8*2), X0, X0
-	MOVL        3088(AX)(DX*4), R8
+	MOVL        3280(AX)(DX*4), R8
 	VMOVD       (SI)(R8*2), X3
-	MOVL        3092(AX)(DX*4), R8
+	MOVL        3284(AX)(DX*4), R8
 	VPINSRD     $0x01, (SI)(R8*2), X3, X3
-	MOVL        3096(AX)(DX*4), R8
+	MOVL        3288(AX)(DX*4), R8
 	VPINSRD     $0x02, (SI)(R8*2), X3, X3
-	MOVL        3100(AX)(DX*4), R8
+	MOVL        3292(AX)(DX*4), R8
 	VPINSRD     $0x03, (SI)(R8*2), X3, X3
 	VINSERTF128 $0x01, X3, Y0, Y3
 	VPAND       all32_ffff0000<>+0(SB), Y3, Y4
 	VPSLLD      $0x10, Y3, Y3
-	CMPL        22528(AX)(DX*4), $0x00
+	CMPL        23936(AX)(DX*4), $0x00
 	JEQ         within3
-	VMOVUPS     12288(AX)(DX*4), Y5
-	VMOVUPS     13312(AX)(DX*4), Y6
+	VMOVUPS     13056(AX)(DX*4), Y5
+	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y2, Y1, Y1
 	VBLENDVPS   Y6, Y1, Y2, Y2
 	VBLENDVPS   Y5, Y4, Y3, Y3
 	VBLENDVPS   Y6, Y3, Y4, Y4
-	VMOVUPS     14336(AX)(DX*4), Y5
-	VMOVUPS     15360(AX)(DX*4), Y6
+	VMOVUPS     15232(AX)(DX*4), Y5
+	VMOVUPS     16320(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y3, Y1, Y1
 	VBLENDVPS   Y6, Y1, Y3, Y3
 	VBLENDVPS   Y5, Y4, Y2, Y2
 	VBLENDVPS   Y6, Y2, Y4, Y4
-	VMOVUPS     8192(AX)(DX*4), Y5
+	VMOVUPS     8704(AX)(DX*4), Y5
 	VANDPS      Y5, Y1, Y1
-	VMOVUPS     9216(AX)(DX*4), Y5
+	VMOVUPS     9792(AX)(DX*4), Y5
 	VANDPS      Y5, Y2, Y2
-	VMOVUPS     10240(AX)(DX*4), Y5
+	VMOVUPS     10880(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
-	VMOVUPS     11264(AX)(DX*4), Y5
+	VMOVUPS     11968(AX)(DX*4), Y5
 	VANDPS      Y5, Y4, Y4
 
 within3:
 	VMOVUPS   all32_0<>+0(SB), Y5
-	VMOVUPS   4096(AX)(DX*4), Y6
+	VMOVUPS   4352(AX)(DX*4), Y6
 	VMULPS    Y6, Y1, Y1
 	VADDPS    Y1, Y5, Y1
-	VMOVUPS   5120(AX)(DX*4), Y5
+	VMOVUPS   5440(AX)(DX*4), Y5
 	VMULPS    Y5, Y2, Y2
 	VADDPS    Y2, Y1, Y1
-	VMOVUPS   6144(AX)(DX*4), Y2
+	VMOVUPS   6528(AX)(DX*4), Y2
 	VMULPS    Y2, Y3, Y2
 	VADDPS    Y2, Y1, Y1
-	VMOVUPS   7168(AX)(DX*4), Y2
+	VMOVUPS   7616(AX)(DX*4), Y2
 	VMULPS    Y2, Y4, Y2
 	VADDPS    Y2, Y1, Y1
 	MOVQ      DX, R8
@@ -4071,65 +4071,65 @@ vector1:
 
 channel3:
 	LEAQ        (R8)(BX*1), R9
-	MOVL        3072(AX)(DX*4), R13
+	MOVL        3264(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X1
-	MOVL        3076(AX)(DX*4), R13
+	MOVL        3268(AX)(DX*4), R13
 	VPINSRD     $0x01, (R8)(R13*2), X1, X1
-	MOVL        3080(AX)(DX*4), R13
+	MOVL        3272(AX)(DX*4), R13
 	VPINSRD     $0x02, (R8)(R13*2), X1, X1
-	MOVL        3084(AX)(DX*4), R13
+	MOVL        3276(AX)(DX*4), R13
 	VPINSRD     $0x03, (R8)(R13*2), X1, X1
-	MOVL        3088(AX)(DX*4), R13
+	MOVL        3280(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X0
-	MOVL        3092(AX)(DX*4), R13
+	MOVL        3284(AX)(DX*4), R13
 	VPINSRD     $0x01, (R8)(R13*2), X0, X0
-	MOVL        3096(AX)(DX*4), R13
+	MOVL        3288(AX)(DX*4), R13
 	VPINSRD     $0x02, (R8)(R13*2), X0, X0
-	MOVL        3100(AX)(DX*4), R13
+	MOVL        3292(AX)(DX*4), R13
 	VPINSRD     $0x03, (R8)(R13*2), X0, X0
 	VINSERTF128 $0x01, X0, Y1, Y0
 	VPAND       all32_ffff0000<>+0(SB), Y0, Y2
 	VPSLLD      $0x10, Y0, Y0
-	MOVL        3072(AX)(DX*4), R13
+	MOVL        3264(AX)(DX*4), R13
 	VMOVD       (R9)(R13*2), X1
-	MOVL        3076(AX)(DX*4), R13
+	MOVL        3268(AX)(DX*4), R13
 	VPINSRD     $0x01, (R9)(R13*2), X1, X1
-	MOVL        3080(AX)(DX*4), R13
+	MOVL        3272(AX)(DX*4), R13
 	VPINSRD     $0x02, (R9)(R13*2), X1, X1
-	MOVL        3084(AX)(DX*4), R13
+	MOVL        3276(AX)(DX*4), R13
 	VPINSRD     $0x03, (R9)(R13*2), X1, X1
-	MOVL        3088(AX)(DX*4), R13
+	MOVL        3280(AX)(DX*4), R13
 	VMOVD       (R9)(R13*2), X3
-	MOVL        3092(AX)(DX*4), R13
+	MOVL        3284(AX)(DX*4), R13
 	VPINSRD     $0x01, (R9)(R13*2), X3, X3
-	MOVL        3096(AX)(DX*4), R13
+	MOVL        3288(AX)(DX*4), R13
 	VPINSRD     $0x02, (R9)(R13*2), X3, X3
-	MOVL        3100(AX)(DX*4), R13
+	MOVL        3292(AX)(DX*4), R13
 	VPINSRD     $0x03, (R9)(R13*2), X3, X3
 	VINSERTF128 $0x01, X3, Y1, Y3
 	VPAND       all32_ffff0000<>+0(SB), Y3, Y4
 	VPSLLD      $0x10, Y3, Y3
-	CMPL        22528(AX)(DX*4), $0x00
+	CMPL        23936(AX)(DX*4), $0x00
 	JEQ         within6
-	VMOVUPS     12288(AX)(DX*4), Y5
-	VMOVUPS     13312(AX)(DX*4), Y6
+	VMOVUPS     13056(AX)(DX*4), Y5
+	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y2, Y0, Y0
 	VBLENDVPS   Y6, Y0, Y2, Y2
 	VBLENDVPS   Y5, Y4, Y3, Y3
 	VBLENDVPS   Y6, Y3, Y4, Y4
-	VMOVUPS     14336(AX)(DX*4), Y5
-	VMOVUPS     15360(AX)(DX*4), Y6
+	VMOVUPS     15232(AX)(DX*4), Y5
+	VMOVUPS     16320(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y3, Y0, Y0
 	VBLENDVPS   Y6, Y0, Y3, Y3
 	VBLENDVPS   Y5, Y4, Y2, Y2
 	VBLENDVPS   Y6, Y2, Y4, Y4
-	VMOVUPS     8192(AX)(DX*4), Y5
+	VMOVUPS     8704(AX)(DX*4), Y5
 	VANDPS      Y5, Y0, Y0
-	VMOVUPS     9216(AX)(DX*4), Y5
+	VMOVUPS     9792(AX)(DX*4), Y5
 	VANDPS      Y5, Y2, Y2
-	VMOVUPS     10240(AX)(DX*4), Y5
+	VMOVUPS     10880(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
-	VMOVUPS     11264(AX)(DX*4), Y5
+	VMOVUPS     11968(AX)(DX*4), Y5
 	VANDPS      Y5, Y4, Y4
 
 within6:
@@ -4156,7 +4156,7 @@ within6:
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
 	JLE       few4
-	VMOVUPS   23552(AX)(DX*4), Y0
+	VMOVUPS   25024(AX)(DX*4), Y0
 	VMOVUPS   (R8), Y2
 	VMOVUPS   1024(R8), Y3
 	VADDPS    Y3, Y2, Y2
@@ -4189,8 +4189,8 @@ within6:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
-	VMOVUPS   Y0, 23552(AX)(DX*4)
-	VMOVUPS   24576(AX)(DX*4), Y0
+	VMOVUPS   Y0, 25024(AX)(DX*4)
+	VMOVUPS   26112(AX)(DX*4), Y0
 	VMOVUPS   32(R8), Y2
 	VMOVUPS   1056(R8), Y3
 	VADDPS    Y3, Y2, Y2
@@ -4223,8 +4223,8 @@ within6:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
-	VMOVUPS   Y0, 24576(AX)(DX*4)
-	VMOVUPS   25600(AX)(DX*4), Y0
+	VMOVUPS   Y0, 26112(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Y0
 	VMOVUPS   64(R8), Y2
 	VMOVUPS   1088(R8), Y3
 	VADDPS    Y3, Y2, Y2
@@ -4257,8 +4257,8 @@ within6:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
-	VMOVUPS   Y0, 25600(AX)(DX*4)
-	VMOVUPS   26624(AX)(DX*4), Y0
+	VMOVUPS   Y0, 27200(AX)(DX*4)
+	VMOVUPS   28288(AX)(DX*4), Y0
 	VMOVUPS   96(R8), Y2
 	VMOVUPS   1120(R8), Y3
 	VADDPS    Y3, Y2, Y2
@@ -4291,11 +4291,11 @@ within6:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
-	VMOVUPS   Y0, 26624(AX)(DX*4)
+	VMOVUPS   Y0, 28288(AX)(DX*4)
 	JMP       folded5
 
 few4:
-	VMOVUPS 23552(AX)(DX*4), Y0
+	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -4312,8 +4312,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 23552(AX)(DX*4)
-	VMOVUPS 24576(AX)(DX*4), Y0
+	VMOVUPS Y0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Y0
 	VMOVUPS 32(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -4330,8 +4330,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 24576(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Y0
+	VMOVUPS Y0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y0
 	VMOVUPS 64(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -4348,8 +4348,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 25600(AX)(DX*4)
-	VMOVUPS 26624(AX)(DX*4), Y0
+	VMOVUPS Y0, 27200(AX)(DX*4)
+	VMOVUPS 28288(AX)(DX*4), Y0
 	VMOVUPS 96(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -4366,7 +4366,7 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 26624(AX)(DX*4)
+	VMOVUPS Y0, 28288(AX)(DX*4)
 
 folded5:
 	ADDQ $0x00000008, DX
@@ -4390,21 +4390,21 @@ TEXT ·gridSampleAVX2F16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
-	MOVL        3072(AX)(DX*4), R8
+	MOVL        3264(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X0
-	MOVL        3076(AX)(DX*4), R8
+	MOVL        3268(AX)(DX*4), R8
 	VPINSRD     $0x01, (BX)(R8*2), X0, X0
-	MOVL        3080(AX)(DX*4), R8
+	MOVL        3272(AX)(DX*4), R8
 	VPINSRD     $0x02, (BX)(R8*2), X0, X0
-	MOVL        3084(AX)(DX*4), R8
+	MOVL        3276(AX)(DX*4), R8
 	VPINSRD     $0x03, (BX)(R8*2), X0, X0
-	MOVL        3088(AX)(DX*4), R8
+	MOVL        3280(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X1
-	MOVL        3092(AX)(DX*4), R8
+	MOVL        3284(AX)(DX*4), R8
 	VPINSRD     $0x01, (BX)(R8*2), X1, X1
-	MOVL        3096(AX)(DX*4), R8
+	MOVL        3288(AX)(DX*4), R8
 	VPINSRD     $0x02, (BX)(R8*2), X1, X1
-	MOVL        3100(AX)(DX*4), R8
+	MOVL        3292(AX)(DX*4), R8
 	VPINSRD     $0x03, (BX)(R8*2), X1, X1
 	VINSERTF128 $0x01, X1, Y0, Y1
 	VPAND       all32_ffff<>+0(SB), Y1, Y2
@@ -4416,21 +4416,21 @@ vector1:
 	VPACKUSDW   Y1, Y1, Y1
 	VPERMQ      $0xd8, Y1, Y1
 	VCVTPH2PS   X1, Y1
-	MOVL        3072(AX)(DX*4), R8
+	MOVL        3264(AX)(DX*4), R8
 	VMOVD       (SI)(R8*2), X0
-	MOVL        3076(AX)(DX*4), R8
+	MOVL        3268(AX)(DX*4), R8
 	VPINSRD     $0x01, (SI)(R8*2), X0, X0
-	MOVL        3080(AX)(DX*4), R8
+	MOVL        3272(AX)(DX*4), R8
 	VPINSRD     $0x02, (SI)(R8*2), X0, X0
-	MOVL        3084(AX)(DX*4), R8
+	MOVL        3276(AX)(DX*4), R8
 	VPINSRD     $0x03, (SI)(R8*2), X0, X0
-	MOVL        3088(AX)(DX*4), R8
+	MOVL        3280(AX)(DX*4), R8
 	VMOVD       (SI)(R8*2), X3
-	MOVL        3092(AX)(DX*4), R8
+	MOVL        3284(AX)(DX*4), R8
 	VPINSRD     $0x01, (SI)(R8*2), X3, X3
-	MOVL        3096(AX)(DX*4), R8
+	MOVL        3288(AX)(DX*4), R8
 	VPINSRD     $0x02, (SI)(R8*2), X3, X3
-	MOVL        3100(AX)(DX*4), R8
+	MOVL        3292(AX)(DX*4), R8
 	VPINSRD     $0x03, (SI)(R8*2), X3, X3
 	VINSERTF128 $0x01, X3, Y0, Y3
 	VPAND       all32_ffff<>+0(SB), Y3, Y4
@@ -4442,41 +4442,41 @@ vector1:
 	VPACKUSDW   Y3, Y3, Y3
 	VPERMQ      $0xd8, Y3, Y3
 	VCVTPH2PS   X3, Y3
-	CMPL        22528(AX)(DX*4), $0x00
+	CMPL        23936(AX)(DX*4), $0x00
 	JEQ         within3
-	VMOVUPS     12288(AX)(DX*4), Y5
-	VMOVUPS     13312(AX)(DX*4), Y6
+	VMOVUPS     13056(AX)(DX*4), Y5
+	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y1, Y2, Y2
 	VBLENDVPS   Y6, Y2, Y1, Y1
 	VBLENDVPS   Y5, Y3, Y4, Y4
 	VBLENDVPS   Y6, Y4, Y3, Y3
-	VMOVUPS     14336(AX)(DX*4), Y5
-	VMOVUPS     15360(AX)(DX*4), Y6
+	VMOVUPS     15232(AX)(DX*4), Y5
+	VMOVUPS     16320(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y4, Y2, Y2
 	VBLENDVPS   Y6, Y2, Y4, Y4
 	VBLENDVPS   Y5, Y3, Y1, Y1
 	VBLENDVPS   Y6, Y1, Y3, Y3
-	VMOVUPS     8192(AX)(DX*4), Y5
+	VMOVUPS     8704(AX)(DX*4), Y5
 	VANDPS      Y5, Y2, Y2
-	VMOVUPS     9216(AX)(DX*4), Y5
+	VMOVUPS     9792(AX)(DX*4), Y5
 	VANDPS      Y5, Y1, Y1
-	VMOVUPS     10240(AX)(DX*4), Y5
+	VMOVUPS     10880(AX)(DX*4), Y5
 	VANDPS      Y5, Y4, Y4
-	VMOVUPS     11264(AX)(DX*4), Y5
+	VMOVUPS     11968(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
 
 within3:
 	VMOVUPS   all32_0<>+0(SB), Y5
-	VMOVUPS   4096(AX)(DX*4), Y6
+	VMOVUPS   4352(AX)(DX*4), Y6
 	VMULPS    Y6, Y2, Y2
 	VADDPS    Y2, Y5, Y2
-	VMOVUPS   5120(AX)(DX*4), Y5
+	VMOVUPS   5440(AX)(DX*4), Y5
 	VMULPS    Y5, Y1, Y1
 	VADDPS    Y1, Y2, Y1
-	VMOVUPS   6144(AX)(DX*4), Y2
+	VMOVUPS   6528(AX)(DX*4), Y2
 	VMULPS    Y2, Y4, Y2
 	VADDPS    Y2, Y1, Y1
-	VMOVUPS   7168(AX)(DX*4), Y2
+	VMOVUPS   7616(AX)(DX*4), Y2
 	VMULPS    Y2, Y3, Y2
 	VADDPS    Y2, Y1, Y1
 	MOVQ      DX, R8
@@ -4664,21 +4664,21 @@ vector1:
 
 channel3:
 	LEAQ        (R8)(BX*1), R9
-	MOVL        3072(AX)(DX*4), R13
+	MOVL        3264(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X1
-	MOVL        3076(AX)(DX*4), R13
+	MOVL        3268(AX)(DX*4), R13
 	VPINSRD     $0x01, (R8)(R13*2), X1, X1
-	MOVL        3080(AX)(DX*4), R13
+	MOVL        3272(AX)(DX*4), R13
 	VPINSRD     $0x02, (R8)(R13*2), X1, X1
-	MOVL        3084(AX)(DX*4), R13
+	MOVL        3276(AX)(DX*4), R13
 	VPINSRD     $0x03, (R8)(R13*2), X1, X1
-	MOVL        3088(AX)(DX*4), R13
+	MOVL        3280(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X0
-	MOVL        3092(AX)(DX*4), R13
+	MOVL        3284(AX)(DX*4), R13
 	VPINSRD     $0x01, (R8)(R13*2), X0, X0
-	MOVL        3096(AX)(DX*4), R13
+	MOVL        3288(AX)(DX*4), R13
 	VPINSRD     $0x02, (R8)(R13*2), X0, X0
-	MOVL        3100(AX)(DX*4), R13
+	MOVL        3292(AX)(DX*4), R13
 	VPINSRD     $0x03, (R8)(R13*2), X0, X0
 	VINSERTF128 $0x01, X0, Y1, Y0
 	VPAND       all32_ffff<>+0(SB), Y0, Y2
@@ -4690,21 +4690,21 @@ channel3:
 	VPACKUSDW   Y0, Y0, Y0
 	VPERMQ      $0xd8, Y0, Y0
 	VCVTPH2PS   X0, Y0
-	MOVL        3072(AX)(DX*4), R13
+	MOVL        3264(AX)(DX*4), R13
 	VMOVD       (R9)(R13*2), X1
-	MOVL        3076(AX)(DX*4), R13
+	MOVL        3268(AX)(DX*4), R13
 	VPINSRD     $0x01, (R9)(R13*2), X1, X1
-	MOVL        3080(AX)(DX*4), R13
+	MOVL        3272(AX)(DX*4), R13
 	VPINSRD     $0x02, (R9)(R13*2), X1, X1
-	MOVL        3084(AX)(DX*4), R13
+	MOVL        3276(AX)(DX*4), R13
 	VPINSRD     $0x03, (R9)(R13*2), X1, X1
-	MOVL        3088(AX)(DX*4), R13
+	MOVL        3280(AX)(DX*4), R13
 	VMOVD       (R9)(R13*2), X3
-	MOVL        3092(AX)(DX*4), R13
+	MOVL        3284(AX)(DX*4), R13
 	VPINSRD     $0x01, (R9)(R13*2), X3, X3
-	MOVL        3096(AX)(DX*4), R13
+	MOVL        3288(AX)(DX*4), R13
 	VPINSRD     $0x02, (R9)(R13*2), X3, X3
-	MOVL        3100(AX)(DX*4), R13
+	MOVL        3292(AX)(DX*4), R13
 	VPINSRD     $0x03, (R9)(R13*2), X3, X3
 	VINSERTF128 $0x01, X3, Y1, Y3
 	VPAND       all32_ffff<>+0(SB), Y3, Y4
@@ -4716,27 +4716,27 @@ channel3:
 	VPACKUSDW   Y3, Y3, Y3
 	VPERMQ      $0xd8, Y3, Y3
 	VCVTPH2PS   X3, Y3
-	CMPL        22528(AX)(DX*4), $0x00
+	CMPL        23936(AX)(DX*4), $0x00
 	JEQ         within6
-	VMOVUPS     12288(AX)(DX*4), Y5
-	VMOVUPS     13312(AX)(DX*4), Y6
+	VMOVUPS     13056(AX)(DX*4), Y5
+	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y0, Y2, Y2
 	VBLENDVPS   Y6, Y2, Y0, Y0
 	VBLENDVPS   Y5, Y3, Y4, Y4
 	VBLENDVPS   Y6, Y4, Y3, Y3
-	VMOVUPS     14336(AX)(DX*4), Y5
-	VMOVUPS     15360(AX)(DX*4), Y6
+	VMOVUPS     15232(AX)(DX*4), Y5
+	VMOVUPS     16320(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y4, Y2, Y2
 	VBLENDVPS   Y6, Y2, Y4, Y4
 	VBLENDVPS   Y5, Y3, Y0, Y0
 	VBLENDVPS   Y6, Y0, Y3, Y3
-	VMOVUPS     8192(AX)(DX*4), Y5
+	VMOVUPS     8704(AX)(DX*4), Y5
 	VANDPS      Y5, Y2, Y2
-	VMOVUPS     9216(AX)(DX*4), Y5
+	VMOVUPS     9792(AX)(DX*4), Y5
 	VANDPS      Y5, Y0, Y0
-	VMOVUPS     10240(AX)(DX*4), Y5
+	VMOVUPS     10880(AX)(DX*4), Y5
 	VANDPS      Y5, Y4, Y4
-	VMOVUPS     11264(AX)(DX*4), Y5
+	VMOVUPS     11968(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
 
 within6:
@@ -4762,7 +4762,7 @@ within6:
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
 	JLE       few4
-	VMOVUPS   23552(AX)(DX*4), Y0
+	VMOVUPS   25024(AX)(DX*4), Y0
 	VMOVUPS   (R8), Y2
 	VMOVUPS   1024(R8), Y3
 	VADDPS    Y3, Y2, Y2
@@ -4795,8 +4795,8 @@ within6:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
-	VMOVUPS   Y0, 23552(AX)(DX*4)
-	VMOVUPS   24576(AX)(DX*4), Y0
+	VMOVUPS   Y0, 25024(AX)(DX*4)
+	VMOVUPS   26112(AX)(DX*4), Y0
 	VMOVUPS   32(R8), Y2
 	VMOVUPS   1056(R8), Y3
 	VADDPS    Y3, Y2, Y2
@@ -4829,8 +4829,8 @@ within6:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
-	VMOVUPS   Y0, 24576(AX)(DX*4)
-	VMOVUPS   25600(AX)(DX*4), Y0
+	VMOVUPS   Y0, 26112(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Y0
 	VMOVUPS   64(R8), Y2
 	VMOVUPS   1088(R8), Y3
 	VADDPS    Y3, Y2, Y2
@@ -4863,8 +4863,8 @@ within6:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
-	VMOVUPS   Y0, 25600(AX)(DX*4)
-	VMOVUPS   26624(AX)(DX*4), Y0
+	VMOVUPS   Y0, 27200(AX)(DX*4)
+	VMOVUPS   28288(AX)(DX*4), Y0
 	VMOVUPS   96(R8), Y2
 	VMOVUPS   1120(R8), Y3
 	VADDPS    Y3, Y2, Y2
@@ -4897,11 +4897,11 @@ within6:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
-	VMOVUPS   Y0, 26624(AX)(DX*4)
+	VMOVUPS   Y0, 28288(AX)(DX*4)
 	JMP       folded5
 
 few4:
-	VMOVUPS 23552(AX)(DX*4), Y0
+	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -4918,8 +4918,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 23552(AX)(DX*4)
-	VMOVUPS 24576(AX)(DX*4), Y0
+	VMOVUPS Y0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Y0
 	VMOVUPS 32(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -4936,8 +4936,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 24576(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Y0
+	VMOVUPS Y0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y0
 	VMOVUPS 64(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -4954,8 +4954,8 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 25600(AX)(DX*4)
-	VMOVUPS 26624(AX)(DX*4), Y0
+	VMOVUPS Y0, 27200(AX)(DX*4)
+	VMOVUPS 28288(AX)(DX*4), Y0
 	VMOVUPS 96(R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
 	VADDPS  Y3, Y2, Y2
@@ -4972,7 +4972,7 @@ few4:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
-	VMOVUPS Y0, 26624(AX)(DX*4)
+	VMOVUPS Y0, 28288(AX)(DX*4)
 
 folded5:
 	ADDQ $0x00000008, DX
@@ -4997,10 +4997,10 @@ vector1:
 	VMOVUPS 32(BX)(DX*8), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y2, 1024(AX)(DX*4)
+	VMOVUPS Y2, 1088(AX)(DX*4)
 	VSHUFPS $0xdd, Y1, Y0, Y0
 	VPERMPD $0xd8, Y0, Y0
-	VMOVUPS Y0, 2048(AX)(DX*4)
+	VMOVUPS Y0, 2176(AX)(DX*4)
 	ADDQ    $0x00000008, DX
 	JMP     vector1
 
@@ -5019,8 +5019,8 @@ TEXT ·gridJoinAVX2(SB), NOSPLIT, $0-24
 vector1:
 	CMPQ       DX, CX
 	JGE        done2
-	VMOVUPS    27648(AX)(DX*4), Y0
-	VMOVUPS    28672(AX)(DX*4), Y1
+	VMOVUPS    29376(AX)(DX*4), Y0
+	VMOVUPS    30464(AX)(DX*4), Y1
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y3
 	VPERM2F128 $0x20, Y3, Y2, Y2
@@ -5046,20 +5046,20 @@ TEXT ·gridCombineAVX2(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ    DX, CX
 	JGE     done2
-	VMOVUPS 8192(AX)(DX*4), Y0
-	VMOVUPS 9216(AX)(DX*4), Y1
+	VMOVUPS 8704(AX)(DX*4), Y0
+	VMOVUPS 9792(AX)(DX*4), Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 10240(AX)(DX*4), Y1
+	VMOVUPS 10880(AX)(DX*4), Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 11264(AX)(DX*4), Y1
+	VMOVUPS 11968(AX)(DX*4), Y1
 	VORPS   Y1, Y0, Y0
-	VMOVUPS 23552(AX)(DX*4), Y1
-	VMOVUPS 17408(AX)(DX*4), Y2
+	VMOVUPS 25024(AX)(DX*4), Y1
+	VMOVUPS 18496(AX)(DX*4), Y2
 	VMULPS  Y2, Y1, Y1
-	VMOVUPS 24576(AX)(DX*4), Y2
-	VMOVUPS 19456(AX)(DX*4), Y3
+	VMOVUPS 26112(AX)(DX*4), Y2
+	VMOVUPS 20672(AX)(DX*4), Y3
 	VMULPS  Y3, Y2, Y2
-	VMOVUPS 20480(AX)(DX*4), Y3
+	VMOVUPS 21760(AX)(DX*4), Y3
 	VADDPS  Y2, Y1, Y1
 	VMULPS  Y3, Y1, Y1
 	VANDPS  Y1, Y0, Y1
@@ -5071,14 +5071,14 @@ vector1:
 	VMOVAPS Y1, Y1
 
 zeros3:
-	VMOVUPS Y1, 27648(AX)(DX*4)
-	VMOVUPS 25600(AX)(DX*4), Y1
-	VMOVUPS 16384(AX)(DX*4), Y2
+	VMOVUPS Y1, 29376(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y1
+	VMOVUPS 17408(AX)(DX*4), Y2
 	VMULPS  Y2, Y1, Y1
-	VMOVUPS 26624(AX)(DX*4), Y2
-	VMOVUPS 18432(AX)(DX*4), Y3
+	VMOVUPS 28288(AX)(DX*4), Y2
+	VMOVUPS 19584(AX)(DX*4), Y3
 	VMULPS  Y3, Y2, Y2
-	VMOVUPS 21504(AX)(DX*4), Y3
+	VMOVUPS 22848(AX)(DX*4), Y3
 	VADDPS  Y2, Y1, Y1
 	VMULPS  Y3, Y1, Y1
 	VANDPS  Y1, Y0, Y0
@@ -5090,7 +5090,7 @@ zeros3:
 	VMOVAPS Y0, Y0
 
 zeros4:
-	VMOVUPS Y0, 28672(AX)(DX*4)
+	VMOVUPS Y0, 30464(AX)(DX*4)
 	ADDQ    $0x00000008, DX
 	JMP     vector1
 
@@ -5111,55 +5111,55 @@ vector1:
 	JGE          done2
 	VPBROADCASTD 56(AX), Y1
 	VPBROADCASTD 64(AX), Y2
-	VMOVUPS      3072(AX)(DX*4), Y3
+	VMOVUPS      3264(AX)(DX*4), Y3
 	VPSUBD       Y2, Y3, Y2
-	VMOVUPS      12288(AX)(DX*4), Y3
-	VMOVUPS      13312(AX)(DX*4), Y4
+	VMOVUPS      13056(AX)(DX*4), Y3
+	VMOVUPS      14144(AX)(DX*4), Y4
 	VANDPS       Y0, Y3, Y3
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMOVUPS      14336(AX)(DX*4), Y5
-	VMOVUPS      15360(AX)(DX*4), Y6
+	VMOVUPS      15232(AX)(DX*4), Y5
+	VMOVUPS      16320(AX)(DX*4), Y6
 	VANDPS       Y1, Y5, Y5
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VBLENDVPS    Y6, Y7, Y1, Y1
 	VPBROADCASTD 68(AX), Y6
 	VPADDD       Y5, Y2, Y7
 	VPADDD       Y3, Y7, Y7
-	VMOVUPS      8192(AX)(DX*4), Y8
+	VMOVUPS      8704(AX)(DX*4), Y8
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VBLENDVPS    Y8, Y7, Y9, Y7
 	VPCMPGTD     Y7, Y6, Y8
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VBLENDVPS    Y8, Y7, Y9, Y7
-	VMOVUPS      Y7, 23552(AX)(DX*4)
+	VMOVUPS      Y7, 25024(AX)(DX*4)
 	VPADDD       Y5, Y2, Y5
 	VPADDD       Y4, Y5, Y5
-	VMOVUPS      9216(AX)(DX*4), Y7
+	VMOVUPS      9792(AX)(DX*4), Y7
 	VMOVUPS      all32_ffffffff<>+0(SB), Y8
 	VBLENDVPS    Y7, Y5, Y8, Y5
 	VPCMPGTD     Y5, Y6, Y7
 	VMOVUPS      all32_ffffffff<>+0(SB), Y8
 	VBLENDVPS    Y7, Y5, Y8, Y5
-	VMOVUPS      Y5, 24576(AX)(DX*4)
+	VMOVUPS      Y5, 26112(AX)(DX*4)
 	VPADDD       Y1, Y2, Y5
 	VPADDD       Y3, Y5, Y3
-	VMOVUPS      10240(AX)(DX*4), Y5
+	VMOVUPS      10880(AX)(DX*4), Y5
 	VMOVUPS      all32_ffffffff<>+0(SB), Y7
 	VBLENDVPS    Y5, Y3, Y7, Y3
 	VPCMPGTD     Y3, Y6, Y5
 	VMOVUPS      all32_ffffffff<>+0(SB), Y7
 	VBLENDVPS    Y5, Y3, Y7, Y3
-	VMOVUPS      Y3, 25600(AX)(DX*4)
+	VMOVUPS      Y3, 27200(AX)(DX*4)
 	VPADDD       Y1, Y2, Y1
 	VPADDD       Y4, Y1, Y1
-	VMOVUPS      11264(AX)(DX*4), Y2
+	VMOVUPS      11968(AX)(DX*4), Y2
 	VMOVUPS      all32_ffffffff<>+0(SB), Y3
 	VBLENDVPS    Y2, Y1, Y3, Y1
 	VPCMPGTD     Y1, Y6, Y2
 	VMOVUPS      all32_ffffffff<>+0(SB), Y3
 	VBLENDVPS    Y2, Y1, Y3, Y1
-	VMOVUPS      Y1, 26624(AX)(DX*4)
+	VMOVUPS      Y1, 28288(AX)(DX*4)
 	ADDQ         $0x00000008, DX
 	JMP          vector1
 
@@ -5180,11 +5180,11 @@ position:
 	JLE          done
 	VMOVUPS      (BX), Y0
 	VMOVUPS      32(BX), Y1
-	MOVLQSX      23552(AX), SI
+	MOVLQSX      25024(AX), SI
 	TESTQ        SI, SI
 	JLT          skip0
 	SHLQ         $0x06, SI
-	VBROADCASTSS 4096(AX), Y2
+	VBROADCASTSS 4352(AX), Y2
 	VMULPS       Y2, Y0, Y3
 	VADDPS       (DX)(SI*1), Y3, Y3
 	VMOVUPS      Y3, (DX)(SI*1)
@@ -5193,11 +5193,11 @@ position:
 	VMOVUPS      Y2, 32(DX)(SI*1)
 
 skip0:
-	MOVLQSX      24576(AX), SI
+	MOVLQSX      26112(AX), SI
 	TESTQ        SI, SI
 	JLT          skip1
 	SHLQ         $0x06, SI
-	VBROADCASTSS 5120(AX), Y2
+	VBROADCASTSS 5440(AX), Y2
 	VMULPS       Y2, Y0, Y3
 	VADDPS       (DX)(SI*1), Y3, Y3
 	VMOVUPS      Y3, (DX)(SI*1)
@@ -5206,11 +5206,11 @@ skip0:
 	VMOVUPS      Y2, 32(DX)(SI*1)
 
 skip1:
-	MOVLQSX      25600(AX), SI
+	MOVLQSX      27200(AX), SI
 	TESTQ        SI, SI
 	JLT          skip2
 	SHLQ         $0x06, SI
-	VBROADCASTSS 6144(AX), Y2
+	VBROADCASTSS 6528(AX), Y2
 	VMULPS       Y2, Y0, Y3
 	VADDPS       (DX)(SI*1), Y3, Y3
 	VMOVUPS      Y3, (DX)(SI*1)
@@ -5219,11 +5219,11 @@ skip1:
 	VMOVUPS      Y2, 32(DX)(SI*1)
 
 skip2:
-	MOVLQSX      26624(AX), SI
+	MOVLQSX      28288(AX), SI
 	TESTQ        SI, SI
 	JLT          skip3
 	SHLQ         $0x06, SI
-	VBROADCASTSS 7168(AX), Y2
+	VBROADCASTSS 7616(AX), Y2
 	VMULPS       Y2, Y0, Y0
 	VADDPS       (DX)(SI*1), Y0, Y0
 	VMOVUPS      Y0, (DX)(SI*1)
@@ -6120,28 +6120,28 @@ TEXT ·gridCount(SB), NOSPLIT, $0-32
 position:
 	TESTQ   CX, CX
 	JLE     done
-	MOVLQSX 23552(AX), SI
+	MOVLQSX 25024(AX), SI
 	TESTQ   SI, SI
 	JLT     skip0
 	ADDB    $0x01, (DX)(SI*1)
 	ADCQ    $0x00, BX
 
 skip0:
-	MOVLQSX 24576(AX), SI
+	MOVLQSX 26112(AX), SI
 	TESTQ   SI, SI
 	JLT     skip1
 	ADDB    $0x01, (DX)(SI*1)
 	ADCQ    $0x00, BX
 
 skip1:
-	MOVLQSX 25600(AX), SI
+	MOVLQSX 27200(AX), SI
 	TESTQ   SI, SI
 	JLT     skip2
 	ADDB    $0x01, (DX)(SI*1)
 	ADCQ    $0x00, BX
 
 skip2:
-	MOVLQSX 26624(AX), SI
+	MOVLQSX 28288(AX), SI
 	TESTQ   SI, SI
 	JLT     skip3
 	ADDB    $0x01, (DX)(SI*1)
@@ -6171,37 +6171,37 @@ position:
 	JLE     done
 	VMOVSS  (CX), X0
 	ADDQ    $0x04, CX
-	MOVLQSX 23552(DX), SI
+	MOVLQSX 25024(DX), SI
 	TESTQ   SI, SI
 	JLT     skip0
-	VMOVSS  4096(DX), X1
+	VMOVSS  4352(DX), X1
 	VMULSS  X1, X0, X1
 	VADDSS  (AX)(SI*4), X1, X1
 	VMOVSS  X1, (AX)(SI*4)
 
 skip0:
-	MOVLQSX 24576(DX), SI
+	MOVLQSX 26112(DX), SI
 	TESTQ   SI, SI
 	JLT     skip1
-	VMOVSS  5120(DX), X1
+	VMOVSS  5440(DX), X1
 	VMULSS  X1, X0, X1
 	VADDSS  (AX)(SI*4), X1, X1
 	VMOVSS  X1, (AX)(SI*4)
 
 skip1:
-	MOVLQSX 25600(DX), SI
+	MOVLQSX 27200(DX), SI
 	TESTQ   SI, SI
 	JLT     skip2
-	VMOVSS  6144(DX), X1
+	VMOVSS  6528(DX), X1
 	VMULSS  X1, X0, X1
 	VADDSS  (AX)(SI*4), X1, X1
 	VMOVSS  X1, (AX)(SI*4)
 
 skip2:
-	MOVLQSX 26624(DX), SI
+	MOVLQSX 28288(DX), SI
 	TESTQ   SI, SI
 	JLT     skip3
-	VMOVSS  7168(DX), X1
+	VMOVSS  7616(DX), X1
 	VMULSS  X1, X0, X0
 	VADDSS  (AX)(SI*4), X0, X0
 	VMOVSS  X0, (AX)(SI*4)
@@ -6233,10 +6233,10 @@ position:
 	ADDQ    $0x04, DX
 	VMOVSS  (BX), X1
 	ADDQ    $0x04, BX
-	MOVLQSX 23552(SI), R8
+	MOVLQSX 25024(SI), R8
 	TESTQ   R8, R8
 	JLT     skip0
-	VMOVSS  4096(SI), X2
+	VMOVSS  4352(SI), X2
 	VMULSS  X2, X0, X3
 	VADDSS  (AX)(R8*4), X3, X3
 	VMOVSS  X3, (AX)(R8*4)
@@ -6245,10 +6245,10 @@ position:
 	VMOVSS  X2, (CX)(R8*4)
 
 skip0:
-	MOVLQSX 24576(SI), R8
+	MOVLQSX 26112(SI), R8
 	TESTQ   R8, R8
 	JLT     skip1
-	VMOVSS  5120(SI), X2
+	VMOVSS  5440(SI), X2
 	VMULSS  X2, X0, X3
 	VADDSS  (AX)(R8*4), X3, X3
 	VMOVSS  X3, (AX)(R8*4)
@@ -6257,10 +6257,10 @@ skip0:
 	VMOVSS  X2, (CX)(R8*4)
 
 skip1:
-	MOVLQSX 25600(SI), R8
+	MOVLQSX 27200(SI), R8
 	TESTQ   R8, R8
 	JLT     skip2
-	VMOVSS  6144(SI), X2
+	VMOVSS  6528(SI), X2
 	VMULSS  X2, X0, X3
 	VADDSS  (AX)(R8*4), X3, X3
 	VMOVSS  X3, (AX)(R8*4)
@@ -6269,10 +6269,10 @@ skip1:
 	VMOVSS  X2, (CX)(R8*4)
 
 skip2:
-	MOVLQSX 26624(SI), R8
+	MOVLQSX 28288(SI), R8
 	TESTQ   R8, R8
 	JLT     skip3
-	VMOVSS  7168(SI), X2
+	VMOVSS  7616(SI), X2
 	VMULSS  X2, X0, X0
 	VADDSS  (AX)(R8*4), X0, X0
 	VMOVSS  X0, (AX)(R8*4)
@@ -6311,10 +6311,10 @@ position:
 	ADDQ    $0x04, DI
 	VMOVSS  (SI), X2
 	ADDQ    $0x04, SI
-	MOVLQSX 23552(R8), R10
+	MOVLQSX 25024(R8), R10
 	TESTQ   R10, R10
 	JLT     skip0
-	VMOVSS  4096(R8), X3
+	VMOVSS  4352(R8), X3
 	VMULSS  X3, X0, X4
 	VADDSS  (AX)(R10*4), X4, X4
 	VMOVSS  X4, (AX)(R10*4)
@@ -6326,10 +6326,10 @@ position:
 	VMOVSS  X3, (CX)(R10*4)
 
 skip0:
-	MOVLQSX 24576(R8), R10
+	MOVLQSX 26112(R8), R10
 	TESTQ   R10, R10
 	JLT     skip1
-	VMOVSS  5120(R8), X3
+	VMOVSS  5440(R8), X3
 	VMULSS  X3, X0, X4
 	VADDSS  (AX)(R10*4), X4, X4
 	VMOVSS  X4, (AX)(R10*4)
@@ -6341,10 +6341,10 @@ skip0:
 	VMOVSS  X3, (CX)(R10*4)
 
 skip1:
-	MOVLQSX 25600(R8), R10
+	MOVLQSX 27200(R8), R10
 	TESTQ   R10, R10
 	JLT     skip2
-	VMOVSS  6144(R8), X3
+	VMOVSS  6528(R8), X3
 	VMULSS  X3, X0, X4
 	VADDSS  (AX)(R10*4), X4, X4
 	VMOVSS  X4, (AX)(R10*4)
@@ -6356,10 +6356,10 @@ skip1:
 	VMOVSS  X3, (CX)(R10*4)
 
 skip2:
-	MOVLQSX 26624(R8), R10
+	MOVLQSX 28288(R8), R10
 	TESTQ   R10, R10
 	JLT     skip3
-	VMOVSS  7168(R8), X3
+	VMOVSS  7616(R8), X3
 	VMULSS  X3, X0, X0
 	VADDSS  (AX)(R10*4), X0, X0
 	VMOVSS  X0, (AX)(R10*4)
@@ -6405,10 +6405,10 @@ position:
 	ADDQ    $0x04, R9
 	VMOVSS  (DI), X3
 	ADDQ    $0x04, DI
-	MOVLQSX 23552(R10), R12
+	MOVLQSX 25024(R10), R12
 	TESTQ   R12, R12
 	JLT     skip0
-	VMOVSS  4096(R10), X4
+	VMOVSS  4352(R10), X4
 	VMULSS  X4, X0, X5
 	VADDSS  (AX)(R12*4), X5, X5
 	VMOVSS  X5, (AX)(R12*4)
@@ -6423,10 +6423,10 @@ position:
 	VMOVSS  X4, (CX)(R12*4)
 
 skip0:
-	MOVLQSX 24576(R10), R12
+	MOVLQSX 26112(R10), R12
 	TESTQ   R12, R12
 	JLT     skip1
-	VMOVSS  5120(R10), X4
+	VMOVSS  5440(R10), X4
 	VMULSS  X4, X0, X5
 	VADDSS  (AX)(R12*4), X5, X5
 	VMOVSS  X5, (AX)(R12*4)
@@ -6441,10 +6441,10 @@ skip0:
 	VMOVSS  X4, (CX)(R12*4)
 
 skip1:
-	MOVLQSX 25600(R10), R12
+	MOVLQSX 27200(R10), R12
 	TESTQ   R12, R12
 	JLT     skip2
-	VMOVSS  6144(R10), X4
+	VMOVSS  6528(R10), X4
 	VMULSS  X4, X0, X5
 	VADDSS  (AX)(R12*4), X5, X5
 	VMOVSS  X5, (AX)(R12*4)
@@ -6459,10 +6459,10 @@ skip1:
 	VMOVSS  X4, (CX)(R12*4)
 
 skip2:
-	MOVLQSX 26624(R10), R12
+	MOVLQSX 28288(R10), R12
 	TESTQ   R12, R12
 	JLT     skip3
-	VMOVSS  7168(R10), X4
+	VMOVSS  7616(R10), X4
 	VMULSS  X4, X0, X0
 	VADDSS  (AX)(R12*4), X0, X0
 	VMOVSS  X0, (AX)(R12*4)

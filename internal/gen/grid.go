@@ -10,7 +10,7 @@ import (
 // The kernels of bilinear grid_sample on images. They share a block of cells:
 // planes of 256 32-bit words, one for each position (cpu/grid_cells.go).
 
-const planeBytes = 256 * 4
+const planeBytes = (256 + 16) * 4
 
 // The planes of a block of cells, as cpu/grid_cells.go names them.
 const (
