@@ -35,10 +35,14 @@ func gridScatterSizes(pixels, contributions, channels, size int64) [4]int64 {
 	chunks := contributions / ChunkSize
 	align := func(n int64) int64 { return (n + 63) &^ 63 }
 	return [4]int64{
-		align(pixels * channels * size), align(chunks * channels * size),
+		align(sumPitch(pixels) * channels * size), align(chunks * channels * size),
 		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(pixels),
 	}
 }
+
+// sumPitch is the distance of two channels' sums, which is no large power of
+// 2: those would hold one another up.
+func sumPitch(pixels int64) int64 { return pixels + 272 }
 
 // GridScatterBytes returns the workspace of one scatter: of a band with the
 // given number of pixels, that many contributions and channels, and a compute
@@ -59,11 +63,11 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[n:]
 	}
-	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: band.Pixels, channels: channels}
+	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: sumPitch(band.Pixels), channels: channels}
 	if channels == MaxScatterChannels { // a pixel's sums make whole vectors
 		s.pixel, s.channel = MaxScatterChannels, 1
 	}
-	clear(unsafe.Slice((*C)(s.planes), band.Pixels*int64(channels)))
+	clear(unsafe.Slice((*C)(s.planes), sumPitch(band.Pixels)*int64(channels)))
 	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*int64(channels))
 	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
 	s.count = unsafe.Slice((*uint8)(part[3]), band.Pixels)
