@@ -64,17 +64,16 @@ def test_min_max_gives_what_choose_qparams_gives(where, symmetric, dtype):
 @pytest.mark.parametrize("kind", (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver))
 @pytest.mark.parametrize("where", GROUPINGS)
 def test_statistics_depend_on_no_thread_and_no_layout(where, kind):
-    x = draw(40, 80, 90)
+    x = draw(24, 60, 50)
     threads = torch.get_num_threads()
     results = []
     try:
         for count in (1, 2, 3):
             torch.set_num_threads(count)
             for _, view in layouts(x):
-                if where != "group" or view.shape == x.shape:
-                    observer = observer_of(where, False, kind, **({"steps": 4} if kind is MSEObserver else {}))
-                    observer(view), observer(view * 1.5)
-                    results.append((observer.min_val, observer.max_val, *observer.calculate_qparams()))
+                observer = observer_of(where, False, kind, **({"steps": 4} if kind is MSEObserver else {}))
+                observer(view), observer(view * 1.5)
+                results.append((observer.min_val, observer.max_val, *observer.calculate_qparams()))
     finally:
         torch.set_num_threads(threads)
     assert len(results) >= 12

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..ops._families import FLOAT8
 from ._fake_quantizer import FakeQuantizer, Parameters, resize_for_loading
 from ._linear import Operand, product_of, served_linear
 from ._scheme import Scheme
@@ -82,6 +83,8 @@ class ServedWeight(torch.nn.Module):
             scale, zero_point, _ = by.parameters_for(weight)
             zero_point = integer_zero_point(self.scheme, zero_point)
             codes = self.scheme.quantize(weight.detach(), scale.detach(), zero_point)
+            if codes.dtype in FLOAT8:  # kept as bytes: torch neither pickles nor gathers them, and half() converts them
+                codes = codes.view(torch.uint8)
         self.register_buffer("codes", codes.detach().clone())
         self.register_buffer("scale", _kept(scale))
         self.register_buffer("zero_point", _kept(zero_point))
@@ -90,7 +93,11 @@ class ServedWeight(torch.nn.Module):
         """The weight as its codes stand for it."""
         if self.scheme is None or self.scale is None:
             return self.codes
-        return self.scheme.dequantize(self.codes, self.scale, self.zero_point, self.dtype, self.columns)
+        return self._dequantize(self.scheme, self.codes, self.scale, self.zero_point)
+
+    def _dequantize(self, scheme: Scheme, codes: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
+        codes = codes if scheme.code_dtype is None else codes.view(scheme.code_dtype)
+        return scheme.dequantize(codes, scale, zero_point, self.dtype, self.columns)
 
     def rows(self, indices: Tensor) -> Tensor:
         """Some rows of a weight [V, D]: only they are dequantized."""
@@ -103,7 +110,7 @@ class ServedWeight(torch.nn.Module):
                 scale = scale.index_select(0, which)
                 zero_point = None if zero_point is None else zero_point.index_select(0, which)
             scheme = self.scheme.grouped_as(grouping)
-            codes = scheme.dequantize(codes, scale, zero_point, self.dtype, self.columns)
+            codes = self._dequantize(scheme, codes, scale, zero_point)
         return codes.reshape(*indices.shape, self.columns)
 
     def extra_repr(self) -> str:
