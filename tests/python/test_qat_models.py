@@ -24,7 +24,7 @@ PACKED = [getattr(torch, name) for name in ("int8", "uint8", "int4", "uint4") if
 
 def rounded(t):
     """rint with the straight-through gradient."""
-    return t + (t.round() - t).detach()
+    return (t - t.detach()) + t.round().detach()
 
 
 def composite(x, scale, zero_point, low, high, grad_factor=1.0):
@@ -32,7 +32,10 @@ def composite(x, scale, zero_point, low, high, grad_factor=1.0):
     scale = scale * grad_factor + (scale - scale * grad_factor).detach()
     zero_point = zero_point * grad_factor + (zero_point - zero_point * grad_factor).detach()
     z = rounded(zero_point)
-    return ((rounded(x / scale) + z).clamp(low, high) - z) * scale
+    code = rounded(x / scale) + z
+    # torch's clamp has no gradient at the bounds, which count as inside here
+    code = torch.where((code >= low) & (code <= high), code, code.detach().clamp(low, high))
+    return (code - z) * scale
 
 
 def assert_close(got, want):
@@ -54,7 +57,7 @@ def test_learned_gradients(where):
     module(x)
     with torch.no_grad():
         module.zero_point.copy_(draw(*module.zero_point.shape, seed=2, spread=1.5))
-        module.scale.mul_(0.7)
+        module.scale.mul_(0.3)  # some values lie outside the range
     leaf = x.clone().requires_grad_()
     got = torch.autograd.grad(module(leaf), (leaf, module.scale, module.zero_point), dy)
     leaves = [t.detach().double().requires_grad_() for t in (x, module.scale, module.zero_point)]
@@ -64,10 +67,18 @@ def test_learned_gradients(where):
     y = composite(blocks, *parameters, -8, 7, 1 / (n * 7) ** 0.5).reshape(6, 8)
     want = torch.autograd.grad(y, leaves, dy.double())
     assert_close(got, want)
-    assert_same(got[0], dy * (want[0] != 0))  # straight through, or nothing
+    assert_same(got[0], torch.where(want[0] != 0, dy, 0.0))  # straight through, or nothing
+    assert (want[0] == 0).any() and (want[0] != 0).any() and (want[2] != 0).any()
+
+
+def test_a_learned_zero_point_is_served_as_the_integer_it_stands_for():
+    module = FakeQuantize(-8, 7, channels=7, learn_zero_point=True)
+    with torch.no_grad():
+        module.zero_point.copy_(torch.tensor([0.5, 1.5, -2.4, 2.6, -90.0, float("inf"), float("nan")]))
     served = convert(module)
-    assert served.zero_point.dtype == torch.int32
-    assert_same(served(x), module(x).detach())
+    assert_same(served.zero_point, torch.tensor([0, 2, -2, 3, -8, 7, 0], dtype=torch.int32))
+    x = draw(7, 50, spread=9)
+    assert_same(served(x), module.eval()(x).detach())
 
 
 def test_the_start_of_a_learned_scale():
