@@ -27,7 +27,7 @@ type familyOp struct {
 	in, out, groupOut []string
 	inPlace           [][2]string
 	compute           string // the argument whose type decides the arithmetic
-	codes             string // the argument that holds codes, or ""
+	codes             string // the argument that holds codes, or their gradient, or ""
 	infer             func(p *Problem) error
 	build             func(pl *plan, f *family, t cpu.Types) error
 	rows              func() []string
@@ -129,13 +129,13 @@ func (o familyOp) checkRange(p *Problem) error {
 // codeType returns the type of the codes, None where they are whole numbers
 // that are not stored.
 func (o familyOp) codeType(p *Problem) tensor.DType {
-	if o.codes != "" {
-		return p.DType(o.codes)
-	}
 	if p.op.attr("code") >= 0 {
 		if d, ok := tensor.ParseDType(p.word("code")); ok {
 			return d
 		}
+	}
+	if o.codes != "" {
+		return p.DType(o.codes)
 	}
 	return tensor.None
 }

@@ -41,7 +41,7 @@ var quantizeBackward = familyOp{
 	},
 	attrs: append(rangeAttrs[:2:2], roundingAttr, codeAttr),
 	in:    []string{"grad_output", "x", "scale", "zero_point"}, out: []string{"grad_input"},
-	inPlace: [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x",
+	inPlace: [][2]string{{"grad_input", "grad_output"}, {"grad_input", "x"}}, compute: "x", codes: "grad_output",
 	infer: sameTypeAs("grad_input", "x"),
 	build: elementwise(cpu.QuantizeBackward), rows: namesOf(cpu.QuantizeBackward),
 }

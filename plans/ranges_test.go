@@ -162,3 +162,27 @@ func TestEmbeddingBackwardByHand(t *testing.T) {
 		require.Equal(t, want, tensor.Slice[float64](dw), keys)
 	}
 }
+
+// A backward takes the range that its forward takes, at either end, for every
+// float type of the codes.
+func TestBackwardTakesTheRangeOfItsForward(t *testing.T) {
+	takes := func(problem string) bool {
+		_, err := plans.Parse(problem)
+		return err == nil
+	}
+	for _, x := range []string{"f32", "f64", "f16", "bf16"} {
+		for _, q := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16} {
+			_, most := q.WholeRange()
+			for _, end := range []int64{256, 257, 2048, 2049, 1 << 24, 1<<24 + 1, most, most + 1} {
+				for _, bounds := range []string{fmt.Sprintf("qmin=%d qmax=7", -end), fmt.Sprintf("qmin=-7 qmax=%d", end)} {
+					forward := takes(fmt.Sprintf("quantize_per_tensor x=%s[3] q=%s %s", x, q, bounds))
+					backward := takes(fmt.Sprintf("quantize_per_tensor_backward grad_output=%s[3] x=%s %s", q, x, bounds))
+					require.Equal(t, forward, backward, "x=%s q=%s %s", x, q, bounds)
+					if end > most {
+						require.False(t, backward, "x=%s q=%s %s", x, q, bounds)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,8 +1,43 @@
 """Modules over isobit's functions."""
 
+from ._fake_quantizer import disable_fake_quant, disable_observer, enable_fake_quant, enable_observer
+from .convert import convert
 from .embedding import Embedding
 from .fake_quantize import FakeQuantize
+from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear, WeightOnlyLinear
 from .linear import QuantizedLinear, ServedLinear
+from .observed_fake_quantize import ObservedFakeQuantize
+from .observers import (
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    MSEObserver,
+    PerChannelMinMaxObserver,
+)
+from .served import ServedFakeQuantize, ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
 from .spatial_transformer import SpatialTransformer
 
-__all__ = ["Embedding", "FakeQuantize", "QuantizedLinear", "ServedLinear", "SpatialTransformer"]
+__all__ = [
+    "Embedding",
+    "FakeQuantize",
+    "FakeQuantizedEmbedding",
+    "FakeQuantizedLinear",
+    "MSEObserver",
+    "MinMaxObserver",
+    "MovingAverageMinMaxObserver",
+    "MovingAveragePerChannelMinMaxObserver",
+    "ObservedFakeQuantize",
+    "PerChannelMinMaxObserver",
+    "QuantizedLinear",
+    "ServedFakeQuantize",
+    "ServedFakeQuantizedEmbedding",
+    "ServedFakeQuantizedLinear",
+    "ServedLinear",
+    "SpatialTransformer",
+    "WeightOnlyLinear",
+    "convert",
+    "disable_fake_quant",
+    "disable_observer",
+    "enable_fake_quant",
+    "enable_observer",
+]

@@ -1,19 +1,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from ..ops.fake_quantize import fake_quantize_per_channel_affine, fake_quantize_per_tensor_affine
+from ._fake_quantizer import FakeQuantizer, Parameters
+from ._scheme import Grouping, Scheme, code_type
 
 
-class FakeQuantize(torch.nn.Module):
-    """Fake quantization with a learned step size (LSQ).
+class FakeQuantize(FakeQuantizer):
+    """Fake quantization with a learned step size (LSQ). ObservedFakeQuantize takes its scale from an
+    observer instead.
 
-    One scale, or ``channels`` of them along ``ch_axis``. Until the first batch has set them, scales
-    are 1; LSQ's ``2 * mean|x| / sqrt(quant_max)`` of that batch is the start. The zero point is
-    learned where ``learn_zero_point``, else 0. ``learn_scale=False`` keeps the scale a buffer."""
+    One scale, or ``channels`` of them along ``ch_axis``; with ``shape``, that of what is quantized, one for
+    each ``group_size`` elements along the last dimension, or for each block of ``block_size``. Until the
+    first batch in training mode has set them, scales are 1; LSQ's ``2 * mean|x| / sqrt(quant_max)`` of that
+    batch is the start. The zero point is learned where ``learn_zero_point``, else 0. ``learn_scale=False``
+    keeps the scale a buffer. dtype: what ``convert`` keeps codes as; int8, or uint8 where int8 does not
+    hold them, unless given.
+
+    ``forward(x)``: x of any float dtype; the result is isobit's fake_quantize of x, of its shape and dtype.
+    Gradients: of x the straight-through estimate, of scale and zero point (float32) those of LSQ, times
+    ``1 / sqrt(n * quant_max)`` for n elements a scale. ``disable_observer()`` keeps a first batch from
+    setting scales. Raises ValueError for a range that is empty or that dtype does not hold."""
 
     initialized: Tensor
 
@@ -24,8 +35,12 @@ class FakeQuantize(torch.nn.Module):
         *,
         channels: int | None = None,
         ch_axis: int = 0,
+        group_size: int | None = None,
+        block_size: Sequence[int] | None = None,
+        shape: Sequence[int] | None = None,
         learn_scale: bool = True,
         learn_zero_point: bool = False,
+        dtype: torch.dtype | None = None,
         rounding: str = "nearest",
     ) -> None:
         super().__init__()
@@ -33,12 +48,21 @@ class FakeQuantize(torch.nn.Module):
             raise ValueError(
                 f"FakeQuantize: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}"
             )
-        self.quant_min = quant_min
-        self.quant_max = quant_max
+        grouping = Grouping.of(None if channels is None else ch_axis, group_size, block_size)
+        if shape is None and (group_size is not None or block_size is not None):
+            raise ValueError("FakeQuantize: group_size and block_size want shape, that of what is quantized")
+        if shape is None or channels is not None:
+            parameters = [1 if channels is None else channels]
+        else:
+            parameters = grouping.parameter_shape(shape) or [1]
+        centred = not learn_zero_point and quant_min < 0
+        kept = _kept(quant_min, quant_max, dtype)
+        self.scheme = Scheme(grouping, quant_min, quant_max, kept, centred, rounding=rounding)
+        if self.scheme.code_dtype is not None and learn_zero_point:
+            raise ValueError("FakeQuantize: 8-bit float codes have a scale only; want learn_zero_point=False")
         self.channels = channels
         self.ch_axis = ch_axis
-        self.rounding = rounding
-        scale = torch.ones(1 if channels is None else channels)
+        scale = torch.ones(parameters)
         if learn_scale:
             self.scale = torch.nn.Parameter(scale)
         else:
@@ -46,43 +70,44 @@ class FakeQuantize(torch.nn.Module):
         self.zero_point = torch.nn.Parameter(torch.zeros_like(scale)) if learn_zero_point else None
         self.register_buffer("initialized", torch.tensor(False))
 
+    @property
+    def rounding(self) -> str:
+        return self.scheme.rounding
+
     @torch.no_grad()
     def set_scale(self, x: Tensor) -> None:
-        """Sets the scales from a batch."""
-        size = x.abs().to(self.scale.dtype)
-        size = size[None] if self.channels is None else size.movedim(self.ch_axis, 0)
-        size = size.flatten(1).mean(1)
-        scale = 2 * size / math.sqrt(self.quant_max)
+        """Sets the scales from a batch. Sums are isobit's, so that the start does not depend on threads."""
+        size = x.detach().abs().to(torch.promote_types(self.scale.dtype, torch.float32))
+        one = torch.ones_like(size)
+        sums = self.scheme.grouping.sums
+        mean = sums(size, one) / sums(one, one)
+        scale = (2 * mean / math.sqrt(self.quant_max)).reshape(self.scale.shape)
         self.scale.copy_(torch.where(scale > 0, scale, torch.ones_like(scale)))
         self.initialized.fill_(True)
 
-    def forward(self, x: Tensor) -> Tensor:
-        if self.training and not torch.compiler.is_compiling() and not self.initialized:
-            self.set_scale(x)
+    def parameters_for(self, x: Tensor) -> Parameters:
+        if self.training and self.observer_enabled and not torch.compiler.is_compiling() and not self.initialized:
+            self.set_scale(x)  # compiled code does not look
         n = x.numel() // self.scale.numel()
-        factor = 1 / math.sqrt(max(n * self.quant_max, 1))
-        if self.channels is None:
-            return fake_quantize_per_tensor_affine(
-                x,
-                self.scale,
-                self.zero_point,
-                self.quant_min,
-                self.quant_max,
-                grad_factor=factor,
-                rounding=self.rounding,
-            )
-        return fake_quantize_per_channel_affine(
-            x,
-            self.scale,
-            self.zero_point,
-            self.ch_axis,
-            self.quant_min,
-            self.quant_max,
-            grad_factor=factor,
-            rounding=self.rounding,
-        )
+        return Parameters(self.scale, self.zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
+
+    def served(self) -> FakeQuantizer:
+        from .served import ServedFakeQuantize
+
+        return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.fake_quant_enabled else self
 
     def extra_repr(self) -> str:
         return (
             f"quant_min={self.quant_min}, quant_max={self.quant_max}, channels={self.channels}, ch_axis={self.ch_axis}"
         )
+
+
+def _kept(low: int, high: int, dtype: torch.dtype | None) -> torch.dtype | None:
+    """What codes from low to high are kept as; None where no type holds them."""
+    for candidate in (torch.int8, torch.uint8) if dtype is None else (dtype,):
+        kept, least, most = code_type("FakeQuantize", candidate)
+        if least <= low and high <= most:
+            return kept
+    if dtype is None:
+        return None
+    raise ValueError(f"FakeQuantize: quant_min and quant_max are {low} and {high}; {dtype} has {least} to {most}")

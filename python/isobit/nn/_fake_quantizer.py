@@ -1,0 +1,126 @@
+"""What the modules that fake-quantize have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._scheme import Scheme
+
+
+class Partial(partial):  # type: ignore[type-arg]
+    """A constructor with some arguments given; ``with_args`` gives more, as torch.ao's do."""
+
+    def with_args(self, **keywords: Any) -> Partial:
+        return Partial(self, **keywords)
+
+
+def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
+    """Writes a buffer in place, or anew where its shape comes with the data."""
+    buffer = getattr(module, name)
+    if buffer.shape == value.shape:
+        buffer.copy_(value)
+    else:
+        setattr(module, name, value.detach().clone())  # not an alias: the next write is in place
+
+
+def resize_for_loading(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *names: str) -> None:
+    """Gives buffers whose shapes come with the data those of what will be loaded, and its types."""
+    for name in names:
+        saved, buffer = state_dict.get(prefix + name), getattr(module, name)
+        if saved is not None and buffer is not None and saved.shape != buffer.shape:
+            setattr(module, name, torch.empty_like(saved, device=buffer.device))
+
+
+class Parameters(NamedTuple):
+    scale: Tensor
+    zero_point: Tensor | None
+    grad_factor: float = 1.0
+
+
+_FLAGS = ("fake_quant_enabled", "observer_enabled")
+
+
+class FakeQuantizer(torch.nn.Module):
+    """Base of the modules that fake-quantize: they differ in where scale and zero point come from.
+
+    ``scheme`` says which codes there are. ``fake_quant_enabled`` and ``observer_enabled`` switch the
+    module's two duties; a state_dict has them as torch.ao does, as tensors of one uint8."""
+
+    scheme: Scheme
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fake_quant_enabled = True
+        self.observer_enabled = True
+
+    @classmethod
+    def with_args(cls, **keywords: Any) -> Partial:
+        """A constructor of this class with these arguments given."""
+        return Partial(cls, **keywords)
+
+    def parameters_for(self, x: Tensor) -> Parameters:
+        """The scale and the zero point that x is quantized by now."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.fake_quant_enabled and not (self.training and self.observer_enabled):
+            return x
+        parameters = self.parameters_for(x)
+        return self.scheme.fake_quantize(x, *parameters) if self.fake_quant_enabled else x
+
+    def enable_fake_quant(self, enabled: bool = True) -> None:
+        self.fake_quant_enabled = bool(enabled)
+
+    def disable_fake_quant(self) -> None:
+        self.fake_quant_enabled = False
+
+    def enable_observer(self, enabled: bool = True) -> None:
+        self.observer_enabled = bool(enabled)
+
+    def disable_observer(self) -> None:
+        self.observer_enabled = False
+
+    @property
+    def quant_min(self) -> int:
+        return self.scheme.quant_min
+
+    @property
+    def quant_max(self) -> int:
+        return self.scheme.quant_max
+
+    def served(self) -> torch.nn.Module:
+        """What this module becomes for inference: the same values with the parameters as they are."""
+        raise NotImplementedError
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name in _FLAGS:
+            destination[prefix + name] = torch.tensor([getattr(self, name)], dtype=torch.uint8)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in _FLAGS:  # a state_dict from before they were in it lacks them
+            saved = state_dict.pop(prefix + name, None)
+            if saved is not None:
+                setattr(self, name, bool(saved.any()))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def _for_each(method: str) -> Callable[[torch.nn.Module], None]:
+    def switch(module: torch.nn.Module) -> None:
+        if isinstance(module, FakeQuantizer):
+            getattr(module, method)()
+
+    switch.__name__ = switch.__qualname__ = method
+    switch.__doc__ = f"Calls {method} of a fake-quantizing module: ``model.apply(isobit.nn.{method})``."
+    return switch
+
+
+enable_fake_quant = _for_each("enable_fake_quant")
+disable_fake_quant = _for_each("disable_fake_quant")
+enable_observer = _for_each("enable_observer")
+disable_observer = _for_each("disable_observer")

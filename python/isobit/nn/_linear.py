@@ -1,0 +1,141 @@
+"""The product of a fake-quantized linear layer: the same in training and in serving."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..ops.quantized_linear import quantized_linear_codes
+from ..ops.weight_only_linear import weight_only_linear
+from ._fake_quantizer import FakeQuantizer
+from ._scheme import Scheme
+
+_PACKABLE = {torch.int8, torch.uint8, *(getattr(torch, name) for name in ("int4", "uint4") if hasattr(torch, name))}
+
+# One scale, or one for each row: what the integer product takes. A channel of x is a column.
+_ROWS = ("per_tensor", "per_token")
+
+
+class Operand(NamedTuple):
+    """A float tensor and how it is quantized, if it is."""
+
+    tensor: Tensor
+    scheme: Scheme | None = None
+    scale: Tensor | None = None
+    zero_point: Tensor | None = None
+    grad_factor: float = 1.0
+
+    @classmethod
+    def of(cls, by: FakeQuantizer | None, tensor: Tensor) -> Operand:
+        if by is None:
+            return cls(tensor)
+        if not by.fake_quant_enabled:
+            return cls(by(tensor))  # it may observe
+        return cls(tensor, by.scheme, *by.parameters_for(tensor))
+
+    def values(self) -> Tensor:
+        """What the codes stand for, with the gradient of fake_quantize."""
+        if self.scheme is None or self.scale is None:
+            return self.tensor
+        return self.scheme.fake_quantize(self.tensor, self.scale, self.zero_point, self.grad_factor)
+
+    def wants_gradient(self) -> bool:
+        return any(t is not None and t.requires_grad for t in (self.tensor, self.scale, self.zero_point))
+
+
+def product_of(x: Scheme | None, weight: Scheme | None, exact: bool) -> str:
+    """Which product serves: ``integer`` is isobit.quantized_linear_codes, ``codes`` isobit.weight_only_linear,
+    ``float`` torch's linear of the values, whose bits are torch's."""
+    if weight is None or not exact or not weight.grouping.shares_along_rows():
+        return "float"
+    rows = x is not None and x.grouping.name in _ROWS and weight.grouping.name in (*_ROWS, "per_channel")
+    if x is not None and rows and x.is_int8() and weight.is_int8():
+        return "integer"
+    return "codes" if weight.dtype in _PACKABLE else "float"
+
+
+def served_linear(
+    product: str,
+    x: Operand,
+    scheme: Scheme,
+    codes: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    bias: Tensor | None,
+) -> Tensor:
+    """The product of x and the weight of these codes [N, K]. No gradient reaches the weight."""
+    n = codes.shape[0]
+    if product == "integer":
+        assert x.scheme is not None and x.scale is not None
+        x_codes = x.scheme.quantize(x.tensor, x.scale, None, torch.int8)
+        x_scale = x.scale if x.scale.numel() != 1 else x.scale.reshape(1).expand(x_codes.shape[:-1])
+        scales = scale if scale.numel() != 1 else scale.reshape(1).expand(n)
+        return quantized_linear_codes(x_codes, x_scale, codes, scales, bias, x.tensor.dtype)
+    per_tensor = scheme.grouping.name == "per_tensor"
+    where = scheme.grouping.where
+    size = where[1] if isinstance(where, tuple) else where if scheme.grouping.name == "per_channel_group" else None
+
+    def of_groups(parameters: Tensor | None) -> Tensor | None:
+        if parameters is None:
+            return None
+        return parameters.reshape(1, 1).expand(n, 1) if per_tensor else parameters.reshape(n, -1)
+
+    return weight_only_linear(
+        x.values(),
+        codes,
+        scale.reshape(1, 1).expand(n, 1) if per_tensor else scale.reshape(n, -1),
+        of_groups(scheme.kept_zero_point(zero_point)),
+        bias,
+        group_size=size or max(x.tensor.shape[-1], 1),
+        dtype=scheme.dtype,
+    )
+
+
+class _Linear(torch.autograd.Function):
+    """The value that serving computes, with the gradient of linear(x, weight, bias)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None, value: Tensor) -> Tensor:
+        return value.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
+        ctx.bias_type = None if inputs[2] is None else inputs[2].dtype
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        flat = grad_y.reshape(-1, grad_y.shape[-1])
+        grad_x = grad_w = grad_b = None
+        if ctx.needs_input_grad[0]:
+            grad_x = (grad_y @ weight.to(grad_y.dtype)).to(x.dtype)
+        if ctx.needs_input_grad[1]:
+            grad_w = (flat.t() @ x.reshape(-1, x.shape[-1])).to(weight.dtype)
+        if ctx.needs_input_grad[2]:
+            grad_b = flat.sum(0).to(ctx.bias_type)
+        return grad_x, grad_w, grad_b, None
+
+
+def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool) -> Tensor:
+    """The product of a layer in training: the value that serving computes, with straight-through gradients."""
+    product = product_of(x.scheme, weight.scheme, exact)
+    if product == "float":
+        return torch.nn.functional.linear(x.values(), weight.values(), bias)
+    assert weight.scheme is not None and weight.scale is not None
+    scheme = weight.scheme.kept_as(torch.int8 if product == "integer" else None)
+    values = x.values() if product == "codes" else None
+    with torch.no_grad():
+        codes = scheme.quantize(weight.tensor, weight.scale, weight.zero_point)
+        plain = x if values is None else Operand(values)
+        value = served_linear(product, plain, scheme, codes, weight.scale, weight.zero_point, bias)
+    wants = x.wants_gradient() or weight.wants_gradient() or (bias is not None and bias.requires_grad)
+    if not torch.is_grad_enabled() or not wants:
+        return value
+    y: Tensor = _Linear.apply(x.values() if values is None else values, weight.values(), bias, value)
+    return y

@@ -1,0 +1,114 @@
+"""Layers whose weights, and activations, are fake-quantized in training, and are served as codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..ops.embedding import embedding
+from ._fake_quantizer import FakeQuantizer
+from ._linear import Operand, trained_linear
+from .embedding import Embedding
+from .observed_fake_quantize import ObservedFakeQuantize
+from .served import ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
+
+
+class FakeQuantizedLinear(torch.nn.Linear):
+    """A torch.nn.Linear for quantization-aware training, whose forward is the product that serving runs.
+
+    ``activation_fake_quantizer`` and ``weight_fake_quantizer`` are FakeQuantize or ObservedFakeQuantize
+    modules, or None for a side that is not quantized. They decide the product:
+    - int8 codes with zero points of 0, one scale for the input or one a token, and one for the weight or
+      one a row: isobit.quantized_linear_codes, exact integers;
+    - other codes of 4 or 8 bits, a scale for the weight, a row, or a group along a row:
+      isobit.weight_only_linear of the input's values;
+    - all else, and ``exact=False``: torch's linear of the values, with torch's bits. weight_only_linear runs
+      on the CPU and is slow; ``exact=False`` trades its bits for speed.
+
+    ``forward(input)``: float [..., in_features] to [..., out_features] of input's dtype. Gradients are those
+    of a linear layer of the fake-quantized input and weight. ``served()``, and convert, keep the weight as
+    codes, with the bits of eval mode."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *args: Any,
+        activation_fake_quantizer: FakeQuantizer | None = None,
+        weight_fake_quantizer: FakeQuantizer | None = None,
+        exact: bool = True,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(in_features, out_features, bias, *args, **keywords)
+        for name, by in (
+            ("activation_fake_quantizer", activation_fake_quantizer),
+            ("weight_fake_quantizer", weight_fake_quantizer),
+        ):
+            if by is not None and not isinstance(by, FakeQuantizer):
+                raise TypeError(
+                    f"{type(self).__name__}: {name} is a {type(by).__name__}; want FakeQuantize, "
+                    "ObservedFakeQuantize or None"
+                )
+        self.activation_fake_quantizer = activation_fake_quantizer
+        self.weight_fake_quantizer = weight_fake_quantizer
+        self.exact = exact
+
+    @classmethod
+    def from_linear(cls, linear: torch.nn.Linear, **keywords: Any) -> FakeQuantizedLinear:
+        """The layer with the parameters of another, which it shares."""
+        layer = cls(linear.in_features, linear.out_features, linear.bias is not None, device="meta", **keywords)
+        layer.weight, layer.bias = linear.weight, linear.bias
+        return layer.train(linear.training)
+
+    def forward(self, input: Tensor) -> Tensor:
+        x = Operand.of(self.activation_fake_quantizer, input)
+        return trained_linear(x, Operand.of(self.weight_fake_quantizer, self.weight), self.bias, self.exact)
+
+    def served(self) -> ServedFakeQuantizedLinear:
+        fakes = self.weight_fake_quantizer, self.activation_fake_quantizer
+        return ServedFakeQuantizedLinear(self.weight, self.bias, *fakes, exact=self.exact)
+
+
+class WeightOnlyLinear(FakeQuantizedLinear):
+    """A FakeQuantizedLinear for weights of few bits and float inputs.
+
+    Codes of dtype ``codes`` (torch.int8, torch.uint8; torch.int4 and torch.uint4, served two to a byte)
+    share a scale among ``group_size`` along a row, chosen anew from the weight at every step; without
+    ``symmetric`` they have a zero point, too."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *args: Any,
+        group_size: int = 128,
+        codes: torch.dtype = torch.int8,
+        symmetric: bool = True,
+        **keywords: Any,
+    ) -> None:
+        fake = ObservedFakeQuantize.from_config(dtype=codes, group_size=group_size, is_symmetric=symmetric)
+        super().__init__(in_features, out_features, bias, *args, weight_fake_quantizer=fake, **keywords)
+
+
+class FakeQuantizedEmbedding(Embedding):
+    """An isobit.nn.Embedding whose weight passes through ``weight_fake_quantizer``, a FakeQuantize or
+    ObservedFakeQuantize module. ``served()``, and convert, keep codes, and dequantize the rows that are
+    asked for, with the bits of eval mode. There is no max_norm, which would change the weight below its
+    codes, and no sparse gradient: ValueError."""
+
+    def __init__(self, *args: Any, weight_fake_quantizer: FakeQuantizer, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        if self.max_norm is not None or self.sparse:
+            raise ValueError("FakeQuantizedEmbedding: want max_norm=None and sparse=False")
+        self.weight_fake_quantizer = weight_fake_quantizer
+
+    def forward(self, input: Tensor) -> Tensor:
+        weight = self.weight_fake_quantizer(self.weight)
+        return embedding(input, weight, self.padding_idx, scale_grad_by_freq=self.scale_grad_by_freq)
+
+    def served(self) -> ServedFakeQuantizedEmbedding:
+        return ServedFakeQuantizedEmbedding(self.weight, self.weight_fake_quantizer)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._fake_quantizer import FakeQuantizer, Parameters, resize_for_loading, set_buffer
+from ._scheme import Grouping, Scheme, code_type
+from .observers import PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver
+
+
+def scheme_of(observer: Any) -> Scheme:
+    """The scheme of an observer, also of one of torch.ao's."""
+    if isinstance(observer, MinMaxObserver):
+        return observer.scheme
+    try:
+        kept, low, high = code_type("ObservedFakeQuantize", observer.dtype)
+        axis = observer.ch_axis if observer.qscheme in PER_CHANNEL else None
+        bounds = int(observer.quant_min), int(observer.quant_max)
+        symmetric = observer.qscheme in SYMMETRIC
+        if symmetric and low >= 0:
+            symmetric = False  # torch.ao has a middle of its own
+    except (AttributeError, TypeError) as missing:
+        raise TypeError(
+            f"ObservedFakeQuantize: observer is a {type(observer).__name__}; want one of isobit.nn's, or a module with "
+            f"torch.ao's dtype, qscheme, quant_min, quant_max and calculate_qparams ({missing})"
+        ) from None
+    return Scheme(Grouping.of(axis, None, None), *bounds, kept, symmetric).check("ObservedFakeQuantize", low, high)
+
+
+class ObservedFakeQuantize(FakeQuantizer):
+    """Fake quantization by the scale and the zero point that an observer chooses.
+
+    The arguments are those of ``torch.ao.quantization.FakeQuantize``: observer is a class, or a constructor
+    that ``with_args`` made, called with ``observer_kwargs`` (dtype, qscheme, reduce_range, eps, ch_axis, ...:
+    see MinMaxObserver; torch.ao's observers, such as its HistogramObserver, work, too). ``is_dynamic``
+    chooses anew for every input, and follows nothing. ``from_config`` takes torchao's arguments.
+
+    ``forward(x)``: x of any float dtype; in training mode the observer sees x first, unless
+    ``disable_observer()``; then the result is isobit's fake_quantize of x (shape and dtype of x), unless
+    ``disable_fake_quant()``. In eval mode nothing is observed. The gradient is the straight-through
+    estimate, 0 where x fell outside the range. ``scale`` and ``zero_point`` (int32) are buffers, with one
+    element for each channel, group or block, and empty before the first batch; where there was none, the
+    scale is 1, with a warning. ``convert`` makes of it a module with the parameters as they are."""
+
+    scale: Tensor
+    zero_point: Tensor
+
+    def __init__(
+        self,
+        observer: Any = MovingAverageMinMaxObserver,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        is_dynamic: bool = False,
+        **observer_kwargs: Any,
+    ) -> None:
+        super().__init__()
+        for name, value in (("quant_min", quant_min), ("quant_max", quant_max)):
+            if value is not None:
+                observer_kwargs[name] = value
+        self.activation_post_process = observer(**observer_kwargs)
+        self.scheme = scheme_of(self.activation_post_process)
+        if is_dynamic and not hasattr(self.activation_post_process, "choose"):
+            raise TypeError(f"ObservedFakeQuantize: {type(self.activation_post_process).__name__} cannot be dynamic")
+        if not is_dynamic and self.scheme.grouping.name == "per_token":
+            raise ValueError("ObservedFakeQuantize: tokens differ from batch to batch; want is_dynamic=True")
+        self.is_dynamic = is_dynamic
+        self.register_buffer("scale", torch.empty(0))
+        self.register_buffer("zero_point", torch.empty(0, dtype=torch.int32))
+
+    @classmethod
+    def from_config(cls, config: Any = None, **keywords: Any) -> ObservedFakeQuantize:
+        """The module of a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, or of their arguments
+        by name: dtype, granularity, group_size, mapping_type or is_symmetric, scale_precision,
+        zero_point_precision, is_dynamic, eps. Scales are isobit's: ``max|x| / quant_max`` where symmetric."""
+        from .torchao_config import arguments
+
+        return cls(**arguments(config, **keywords))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        dtype: torch.dtype = self.activation_post_process.dtype
+        return dtype
+
+    @property
+    def qscheme(self) -> torch.qscheme:
+        qscheme: torch.qscheme = self.activation_post_process.qscheme
+        return qscheme
+
+    @property
+    def ch_axis(self) -> int:
+        return int(getattr(self.activation_post_process, "ch_axis", -1))
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """The observer's scale and zero point."""
+        scale, zero_point = self.activation_post_process.calculate_qparams()
+        return scale, zero_point.to(torch.int32)
+
+    @torch.no_grad()
+    def observe(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Shows x to the observer, and takes over its parameters."""
+        self.activation_post_process(x.detach())
+        scale, zero_point = self.calculate_qparams()
+        set_buffer(self, "scale", scale)
+        set_buffer(self, "zero_point", zero_point)
+        return scale, zero_point
+
+    def parameters_for(self, x: Tensor) -> Parameters:
+        if self.is_dynamic:
+            return Parameters(*self.activation_post_process.choose(x.detach()))
+        if self.training and self.observer_enabled and x.numel():
+            # These, not the buffers: autograd keeps them, and the next batch writes over the buffers.
+            return Parameters(*self.observe(x))
+        if self.scale.numel():
+            return Parameters(self.scale, self.zero_point)
+        warnings.warn("ObservedFakeQuantize has seen nothing yet: its scale is 1", stacklevel=2)
+        shape = self.scheme.grouping.parameter_shape(x.shape)
+        return Parameters(self.scale.new_ones(shape), self.zero_point.new_full(shape, self.scheme.middle))
+
+    def served(self) -> FakeQuantizer:
+        from .served import ServedFakeQuantize
+
+        if not self.fake_quant_enabled or self.is_dynamic:
+            return self
+        return ServedFakeQuantize(self.scheme, self.scale, self.zero_point)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        resize_for_loading(self, state_dict, prefix, "scale", "zero_point")
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def extra_repr(self) -> str:
+        return f"is_dynamic={self.is_dynamic}, {self.scheme}"

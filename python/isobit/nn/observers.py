@@ -1,0 +1,226 @@
+"""Observers: modules that look at what passes and choose a scale and a zero point for it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ._fake_quantizer import Partial, resize_for_loading, set_buffer
+from ._scheme import Grouping, Scheme, code_type
+
+SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
+PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
+_KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
+
+
+class MinMaxObserver(torch.nn.Module):
+    """Follows the smallest and the largest value that passed.
+
+    The arguments are those of ``torch.ao.quantization.MinMaxObserver``. dtype: that of the codes, quint8,
+    qint8, any integer of 1 to 8 bits, or an 8-bit float; its range is quant_min to quant_max unless they
+    are given, and half of that with ``reduce_range``. A per-channel ``qscheme`` has a range for each index
+    along ``ch_axis``; ``group_size`` asks for one for each so many elements along the last dimension, and
+    ``block_size`` for one for each block.
+
+    ``forward(x)`` observes x, of any float dtype, and answers it. ``calculate_qparams()`` answers scale and
+    zero point: what isobit's choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric
+    (torch.ao: ``max|x| / ((quant_max - quant_min) / 2)``), with a scale of at least ``eps``; a range of
+    nothing but 0 has the scale 1. A NaN makes the scale NaN until ``reset_min_max_vals()``. min_val and
+    max_val, and so the results, do not depend on threads or layouts. Raises ValueError for codes, a scheme
+    or a grouping that there is not, and where x has other numbers of channels or blocks than before."""
+
+    min_val: Tensor
+    max_val: Tensor
+
+    def __init__(
+        self,
+        dtype: torch.dtype = torch.quint8,
+        qscheme: torch.qscheme = torch.per_tensor_affine,
+        reduce_range: bool = False,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        eps: float = torch.finfo(torch.float32).eps,
+        *,
+        ch_axis: int = 0,
+        group_size: int | None = None,
+        block_size: Sequence[int] | None = None,
+        grouping: Grouping | None = None,
+        scale_dtype: torch.dtype | None = None,
+        rounding: str = "nearest",
+    ) -> None:
+        super().__init__()
+        owner = type(self).__name__
+        if qscheme not in _KNOWN:
+            raise ValueError(f"{owner}: qscheme is {qscheme}; want one of {', '.join(map(str, _KNOWN))}")
+        kept, low, high = code_type(owner, dtype)
+        low_default, high_default = (low // 2, high // 2) if reduce_range else (low, high)
+        if grouping is None:
+            whole = group_size is None and block_size is None
+            grouping = Grouping.of(ch_axis if qscheme in PER_CHANNEL and whole else None, group_size, block_size)
+        self.dtype = dtype
+        self.qscheme = qscheme
+        self.ch_axis = ch_axis
+        self.scheme = Scheme(
+            grouping,
+            low_default if quant_min is None else quant_min,
+            high_default if quant_max is None else quant_max,
+            kept,
+            qscheme in SYMMETRIC,
+            eps,
+            scale_dtype,
+            rounding,
+        ).check(owner, low, high)
+        self.register_buffer("min_val", torch.empty(0))
+        self.register_buffer("max_val", torch.empty(0))
+
+    @classmethod
+    def with_args(cls, **keywords: Any) -> Partial:
+        """A constructor of this class with these arguments given."""
+        return Partial(cls, **keywords)
+
+    @property
+    def quant_min(self) -> int:
+        return self.scheme.quant_min
+
+    @property
+    def quant_max(self) -> int:
+        return self.scheme.quant_max
+
+    def extremes(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The range of one batch."""
+        return self.scheme.grouping.extremes(x)
+
+    def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """What was seen, with the range of a new batch."""
+        return torch.minimum(self.min_val, low), torch.maximum(self.max_val, high)
+
+    def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Scale and zero point of x alone."""
+        return self.scheme.choose(x)
+
+    def is_new(self) -> bool:
+        """Whether nothing was seen."""
+        return self.min_val.numel() == 0
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        if x.numel() == 0:
+            return x
+        low, high = self.extremes(x.detach())
+        if not self.is_new():
+            if low.shape != self.min_val.shape:
+                raise ValueError(
+                    f"{type(self).__name__}: an input of shape {list(x.shape)} has ranges of shape {list(low.shape)}, "
+                    f"those before had {list(self.min_val.shape)}"
+                )
+            low, high = self.merge(low, high)
+        set_buffer(self, "min_val", low)
+        set_buffer(self, "max_val", high)
+        return x
+
+    @torch.no_grad()
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        """(scale, zero_point): float32 (float64 of a double() module) and int32, [] or one for each range."""
+        if self.is_new():
+            warnings.warn(f"{type(self).__name__} has seen nothing yet: its scale is 1", stacklevel=2)
+            return self.min_val.new_ones(()), self.min_val.new_full((), self.scheme.middle, dtype=torch.int32)
+        return self.scheme.choose_for_range(self.min_val, self.max_val)
+
+    def reset_min_max_vals(self) -> None:
+        """Forgets what was seen."""
+        self.min_val = self.min_val.new_empty(0)
+        self.max_val = self.max_val.new_empty(0)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        state_dict.pop(prefix + "eps", None)  # torch.ao has it as a buffer
+        resize_for_loading(self, state_dict, prefix, "min_val", "max_val")
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        if bool((self.min_val > self.max_val).any()):  # how torch.ao spells a range of nothing
+            self.reset_min_max_vals()
+
+    def extra_repr(self) -> str:
+        s = self.scheme
+        return f"dtype={self.dtype}, qscheme={self.qscheme}, quant_min={s.quant_min}, quant_max={s.quant_max}"
+
+
+class MovingAverageMinMaxObserver(MinMaxObserver):
+    """As MinMaxObserver, with a range that moves toward that of each batch by ``averaging_constant``:
+    ``min_val + averaging_constant * (low - min_val)``, each step rounded. The first batch sets it."""
+
+    def __init__(self, averaging_constant: float = 0.01, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.averaging_constant = averaging_constant
+
+    def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        c = self.averaging_constant
+        return self.min_val + c * (low - self.min_val), self.max_val + c * (high - self.max_val)
+
+
+class PerChannelMinMaxObserver(MinMaxObserver):
+    """MinMaxObserver with torch.ao's order of arguments for channels: ``ch_axis`` comes first."""
+
+    def __init__(
+        self,
+        ch_axis: int = 0,
+        dtype: torch.dtype = torch.quint8,
+        qscheme: torch.qscheme = torch.per_channel_affine,
+        *args: Any,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(dtype, qscheme, *args, ch_axis=ch_axis, **keywords)
+
+
+class MovingAveragePerChannelMinMaxObserver(MovingAverageMinMaxObserver):
+    """MovingAverageMinMaxObserver with torch.ao's order of arguments for channels."""
+
+    def __init__(
+        self,
+        averaging_constant: float = 0.01,
+        ch_axis: int = 0,
+        dtype: torch.dtype = torch.quint8,
+        qscheme: torch.qscheme = torch.per_channel_affine,
+        *args: Any,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(averaging_constant, dtype, qscheme, *args, ch_axis=ch_axis, **keywords)
+
+
+class MSEObserver(MovingAverageMinMaxObserver):
+    """As MovingAverageMinMaxObserver, of the range that loses least: of ``steps`` ranges, from the whole one
+    of a batch evenly down to ``smallest`` of it, that with the least sum of squared errors, the wider one of
+    equals. The errors are isobit's fake_quantize and its Stripe sums, so that every machine takes the same."""
+
+    def __init__(
+        self, averaging_constant: float = 0.01, *args: Any, steps: int = 40, smallest: float = 0.2, **keywords: Any
+    ) -> None:
+        super().__init__(averaging_constant, *args, **keywords)
+        if steps < 1 or not 0 < smallest <= 1:
+            raise ValueError(f"MSEObserver: want steps >= 1 and 0 < smallest <= 1, not {steps} and {smallest}")
+        self.steps = steps
+        self.smallest = smallest
+
+    @torch.no_grad()
+    def extremes(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        whole_low, whole_high = low, high = self.scheme.grouping.extremes(x)
+        least = self._loss(x, low, high)
+        for i in range(1, self.steps):
+            factor = 1 - (1 - self.smallest) * i / (self.steps - 1)
+            narrow = whole_low * factor, whole_high * factor
+            loss = self._loss(x, *narrow)
+            better = loss < least
+            least = torch.where(better, loss, least)
+            low, high = torch.where(better, narrow[0], low), torch.where(better, narrow[1], high)
+        return low, high
+
+    def _loss(self, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """The sum of squared errors of each block."""
+        error = self.scheme.fake_quantize(x, *self.scheme.choose_for_range(low, high)) - x
+        return self.scheme.grouping.sums(error, error).reshape(low.shape)
+
+    def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.scheme.choose_for_range(*self.extremes(x))

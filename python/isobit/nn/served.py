@@ -1,0 +1,160 @@
+"""What fake-quantizing modules become for inference: buffers of codes, scales and zero points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..ops._families import FLOAT8
+from ._fake_quantizer import FakeQuantizer, Parameters, resize_for_loading
+from ._linear import Operand, product_of, served_linear
+from ._scheme import Scheme
+
+
+def integer_zero_point(scheme: Scheme, zero_point: Tensor | None) -> Tensor | None:
+    """A learned zero point as quantize uses it: ``clamp(rint(zp))``, a NaN counting as 0. int32."""
+    zero_point = scheme.kept_zero_point(zero_point)
+    if zero_point is None or not zero_point.is_floating_point():
+        return None if zero_point is None else zero_point.detach().to(torch.int32)
+    whole = zero_point.detach().nan_to_num(0.0, float("inf"), float("-inf")).round()
+    return whole.clamp(scheme.quant_min, scheme.quant_max).to(torch.int32)
+
+
+def _kept(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.detach().clone()
+
+
+def _scheme_of(by: FakeQuantizer | None) -> Scheme | None:
+    return by.scheme if by is not None and by.fake_quant_enabled else None
+
+
+class ServedFakeQuantize(FakeQuantizer):
+    """Fake quantization by fixed parameters: what ObservedFakeQuantize and FakeQuantize become.
+
+    ``forward(x)`` has the bits of what it was made from in eval mode."""
+
+    scale: Tensor
+    zero_point: Tensor | None
+
+    def __init__(self, scheme: Scheme, scale: Tensor, zero_point: Tensor | None) -> None:
+        super().__init__()
+        self.scheme = scheme
+        self.register_buffer("scale", _kept(scale))
+        self.register_buffer("zero_point", _kept(integer_zero_point(scheme, zero_point)))
+
+    def parameters_for(self, x: Tensor) -> Parameters:
+        if self.scale.numel():
+            return Parameters(self.scale, self.zero_point)
+        shape = self.scheme.grouping.parameter_shape(x.shape)
+        middle = torch.full(shape, self.scheme.middle, dtype=torch.int32, device=x.device)
+        return Parameters(self.scale.new_ones(shape), middle)
+
+    def served(self) -> ServedFakeQuantize:
+        return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        resize_for_loading(self, state_dict, prefix, *("scale", "zero_point")[: 1 + (self.zero_point is not None)])
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def extra_repr(self) -> str:
+        return str(self.scheme)
+
+
+class ServedWeight(torch.nn.Module):
+    """A weight as codes, with their scale and zero point, or as it is where it is not quantized."""
+
+    codes: Tensor
+    scale: Tensor | None
+    zero_point: Tensor | None
+
+    def __init__(self, weight: Tensor, by: FakeQuantizer | None, kept: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.dtype = weight.dtype
+        self.columns = weight.shape[-1]
+        self.scheme = _scheme_of(by)
+        codes, scale, zero_point = weight, None, None
+        if by is not None and self.scheme is not None:
+            self.scheme = self.scheme.kept_as(kept)
+            if self.scheme.dtype is None:
+                bounds = f"{self.scheme.quant_min} to {self.scheme.quant_max}"
+                raise ValueError(f"convert: no type holds codes of {bounds}; want 8 bits")
+            scale, zero_point, _ = by.parameters_for(weight)
+            zero_point = integer_zero_point(self.scheme, zero_point)
+            codes = self.scheme.quantize(weight.detach(), scale.detach(), zero_point)
+            if codes.dtype in FLOAT8:  # kept as bytes: torch neither pickles nor gathers them, and half() converts them
+                codes = codes.view(torch.uint8)
+        self.register_buffer("codes", codes.detach().clone())
+        self.register_buffer("scale", _kept(scale))
+        self.register_buffer("zero_point", _kept(zero_point))
+
+    def forward(self) -> Tensor:
+        """The weight as its codes stand for it."""
+        if self.scheme is None or self.scale is None:
+            return self.codes
+        return self._dequantize(self.scheme, self.codes, self.scale, self.zero_point)
+
+    def _dequantize(self, scheme: Scheme, codes: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
+        codes = codes if scheme.code_dtype is None else codes.view(scheme.code_dtype)
+        return scheme.dequantize(codes, scale, zero_point, self.dtype, self.columns)
+
+    def rows(self, indices: Tensor) -> Tensor:
+        """Some rows of a weight [V, D]: only they are dequantized."""
+        at = indices.reshape(-1)
+        codes = self.codes.index_select(0, at)
+        if self.scheme is not None and self.scale is not None:
+            grouping, which = self.scheme.grouping.of_rows(at)
+            scale, zero_point = self.scale, self.zero_point
+            if which is not None:
+                scale = scale.index_select(0, which)
+                zero_point = None if zero_point is None else zero_point.index_select(0, which)
+            scheme = self.scheme.grouped_as(grouping)
+            codes = self._dequantize(scheme, codes, scale, zero_point)
+        return codes.reshape(*indices.shape, self.columns)
+
+    def extra_repr(self) -> str:
+        return f"{self.scheme}"
+
+
+class ServedFakeQuantizedLinear(torch.nn.Module):
+    """What FakeQuantizedLinear becomes. ``weight`` holds codes; ``forward(input)``, of [..., K], gives
+    [..., N] with the bits of the trained layer in eval mode. It has no parameters."""
+
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        weight_by: FakeQuantizer | None,
+        input_by: FakeQuantizer | None,
+        exact: bool = True,
+    ) -> None:
+        super().__init__()
+        fixed = None if input_by is None else input_by.served()
+        self.activation_fake_quantizer = fixed if isinstance(fixed, FakeQuantizer) else None
+        self.product = product_of(_scheme_of(input_by), _scheme_of(weight_by), exact)
+        self.weight = ServedWeight(weight, weight_by, torch.int8 if self.product == "integer" else None)
+        self.register_buffer("bias", _kept(bias))
+
+    def forward(self, input: Tensor) -> Tensor:
+        x, w = Operand.of(self.activation_fake_quantizer, input), self.weight
+        if self.product == "float" or w.scheme is None or w.scale is None:
+            return torch.nn.functional.linear(x.values(), w(), self.bias)
+        return served_linear(self.product, x, w.scheme, w.codes, w.scale, w.zero_point, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"product={self.product}, bias={self.bias is not None}"
+
+
+class ServedFakeQuantizedEmbedding(torch.nn.Module):
+    """What FakeQuantizedEmbedding becomes: ``forward(input)`` gathers rows of codes, and dequantizes them.
+    An index that is negative or too large is an IndexError."""
+
+    def __init__(self, weight: Tensor, weight_by: FakeQuantizer | None) -> None:
+        super().__init__()
+        self.weight = ServedWeight(weight, weight_by)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.weight.rows(input)

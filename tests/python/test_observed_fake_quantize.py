@@ -1,0 +1,142 @@
+"""ObservedFakeQuantize: beside torch.ao's FakeQuantize, torchao's configurations, and its switches."""
+
+import copy
+from types import SimpleNamespace
+
+import isobit
+import pytest
+import torch
+import torch.ao.quantization as ao
+from isobit.nn import FakeQuantize, ObservedFakeQuantize
+from kit import assert_same, draw
+
+SYMMETRIC = torch.per_tensor_symmetric
+
+
+@pytest.mark.parametrize("keywords", ({}, {"dtype": torch.qint8, "reduce_range": True}, {"averaging_constant": 0.5}))
+def test_observed_fake_quantize_is_torch_aos(keywords):
+    """With rounding=reciprocal, bit for bit but for the sign of zeros: results, gradients, state."""
+    ours, theirs = ObservedFakeQuantize(**keywords, rounding="reciprocal"), ao.FakeQuantize(**keywords)
+    for seed in range(3):
+        x, y = (draw(6, 7, seed=seed).requires_grad_() for _ in range(2))
+        a, b = ours(x), theirs(y)
+        assert torch.equal(a, b)
+        a.square().sum().backward(), b.square().sum().backward()
+        assert torch.equal(x.grad, y.grad)
+    assert_same(ours.scale.reshape(1), theirs.scale)
+    theirs.disable_observer()
+    other = ObservedFakeQuantize(**keywords, rounding="reciprocal")
+    other.load_state_dict(theirs.state_dict())
+    assert not other.observer_enabled
+    assert torch.equal(other(x), theirs(x))
+    fresh = ObservedFakeQuantize(**keywords, rounding="reciprocal")
+    fresh.load_state_dict(ao.FakeQuantize(**keywords).state_dict())
+    assert fresh.activation_post_process.is_new() and fresh.observer_enabled
+
+
+def test_observers_of_torch_ao_can_be_used():
+    x = draw(6, 300)
+    for observer in (
+        ao.HistogramObserver,
+        ao.HistogramObserver.with_args(dtype=torch.qint8, qscheme=SYMMETRIC),
+        ao.HistogramObserver.with_args(qscheme=SYMMETRIC),
+        ao.PerChannelMinMaxObserver.with_args(dtype=torch.qint8, ch_axis=1),
+    ):
+        ours, theirs = ObservedFakeQuantize(observer), ao.FakeQuantize(observer)
+        y = ours(x)
+        theirs(x)
+        assert_same(ours.scale, theirs.scale)
+        assert (y - theirs(x)).abs().max() <= theirs.scale.max()
+        assert_same(isobit.nn.convert(ours)(x), ours.eval()(x))
+    with pytest.raises(TypeError, match="cannot be dynamic"):
+        ObservedFakeQuantize(ao.HistogramObserver, is_dynamic=True)
+    with pytest.raises(TypeError, match="observer is a Linear"):
+        ObservedFakeQuantize(lambda: torch.nn.Linear(2, 2))
+
+
+def test_from_config():
+    class PerGroup:
+        group_size = 4
+
+    x = draw(5, 10)
+    config = SimpleNamespace(
+        dtype="int4",
+        granularity=PerGroup(),
+        mapping_type=SimpleNamespace(name="SYMMETRIC"),
+        zero_point_domain=SimpleNamespace(name="INT"),
+        is_dynamic=True,
+        range_learning=False,
+    )
+    s, _ = isobit.choose_qparams_per_channel_group(x, 4, quant_min=-8, quant_max=7)
+    want = isobit.fake_quantize_per_channel_group_affine(x, s, None, -8, 7, 4)
+    of = ObservedFakeQuantize.from_config
+    assert_same(of(config)(x), want)
+    assert_same(of(dtype="int4", group_size=4)(x), want)
+    assert_same(of(dtype="int4", granularity="per_group", group_size=4, is_symmetric=True)(x), want)
+    s, z = isobit.choose_qparams_per_token_asymmetric(x, torch.uint8)
+    fake = of(dtype=torch.uint8, granularity="per_token", mapping_type="asymmetric")
+    assert_same(fake(x), isobit.fake_quantize_per_token_affine(x, s, z, 0, 255))
+    assert_same(fake.eval()(x), fake.train()(x))
+    s = isobit.choose_qparams_per_token(x, torch.int8)[0].bfloat16()
+    fake = of(dtype=torch.int8, granularity="per_token", scale_precision=torch.bfloat16)
+    assert_same(fake(x), isobit.fake_quantize_per_token_affine(x, s, None, -128, 127))
+    fake = of(dtype=torch.int8, granularity="per_channel", is_symmetric=False, eps=1.0)
+    assert_same(
+        fake(x), isobit.fake_quantize_per_channel_affine(x, *fake.activation_post_process.choose(x), 0, -128, 127)
+    )
+    assert (fake.activation_post_process.choose(x)[0] >= 1).all()
+    fake = of(dtype=torch.float8_e4m3fn, granularity="per_tensor")
+    scale = x.abs().max() / 448
+    want = isobit.fake_quantize_per_tensor_affine(x, scale, None, -448, 448, code_dtype=torch.float8_e4m3fn)
+    assert_same(fake(x), want)
+    fake = of(dtype="uint2", granularity="per_channel", is_symmetric=False, is_dynamic=False)
+    assert (fake.quant_min, fake.quant_max) == (0, 3)
+    first = fake(x)
+    fake(x * 5)
+    assert_same(fake(x), first)
+    for message, bad in (
+        ("8-bit float", {"dtype": torch.float32}),
+        ("granularity is 'per_what'", {"granularity": "per_what"}),
+        ("granularity is None", {}),
+        ("conflict|want one", {"granularity": "per_token", "group_size": 3}),
+        ("what; want", {"what": 1}),
+        ("isobit.nn.FakeQuantize", {"group_size": 4, "range_learning": True}),
+        ("mapping_type is X", {"group_size": 4, "mapping_type": "X"}),
+        ("not both", {"group_size": 4, "mapping_type": "SYMMETRIC", "is_symmetric": True}),
+        ("zero_point_domain", {"group_size": 4, "zero_point_domain": "FLOAT"}),
+        ("is_dynamic=True", {"granularity": "per_token", "is_dynamic": False}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            of(**{"dtype": "int4", **bad})
+
+
+def test_switches():
+    fake = ObservedFakeQuantize(quant_min=-128, quant_max=127, dtype=torch.int8, averaging_constant=0.5)
+    with pytest.warns(UserWarning, match="nothing yet"):
+        assert_same(fake.eval()(torch.tensor([1.2, 300.0])), torch.tensor([1.0, 127.0]))
+    x = draw(6, 7).requires_grad_()
+    y = fake.train()(x)
+    parameters = isobit.choose_qparams_per_tensor(x, symmetric=False)
+    assert_same(y, isobit.fake_quantize_per_tensor_affine(x, *parameters, -128, 127))
+    assert_same(fake.calculate_qparams(), parameters)
+    later = fake(x * 3)  # a second use before the first one's backward
+    (y.sum() + later.sum()).backward()
+    assert x.grad.min() >= 0 and x.grad.max() == 4
+    assert fake.scale > parameters[0]
+    scale = fake.scale.clone()
+    fake.eval()(x * 9)
+    model = torch.nn.Sequential(fake, FakeQuantize()).train().apply(isobit.nn.disable_observer)
+    model(x * 9)
+    assert not model[1].initialized
+    assert_same(fake.scale, scale)
+    model.apply(isobit.nn.disable_fake_quant)
+    assert model(x) is x
+    model.apply(isobit.nn.enable_observer)
+    assert model(x * 9) is not x and fake.scale > scale and model[1].initialized
+    state = copy.deepcopy(model.state_dict())
+    model.apply(isobit.nn.enable_fake_quant)
+    other = torch.nn.Sequential(ObservedFakeQuantize(dtype=torch.int8), FakeQuantize())
+    other.load_state_dict(state)
+    assert not other[0].fake_quant_enabled and other[0].observer_enabled
+    other.apply(isobit.nn.enable_fake_quant)
+    assert_same(other.eval()(x), model.eval()(x))

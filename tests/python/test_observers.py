@@ -1,0 +1,188 @@
+"""Observers: beside isobit's own ops, torch.ao's observers, and formulas written out."""
+
+import copy
+import pickle
+
+import isobit
+import pytest
+import torch
+import torch.ao.quantization as ao
+from isobit.nn import (
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    MSEObserver,
+    ObservedFakeQuantize,
+    PerChannelMinMaxObserver,
+)
+from kit import FLOATS, NAMES, assert_same, draw, layouts
+
+SYMMETRIC, AFFINE = torch.per_tensor_symmetric, torch.per_tensor_affine
+GROUPINGS = {
+    "tensor": ("per_tensor", (), {}),
+    "channel": ("per_channel", (-2,), {"ch_axis": -2}),
+    "group": ("per_channel_group", (4,), {"group_size": 4}),
+    "block": ("per_block", ([2, 4, 5],), {"block_size": [2, 4, 5]}),
+}
+
+
+def choose(where, x, symmetric, **keywords):
+    name, at, _ = GROUPINGS[where]
+    return getattr(isobit, f"choose_qparams_{name}")(x, *at, symmetric=symmetric, **keywords)
+
+
+def observer_of(where, symmetric, kind=MinMaxObserver, dtype=torch.int8, **keywords):
+    scheme = SYMMETRIC if symmetric else AFFINE
+    if where == "channel":
+        scheme = torch.per_channel_symmetric if symmetric else torch.per_channel_affine
+    return kind(dtype=dtype, qscheme=scheme, **GROUPINGS[where][2], **keywords)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("symmetric", (True, False))
+@pytest.mark.parametrize("where", GROUPINGS)
+def test_min_max_gives_what_choose_qparams_gives(where, symmetric, dtype):
+    x = draw(5, 6, 11, dtype=dtype)
+    x[1], x[2] = 0, x[2].abs()
+    observer = observer_of(where, symmetric)
+    assert observer(x) is x
+    want = choose(where, x, symmetric)
+    assert_same(observer.calculate_qparams(), want)
+    observer(x * 0.5)
+    assert_same(observer.calculate_qparams(), want)
+    restored = observer_of(where, symmetric)
+    restored.load_state_dict(observer.state_dict())
+    for other in (restored, copy.deepcopy(observer), pickle.loads(pickle.dumps(observer))):
+        assert_same(other.calculate_qparams(), want)
+        other(x * 2)
+        assert_same(other.calculate_qparams(), choose(where, x * 2, symmetric))
+    observer.reset_min_max_vals()
+    with pytest.warns(UserWarning, match="nothing yet"):
+        assert observer.calculate_qparams()[0] == 1
+
+
+@pytest.mark.parametrize("kind", (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver))
+@pytest.mark.parametrize("where", GROUPINGS)
+def test_statistics_depend_on_no_thread_and_no_layout(where, kind):
+    x = draw(24, 60, 50)
+    threads = torch.get_num_threads()
+    results = []
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            for _, view in layouts(x):
+                observer = observer_of(where, False, kind, **({"steps": 4} if kind is MSEObserver else {}))
+                observer(view), observer(view * 1.5)
+                results.append((observer.min_val, observer.max_val, *observer.calculate_qparams()))
+    finally:
+        torch.set_num_threads(threads)
+    assert len(results) >= 12
+    for other in results[1:]:
+        assert_same(other, results[0])
+
+
+def test_special_values():
+    observer = MinMaxObserver(torch.int8)
+    observer(torch.empty(0, 3))
+    assert observer.is_new()
+    observer(torch.tensor([-0.0, -0.0]))
+    assert_same(observer.max_val, torch.tensor(0.0))
+    assert_same(observer.calculate_qparams(), (torch.tensor(1.0), torch.tensor(-128, dtype=torch.int32)))
+    observer(torch.tensor([1.0, float("nan")]))
+    assert observer.calculate_qparams()[0].isnan()
+    observer(torch.tensor([1.0]))
+    assert observer.calculate_qparams()[0].isnan()
+    with pytest.raises(ValueError, match=r"shape \[3\], those before had \[2\]"):
+        channels = PerChannelMinMaxObserver(0, torch.int8)
+        channels(draw(2, 4)), channels(draw(3, 4))
+
+
+PAIRS = {
+    "min_max": (MinMaxObserver(), ao.MinMaxObserver()),
+    "moving": (MovingAverageMinMaxObserver(0.1), ao.MovingAverageMinMaxObserver(0.1)),
+    "reduced": (MinMaxObserver(torch.qint8, reduce_range=True), ao.MinMaxObserver(torch.qint8, reduce_range=True)),
+    "range": (MinMaxObserver(quant_min=0, quant_max=15), ao.MinMaxObserver(quant_min=0, quant_max=15)),
+    "channel": (PerChannelMinMaxObserver(1), ao.PerChannelMinMaxObserver(1)),
+    "moving_channel": (
+        MovingAveragePerChannelMinMaxObserver(0.3, 1, torch.qint8),
+        ao.MovingAveragePerChannelMinMaxObserver(0.3, 1, torch.qint8),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_asymmetric_observers_are_torch_aos(name):
+    ours, theirs = PAIRS[name]
+    for seed in range(4):
+        x = draw(7, 9, seed=seed)
+        ours(x), theirs(x)
+        assert_same((ours.min_val, ours.max_val), (theirs.min_val, theirs.max_val))
+        (s, z), (want_s, want_z) = ours.calculate_qparams(), theirs.calculate_qparams()
+        assert_same(s.reshape(-1), want_s)
+        assert torch.equal(z.reshape(-1), want_z.to(torch.int32))
+    again = copy.deepcopy(ours)
+    again.reset_min_max_vals()
+    again.load_state_dict(theirs.state_dict())
+    assert_same(again.calculate_qparams(), ours.calculate_qparams())
+
+
+def test_symmetric_scales_are_those_of_the_contract():
+    x = draw(7, 9)
+    most = x.abs().max()
+    for dtype, middle, quant_max in ((torch.qint8, 0, 127), (torch.quint8, 128, 127)):
+        ours, theirs = MinMaxObserver(dtype, SYMMETRIC), ao.MinMaxObserver(dtype, SYMMETRIC)
+        ours(x), theirs(x)
+        scale, zero_point = ours.calculate_qparams()
+        assert_same(scale, most / quant_max)
+        assert_same(theirs.calculate_qparams()[0], (most / 127.5).reshape(1))
+        assert zero_point == theirs.calculate_qparams()[1] == middle
+
+
+def test_eps_and_arguments():
+    tiny = MinMaxObserver(torch.int8, eps=0.5)
+    tiny(torch.tensor([-1.0, 3.0]))
+    assert_same(tiny.calculate_qparams(), (torch.tensor(0.5), torch.tensor(-126, dtype=torch.int32)))
+    partial = MovingAverageMinMaxObserver.with_args(dtype=torch.int8).with_args(qscheme=SYMMETRIC)
+    assert partial().scheme.symmetric and partial(0.5).averaging_constant == 0.5
+    assert MinMaxObserver(torch.int8, SYMMETRIC).qscheme == SYMMETRIC
+    for message, bad in (
+        ("want one of", {"qscheme": torch.per_channel_affine_float_qparams}),
+        ("want -128 <= quant_min", {"quant_min": 9, "quant_max": 3, "dtype": torch.int8}),
+        ("want 0 <= quant_min", {"quant_min": -1}),
+        ("want 0 between", {"quant_min": 3, "quant_max": 9}),
+        ("want symmetric=False", {"dtype": "int1", "qscheme": SYMMETRIC}),
+        ("symmetric scheme", {"dtype": torch.float8_e4m3fn}),
+        ("want an integer of 1 to 8 bits", {"dtype": torch.float32}),
+        ("want one of", {"group_size": 3, "block_size": [1, 3]}),
+        ("at least 1", {"group_size": 0}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            MinMaxObserver(**bad)
+    with pytest.raises(ValueError, match="extent"):
+        MinMaxObserver(block_size=[2])(draw(2, 2))
+    with pytest.raises(ValueError, match="ch_axis is 2"):
+        PerChannelMinMaxObserver(2)(draw(2, 2))
+
+
+def test_mse_takes_the_best_of_its_ranges():
+    x = draw(64, 64)
+    x[0, 0], x[0, 33] = 100.0, -90.0
+    observer = MSEObserver(dtype="int4", qscheme=SYMMETRIC, steps=5, smallest=0.2, eps=0.0)
+    observer(x)
+
+    def loss(factor):
+        scale = isobit.choose_qparams_per_tensor(torch.tensor([100.0]) * factor, quant_min=-8, quant_max=7)[0]
+        return (isobit.fake_quantize_per_tensor_affine(x, scale, None, -8, 7) - x).double().square().sum()
+
+    factors = [1 - 0.8 * i / 4 for i in range(5)]
+    best = min(factors, key=loss)
+    assert best < 1
+    assert_same(observer.max_val, torch.tensor(100.0) * best)
+    for keywords in ({"group_size": 32}, {"qscheme": torch.per_channel_symmetric}):
+        errors = []
+        for kind in (MinMaxObserver, MSEObserver):
+            fake = ObservedFakeQuantize(kind, dtype="int4", **{"qscheme": SYMMETRIC, **keywords})
+            errors.append((fake(x) - x).square().sum())
+            dynamic = ObservedFakeQuantize(kind, is_dynamic=True, dtype="int4", **{"qscheme": SYMMETRIC, **keywords})
+            assert_same(dynamic(x), fake(x))
+        assert errors[1] < errors[0] * 0.95

@@ -1,0 +1,160 @@
+"""Layers for quantization-aware training, and what convert makes of them."""
+
+import copy
+import io
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from isobit.nn import (
+    FakeQuantize,
+    FakeQuantizedLinear,
+    MinMaxObserver,
+    MSEObserver,
+    ObservedFakeQuantize,
+    convert,
+)
+from kit import FLOATS, NAMES, assert_same, draw, expect, spell, to_reference
+from reference.sums import stripe
+
+SYMMETRIC = torch.per_tensor_symmetric
+CHANNEL = torch.per_channel_symmetric
+observed, configured = ObservedFakeQuantize, ObservedFakeQuantize.from_config
+
+# Layers of 21 inputs and 6 outputs: the product that they are served by, and their fake-quantizers.
+LAYERS = {
+    "static int8": ("integer", lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC), lambda: observed(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL)),
+    "dynamic int8": ("integer", lambda: configured(dtype=torch.int8, granularity="per_token"), lambda: configured(dtype="int4", granularity="per_channel")),
+    "one scale": ("integer", lambda: FakeQuantize(-127, 127), lambda: FakeQuantize(-8, 7)),
+    "learned": ("integer", lambda: FakeQuantize(-127, 127), lambda: FakeQuantize(-8, 7, channels=6)),
+    "uint8 input": ("codes", lambda: observed(), lambda: FakeQuantize(-128, 127, channels=6)),
+    "float input": ("codes", lambda: None, lambda: observed(MSEObserver, dtype=torch.int8, qscheme=CHANNEL, steps=5)),
+    "groups": ("codes", lambda: None, lambda: configured(dtype="uint4", group_size=8, is_symmetric=False)),
+    "learned groups": ("codes", lambda: None, lambda: FakeQuantize(-8, 7, group_size=8, shape=(6, 21), learn_zero_point=True)),
+    "one zero point": ("codes", lambda: None, lambda: observed(quant_min=0, quant_max=100)),
+    "blocks of a row": ("codes", lambda: None, lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC, block_size=(1, 5))),
+    "blocks": ("float", lambda: None, lambda: observed(dtype="uint4", block_size=(2, 5))),
+    "columns": ("float", lambda: observed(), lambda: observed(dtype=torch.int8, qscheme=CHANNEL, ch_axis=1)),
+    "float8": ("float", lambda: None, lambda: configured(dtype=torch.float8_e4m3fn, granularity="per_row")),
+    "weight not quantized": ("float", lambda: observed(), lambda: None),
+}  # fmt: skip
+
+
+def layer_of(name, dtype=torch.float32, **keywords):
+    product, activation, weight = LAYERS[name]
+    torch.manual_seed(0)
+    fakes = {"activation_fake_quantizer": activation(), "weight_fake_quantizer": weight()}
+    return product, FakeQuantizedLinear(21, 6, **fakes, **keywords).to(dtype)
+
+
+def by_the_contract(product, layer, served, x):
+    """The layer's result from its codes and parameters alone."""
+    fake, weight, bias = layer.activation_fake_quantizer, served.weight, served.bias
+    rows = x.reshape(-1, 21)
+    values = rows if fake is None else fake(x).reshape(-1, 21)
+    if product == "integer":
+        scale, _, _ = fake.parameters_for(rows)
+        codes = fake.scheme.quantize(rows, scale, None, torch.int8)
+        args = codes, scale.reshape(-1).expand(len(rows)), weight.codes, weight.scale.reshape(-1).expand(6), bias
+        words = zip(
+            ("x", "x_scale", "weight", "weight_scale", "bias"), args, (True, False, True, False, False), strict=True
+        )
+        y = expect(f"quantized_linear {' '.join(f'{n}={spell(t, s)}' for n, t, s in words)} y={spell(x.dtype)}", *args)
+    elif product == "codes":
+        terms = to_reference(values.float()[:, None, :] * weight().float())
+        y = torch.tensor(np.array([[stripe(row) for row in rows] for rows in terms]))
+        y = (y if bias is None else y + bias.float()).to(x.dtype)
+    else:
+        y = torch.nn.functional.linear(values, weight(), bias)
+    return y.reshape(*x.shape[:-1], 6)
+
+
+@pytest.mark.parametrize("bias", (True, False))
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_has_one_result_trained_and_served(name, bias):
+    product, layer = layer_of(name, bias=bias)
+    x = draw(2, 3, 21)
+    with torch.no_grad():
+        layer(x)
+    layer.eval()
+    want = layer(x)
+    served = convert(layer)
+    assert served.product == product and not list(served.parameters())
+    assert served.weight.codes.is_floating_point() == (name == "weight not quantized")
+    assert_same(served(x), want)
+    assert_same(by_the_contract(product, layer, served, x), want.detach())
+    with torch.no_grad():
+        assert_same(layer(x), want.detach())
+    assert (want - torch.nn.functional.linear(x, layer.weight, layer.bias)).abs().max() < 2.5
+    inexact = convert(FakeQuantizedLinear.from_linear(
+        layer,
+        exact=False,
+        activation_fake_quantizer=layer.activation_fake_quantizer,
+        weight_fake_quantizer=layer.weight_fake_quantizer,
+    ).eval())  # fmt: skip
+    assert inexact.product == "float" and (inexact(x) - want).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("dtype", FLOATS[1:], ids=NAMES.get)
+@pytest.mark.parametrize("name", ("static int8", "dynamic int8", "uint8 input", "groups", "blocks"))
+def test_other_types(name, dtype):
+    product, layer = layer_of(name, dtype)
+    x = draw(4, 21, dtype=dtype)
+    y = layer(x)
+    assert y.dtype == dtype
+    y.square().sum().backward()
+    assert layer.weight.grad.dtype == layer.bias.grad.dtype == dtype
+    served = convert(layer)
+    assert_same(served(x), layer.eval()(x))
+    if product == "integer":
+        assert_same(served(x), by_the_contract(product, layer, served, x))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_copies_pickles_and_states(name):
+    _, layer = layer_of(name)
+    x = draw(5, 21)
+    layer(x), layer(x * 2)
+    layer.eval()
+    want = layer(x).detach()
+    served = convert(layer)
+    assert type(layer) is FakeQuantizedLinear and convert(layer, inplace=True) is not layer
+    for made in (layer, served):
+        assert_same(copy.deepcopy(made)(x), want)
+        assert_same(pickle.loads(pickle.dumps(made))(x), want)
+        file = io.BytesIO()
+        torch.save(made.state_dict(), file)
+        file.seek(0)
+        _, fresh = layer_of(name)
+        with torch.no_grad():
+            fresh.weight.mul_(3)
+        if made is served:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*seen nothing yet")
+                fresh = convert(fresh)
+        fresh.load_state_dict(torch.load(file))
+        assert_same(fresh.eval()(x), want)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_compiled(name):
+    _, layer = layer_of(name)
+    x = draw(4, 21)
+    learned = any(isinstance(f, FakeQuantize) for f in layer.children())
+    if learned:
+        layer(x)  # compiled code does not look for a start
+    eager = copy.deepcopy(layer)
+    torch._dynamo.reset()
+    backend = "inductor" if name == "static int8" else "aot_eager"
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
+    for step in range(1, 4):
+        y, want = compiled(x * step), eager(x * step)
+        assert_same(y.detach(), want.detach())
+        y.square().sum().backward(), want.square().sum().backward()
+    for p, q in zip(layer.parameters(), eager.parameters(), strict=True):
+        assert_same(p.grad, q.grad)
+    assert_same(compiled.eval()(x), eager.eval()(x))
+    served = torch.compile(convert(layer), fullgraph=True, backend="aot_eager")
+    assert_same(served(x), eager(x).detach())

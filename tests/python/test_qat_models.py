@@ -1,0 +1,226 @@
+"""Training with fake quantization: gradients beside composites of torch's ops, and whole models converted."""
+
+import copy
+import pickle
+
+import isobit
+import pytest
+import torch
+from isobit.nn import (
+    FakeQuantize,
+    FakeQuantizedEmbedding,
+    FakeQuantizedLinear,
+    MinMaxObserver,
+    ObservedFakeQuantize,
+    QuantizedLinear,
+    WeightOnlyLinear,
+    convert,
+)
+from kit import assert_same, draw
+
+SYMMETRIC, CHANNEL = torch.per_tensor_symmetric, torch.per_channel_symmetric
+PACKED = [getattr(torch, name) for name in ("int8", "uint8", "int4", "uint4") if hasattr(torch, name)]
+
+
+def rounded(t):
+    """rint with the straight-through gradient."""
+    return (t - t.detach()) + t.round().detach()
+
+
+def composite(x, scale, zero_point, low, high, grad_factor=1.0):
+    """Fake quantization of torch's ops: autograd gives the straight-through and the LSQ gradients."""
+    scale = scale * grad_factor + (scale - scale * grad_factor).detach()
+    zero_point = zero_point * grad_factor + (zero_point - zero_point * grad_factor).detach()
+    z = rounded(zero_point)
+    code = rounded(x / scale) + z
+    # torch's clamp has no gradient at the bounds, which count as inside here
+    code = torch.where((code >= low) & (code <= high), code, code.detach().clamp(low, high))
+    return (code - z) * scale
+
+
+def assert_close(got, want):
+    for g, w in zip(got, want, strict=True):
+        torch.testing.assert_close(g.double(), w.double(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("where", ("tensor", "channel", "group", "block"))
+def test_learned_gradients(where):
+    x, dy = draw(6, 8), draw(6, 8, seed=1)
+    x += 1e-3  # not halfway between two codes, where float64 may round to the other
+    keywords, shape = {
+        "tensor": ({}, (1, 1, 1, 1)),
+        "channel": ({"channels": 8, "ch_axis": -1}, (1, 1, 8, 1)),
+        "group": ({"group_size": 4, "shape": x.shape}, (6, 1, 2, 1)),
+        "block": ({"block_size": (3, 4), "shape": x.shape}, (2, 1, 2, 1)),
+    }[where]
+    module = FakeQuantize(-8, 7, learn_zero_point=True, **keywords)
+    module(x)
+    with torch.no_grad():
+        module.zero_point.copy_(draw(*module.zero_point.shape, seed=2, spread=1.5))
+        module.scale.mul_(0.3)  # some values lie outside the range
+    leaf = x.clone().requires_grad_()
+    got = torch.autograd.grad(module(leaf), (leaf, module.scale, module.zero_point), dy)
+    leaves = [t.detach().double().requires_grad_() for t in (x, module.scale, module.zero_point)]
+    blocks = leaves[0].reshape(shape[0], 6 // shape[0], shape[2], 8 // shape[2])
+    n = x.numel() // module.scale.numel()
+    parameters = (t.reshape(shape) for t in leaves[1:])
+    y = composite(blocks, *parameters, -8, 7, 1 / (n * 7) ** 0.5).reshape(6, 8)
+    want = torch.autograd.grad(y, leaves, dy.double())
+    assert_close(got, want)
+    assert_same(got[0], torch.where(want[0] != 0, dy, 0.0))  # straight through, or nothing
+    assert (want[0] == 0).any() and (want[0] != 0).any() and (want[2] != 0).any()
+
+
+def test_a_learned_zero_point_is_served_as_the_integer_it_stands_for():
+    module = FakeQuantize(-8, 7, channels=7, learn_zero_point=True)
+    with torch.no_grad():
+        module.zero_point.copy_(torch.tensor([0.5, 1.5, -2.4, 2.6, -90.0, float("inf"), float("nan")]))
+    served = convert(module)
+    assert_same(served.zero_point, torch.tensor([0, 2, -2, 3, -8, 7, 0], dtype=torch.int32))
+    x = draw(7, 50, spread=9)
+    assert_same(served(x), module.eval()(x).detach())
+
+
+def test_the_start_of_a_learned_scale():
+    x = draw(3, 10)
+    module = FakeQuantize(-8, 7, group_size=4, shape=x.shape)
+    module(x)
+    want = torch.stack([2 * part.abs().mean(1) / 7**0.5 for part in x.split(4, 1)], 1)
+    torch.testing.assert_close(module.scale.detach(), want)
+    big, starts = draw(2, 100_001), []
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            module = FakeQuantize()
+            module.set_scale(big)
+            starts.append(module.scale.detach())
+    finally:
+        torch.set_num_threads(threads)
+    assert_same(starts[1:], starts[:1] * 2)
+    for message, keywords in (
+        ("want shape", {"group_size": 4}),
+        ("one of", {"channels": 3, "group_size": 4, "shape": (3, 4)}),
+        ("uint8 has 0 to 255", {"dtype": torch.uint8}),
+        ("scale only", {"dtype": torch.float8_e4m3fn, "learn_zero_point": True}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            FakeQuantize(**keywords)
+    with pytest.raises(ValueError, match="no type holds codes of -1000 to 1000"):
+        convert(FakeQuantizedLinear(3, 3, weight_fake_quantizer=FakeQuantize(-1000, 1000)))
+
+
+@pytest.mark.parametrize("product", ("integer", "codes", "float"))
+def test_gradients_of_a_layer(product):
+    activation = FakeQuantize(-8, 7, learn_zero_point=product != "integer")
+    weight = FakeQuantize(-8, 7, channels=5 if product != "float" else 6, ch_axis=int(product == "float"))
+    layer = FakeQuantizedLinear(6, 5, activation_fake_quantizer=activation, weight_fake_quantizer=weight)
+    x = draw(2, 4, 6) + 1e-3
+    layer(x)
+    leaf, dy = x.clone().requires_grad_(), draw(2, 4, 5, seed=1)
+    names = ["x", *dict(layer.named_parameters())]
+    got = torch.autograd.grad(layer(leaf), (leaf, *layer.parameters()), dy)
+    leaves = dict(zip(names, (t.detach().double().requires_grad_() for t in (x, *layer.parameters())), strict=True))
+    zero = leaves.get("activation_fake_quantizer.zero_point", torch.zeros(1, dtype=torch.float64))
+    n = x.numel()
+    xq = composite(leaves["x"], leaves["activation_fake_quantizer.scale"], zero, -8, 7, 1 / (n * 7) ** 0.5)
+    scale = leaves["weight_fake_quantizer.scale"].reshape((5, 1) if product != "float" else (1, 6))
+    factor = 1 / (30 // scale.numel() * 7) ** 0.5
+    wq = composite(leaves["weight"], scale, torch.zeros(()), -8, 7, factor)
+    y = torch.nn.functional.linear(xq, wq, leaves["bias"])
+    want = torch.autograd.grad(y, leaves.values(), dy.double())
+    assert convert(layer).product == product and len(got) == len(want)
+    assert_close((layer(x), *got), (y, *want))
+    vmapped = torch.func.vmap(layer.eval())(x)
+    assert_same(vmapped.detach(), layer(x).detach())
+
+
+@pytest.mark.parametrize("codes", PACKED, ids=str)
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+def test_weight_only_linear(codes, dtype):
+    symmetric = codes.is_signed and codes != getattr(torch, "uint4", None)
+    module = WeightOnlyLinear(21, 5, group_size=8, codes=codes, symmetric=symmetric, dtype=dtype)
+    x = draw(2, 3, 21, dtype=dtype).requires_grad_()
+    y = module(x)
+    q, s, z = isobit.quantize_per_channel_group_dynamic(module.weight, 8, codes, symmetric=symmetric)
+    want = isobit.weight_only_linear(x, q, s, z, module.bias, group_size=8, dtype=codes)
+    assert_same(y.detach(), want.detach())
+    served = convert(torch.nn.Sequential(module))
+    assert_same(served[0].weight.codes, q)
+    assert_same(served(x).detach(), want.detach())
+    dy = draw(2, 3, 5, dtype=dtype)
+    got = torch.autograd.grad(y, (x, module.weight, module.bias), dy)
+    weight = module.weight_fake_quantizer(module.weight)
+    linear = torch.nn.functional.linear(x, weight, module.bias)
+    assert_same(got, torch.autograd.grad(linear, (x, module.weight, module.bias), dy))
+
+
+WEIGHTS = {
+    "tensor": {"qscheme": SYMMETRIC},
+    "channel": {"qscheme": torch.per_channel_affine},
+    "column": {"qscheme": CHANNEL, "ch_axis": 1},
+    "group": {"qscheme": SYMMETRIC, "group_size": 4},
+    "block": {"qscheme": torch.per_tensor_affine, "block_size": (2, 5)},
+    "packed": {"qscheme": torch.per_tensor_affine, "dtype": "uint4", "group_size": 4},
+    "float8": {"qscheme": CHANNEL, "dtype": torch.float8_e5m2},
+}
+
+
+@pytest.mark.parametrize("inplace", (True, False))
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_a_model_is_served_with_its_bits(name, inplace):
+    torch.manual_seed(0)
+
+    def fake():
+        return ObservedFakeQuantize(MinMaxObserver, **{"dtype": torch.int8, **WEIGHTS[name]})
+
+    table = FakeQuantizedEmbedding(12, 11, weight_fake_quantizer=fake())
+    activation = ObservedFakeQuantize(dtype=torch.int8, averaging_constant=0.5)
+    linear = FakeQuantizedLinear(11, 6, weight_fake_quantizer=fake(), activation_fake_quantizer=activation)
+    learned, shared = FakeQuantize(channels=6, ch_axis=-1), QuantizedLinear(6, 6)
+    model = torch.nn.Sequential(table, linear, torch.nn.ReLU(), learned, shared, shared)
+    optimizer = torch.optim.SGD(model.parameters(), 0.02)
+    indices = torch.randint(0, 12, (7, 3))
+    losses = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        loss = (model(indices) - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0]
+    assert table.weight.grad.abs().sum() > 0 and linear.weight.grad.abs().sum() > 0
+    want = copy.deepcopy(model).eval()(indices).detach()
+    served = convert(model, inplace)
+    assert_same(served(indices), want)
+    assert (model is served) == inplace and (model[0] is table) == (not inplace)
+    assert not list(served.parameters()) and served[4] is served[5]
+    assert not served.training and model.training == (not inplace)
+    codes = served[0].weight.codes
+    assert codes.dtype == (torch.uint8 if name in ("packed", "float8") else torch.int8)
+    assert_same(served[0].weight(), table.eval().weight_fake_quantizer(table.weight).detach())
+    assert_same(pickle.loads(pickle.dumps(served))(indices), want)
+    assert_same(convert(served)(indices), want)
+    torch._dynamo.reset()
+    assert_same(torch.compile(served, fullgraph=True, backend="aot_eager")(indices), want)
+    for bad in (12, -1):
+        with pytest.raises(IndexError):
+            served[0](torch.tensor([bad]))
+
+
+def test_what_is_switched_off_is_served_as_it_is():
+    fake = ObservedFakeQuantize(dtype=torch.int8)
+    layer = FakeQuantizedLinear(4, 3, activation_fake_quantizer=fake, weight_fake_quantizer=FakeQuantize())
+    model = torch.nn.Sequential(layer, FakeQuantize()).apply(isobit.nn.disable_fake_quant)
+    x = draw(2, 4)
+    want = torch.nn.functional.linear(x, layer.weight, layer.bias)
+    assert_same(model(x), want)
+    assert not fake.activation_post_process.is_new()
+    served = convert(model)
+    assert_same(served(x), want.detach())
+    assert_same(served[0].weight.codes, layer.weight.detach())
+    with pytest.raises(TypeError, match="weight_fake_quantizer is a Linear"):
+        FakeQuantizedLinear(4, 3, weight_fake_quantizer=torch.nn.Linear(2, 2))
+    for keywords in ({"max_norm": 1.0}, {"sparse": True}):
+        with pytest.raises(ValueError, match="max_norm=None and sparse=False"):
+            FakeQuantizedEmbedding(4, 3, weight_fake_quantizer=FakeQuantize(), **keywords)

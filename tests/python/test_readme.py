@@ -1,0 +1,13 @@
+"""The README's Python runs, and prints what it says."""
+
+import re
+from pathlib import Path
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_python(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    exec(compile("\n".join(blocks), "README.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[-1] == "[[2, -50, 127], [10, 20, 30]]"
