@@ -6,6 +6,15 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// Packing is a way to take 4-bit codes apart and to put them together.
+type Packing struct {
+	Unpack func(codes []int8, base unsafe.Pointer, number, stride int64, d tensor.DType)
+	Pack   func(base unsafe.Pointer, number, stride int64, codes []int8)
+}
+
+// PackingRows are the ways to pack.
+var PackingRows = append(packingRows, Row[Packing]{"go", Go, always(Packing{Unpack, Pack})})
+
 // Unpack reads 4-bit codes of type d from halves of bytes: the first has the
 // given number, counted from base, and each next one is stride further.
 func Unpack(codes []int8, base unsafe.Pointer, number, stride int64, d tensor.DType) {

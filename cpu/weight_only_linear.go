@@ -12,6 +12,7 @@ type WeightTile struct {
 	M0, M1, N0, N1 int64
 	K, GroupSize   int64
 	Scratch        *Scratch
+	args           Args // of the kernel that dequantizes
 }
 
 // WeightTileRows bounds the rows of x that one tile handles.
@@ -19,11 +20,13 @@ const WeightTileRows = 16
 
 // WeightOnlyLinear computes y[m,n] = sum over k of x[m,k] * w[n,k], then +
 // bias[n], where w = (q - z) * s is rounded and the sum is in Stripe order.
-var WeightOnlyLinear = []Row[func(*WeightTile)]{
-	{"go", Go, ByCompute(weightOnlyLinearGo[float32], weightOnlyLinearGo[float64])},
-}
+var WeightOnlyLinear = append(weightRows(), Row[func(*WeightTile)]{"go", Go,
+	ByCompute(weightOnlyLinearGo[float32], weightOnlyLinearGo[float64])})
 
-func weightOnlyLinearGo[C Compute](t *WeightTile) {
+func weightOnlyLinearGo[C Compute](t *WeightTile) { weightOnlyLinear[C](t, sumBlock[C]) }
+
+// weightOnlyLinear sums blocks by the given function, and folds them.
+func weightOnlyLinear[C Compute](t *WeightTile, sumBlock func(t *WeightTile, n, begin, end int64)) {
 	s := t.Scratch
 	bias, y := BlockOf[C](s, 0, 1), BlockOf[C](s, 1, 1)
 	for n := t.N0; n < t.N1; n++ {
@@ -33,7 +36,7 @@ func weightOnlyLinearGo[C Compute](t *WeightTile) {
 			trees[m-t.M0] = TreeOf[C](s, int(m-t.M0))
 		}
 		for k := int64(0); k < t.K; k += StripeBlock {
-			sumBlock[C](t, n, k, min(k+StripeBlock, t.K))
+			sumBlock(t, n, k, min(k+StripeBlock, t.K))
 			for i := range t.M1 - t.M0 {
 				trees[i].Push(FoldLanes(LanesOf[C](s, int(i))))
 			}

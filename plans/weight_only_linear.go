@@ -1,12 +1,16 @@
 package plans
 
 import (
+	"unsafe"
+
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
 // weightOnlyLinear multiplies float activations with weights that are stored
 // as codes, in groups along K that share a scale and a zero point.
+//
+// Workspace: x in f32, where it is of a smaller type.
 var weightOnlyLinear = op{
 	name: "weight_only_linear", category: Linear,
 	args: []arg{
@@ -37,9 +41,10 @@ var weightOnlyLinear = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
+		compute := cpu.ComputeType(p.DType("x"))
 		kernel, err := selectRow(pl, cpu.WeightOnlyLinear, cpu.Types{
-			Compute: cpu.ComputeType(p.DType("x")),
-			In:      [4]tensor.DType{p.DType("x"), p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},
+			Compute: compute,
+			In:      [4]tensor.DType{compute, p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},
 		})
 		if err != nil {
 			return err
@@ -50,6 +55,17 @@ var weightOnlyLinear = op{
 			pl.shapes[1] = [][]int64{packedShape(p.Shape("weight"))}
 		}
 		group := p.int("group_size")
+		widened := p.DType("x") != compute
+		if widened {
+			pl.workspace = roundUp(m*k*compute.Size(), 8)
+		}
+		wide := func(c *call) cpu.Rows {
+			row := k * compute.Size()
+			return cpu.Rows{Span: cpu.Span{P: unsafe.Pointer(unsafe.SliceData(c.workspace)), Stride: compute.Size(), DType: compute}, RowStride: row}
+		}
+		widen := func(c *call, _ *worker, row int64) {
+			cpu.Load(unsafe.Slice((*float32)(wide(c).Row(row, 0).P), k), rowsOf(&c.args[0]).Row(row, 0))
+		}
 		tiles := (m + cpu.WeightTileRows - 1) / cpu.WeightTileRows
 		columns := max(1, min(n, jobSize*4/max(1, k)))
 		job := func(c *call, w *worker, number int64) {
@@ -59,6 +75,9 @@ var weightOnlyLinear = op{
 				Bias: vectorOf(&c.args[4]), K: k, GroupSize: group, Scratch: &w.scratch,
 				M0: number % tiles * cpu.WeightTileRows, N0: number / tiles * columns,
 			}
+			if widened {
+				t.X = wide(c)
+			}
 			t.Weight.DType = weight
 			if c.args[3].Present() {
 				t.Zero = rowsOf(&c.args[3])
@@ -67,6 +86,9 @@ var weightOnlyLinear = op{
 			kernel(t)
 		}
 		pl.run = func(c *call) error {
+			if widened {
+				c.parallel(m, m*k, widen)
+			}
 			c.parallel(tiles*((n+columns-1)/columns), m*n*max(1, k/8), job)
 			return nil
 		}

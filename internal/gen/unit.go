@@ -19,6 +19,8 @@ var units = []unit{
 	{"quantized_linear", []func(c *build.Context){dotVNNI, dotAVX2}},
 	{"embedding", []func(c *build.Context){embeddingSums}},
 	{"grid", []func(c *build.Context){gridKernels}},
+	{"packed", []func(c *build.Context){packed}},
+	{"weight_only_linear", []func(c *build.Context){stripeProducts}},
 }
 
 // write adds the unit's assembly and declarations to files.

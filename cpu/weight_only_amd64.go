@@ -1,0 +1,6 @@
+package cpu
+
+var weightKernels = []weightKernel{
+	{AVX512, stripeProductsAVX512},
+	{AVX2, stripeProductsAVX2},
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+)
+
+// packedCodes is how many 4-bit codes the kernels handle at a time.
+const packedCodes = 32
+
+// packed has the kernels of 4-bit codes: bits are moved, so that AVX2 is
+// enough for all.
+func packed(c *build.Context) {
+	k := &kernel{c: c, globals: map[string]operand.Mem{}, isa: isas[1]}
+	words := func(w uint16) memory {
+		return k.table(map[uint16]string{0x0F0F: "lowHalves", 0x00FF: "lowBytes", 0x0808: "signs"}[w], operand.U16(w))
+	}
+	begin := func(name, doc, signature string) {
+		c.Function(name)
+		c.Doc(doc)
+		c.Attributes(attr.NOSPLIT)
+		c.Pragma("noescape")
+		c.SignatureExpr(signature)
+	}
+	loop := func(body func()) {
+		n := param(c, "n")
+		c.Label("next")
+		c.TESTQ(n, n)
+		c.JLE(operand.LabelRef("done"))
+		body()
+		c.SUBQ(operand.Imm(packedCodes), n)
+		c.JMP(operand.LabelRef("next"))
+		c.Label("done")
+		c.VZEROUPPER()
+		c.RET()
+	}
+
+	for _, signed := range []bool{true, false} {
+		name := map[bool]string{true: "unpackS4", false: "unpackU4"}[signed]
+		begin(name, name+" takes n codes, a multiple of 32, apart.", "func(codes *int8, packed *byte, n int)")
+		to, from := param(c, "codes"), param(c, "packed")
+		loop(func() {
+			v, upper := c.YMM(), c.YMM()
+			c.VPMOVZXBW(operand.Mem{Base: from}, v)
+			c.VPSLLW(operand.Imm(4), v, upper)
+			c.VPOR(upper, v, v)
+			c.VPAND(words(0x0F0F).Mem, v, v)
+			if signed {
+				c.VPXOR(words(0x0808).Mem, v, v)
+				c.VPSUBB(words(0x0808).Mem, v, v)
+			}
+			c.VMOVDQU(v, operand.Mem{Base: to})
+			c.ADDQ(operand.Imm(packedCodes/2), from)
+			c.ADDQ(operand.Imm(packedCodes), to)
+		})
+	}
+	begin("pack4", "pack4 puts n codes, a multiple of 32, together.", "func(packed *byte, codes *int8, n int)")
+	to, from := param(c, "packed"), param(c, "codes")
+	loop(func() {
+		v, upper := c.YMM(), c.YMM()
+		c.VMOVDQU(operand.Mem{Base: from}, v)
+		c.VPAND(words(0x0F0F).Mem, v, v)
+		c.VPSRLW(operand.Imm(4), v, upper)
+		c.VPOR(upper, v, v)
+		c.VPAND(words(0x00FF).Mem, v, v)
+		c.VPACKUSWB(v, v, v)
+		c.VPERMQ(operand.Imm(0x08), v, v)
+		c.VMOVDQU(v.AsX(), operand.Mem{Base: to})
+		c.ADDQ(operand.Imm(packedCodes), from)
+		c.ADDQ(operand.Imm(packedCodes/2), to)
+	})
+}

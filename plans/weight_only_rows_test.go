@@ -1,0 +1,43 @@
+package plans_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// Rows of weights longer than what is dequantized at a time, groups that begin
+// before it and end after it, and more rows of x than are taken at once.
+func TestWeightOnlyLinearLong(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
+	for seed := range uint64(150) {
+		m, k, n, group := rng.IntN(20), rng.IntN(7000), rng.IntN(4), 1+rng.IntN(200)
+		switch rng.IntN(10) {
+		case 0:
+			group = 1 + rng.IntN(5000)
+		case 1:
+			m, k = 2, 65000+rng.IntN(3000)
+		}
+		c, err := testcase.NewCase(testcase.NewSource(seed, testcase.Large), fmt.Sprintf(
+			"weight_only_linear x=%s[%d,%d] weight=%s[%d,%d] group_size=%d weight_scale=%s weight_zero_point=%s bias=%s",
+			pick("f32", "f32", "bf16", "f16", "f64"), m, k, pick("s8", "u8", "s4", "u4"), n, k, group,
+			pick("f32", "bf16", "f64"), pick("none", "u8", "i32", "f32"), pick("none", "f32")))
+		require.NoError(t, err)
+		want := run(t, c, definition)
+		for _, row := range rowsOf("weight_only_linear") {
+			o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + rng.IntN(3)}}
+			got, err := c.Run(o)
+			if err != nil {
+				requireKind(t, err, plans.Unsupported)
+				continue
+			}
+			require.NoError(t, c.Compare(got, want), "%s\n%s", c.Text, row)
+		}
+	}
+}
