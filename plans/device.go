@@ -60,6 +60,14 @@ func selectDevice(_ Stream, pl *plan) (Plan, error) {
 	return pl, nil
 }
 
+// CUDA is "available", or says why this process cannot use CUDA devices.
+func CUDA() string {
+	if err := cuda.Available(); err != nil {
+		return err.Error()
+	}
+	return "available"
+}
+
 // devicesOf lists the kinds of devices that an op runs on.
 func devicesOf(o *op) []string {
 	name := o.name
