@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compiles kernels/*.cu to PTX and writes kernels.zip and kernels.sum. Needs
-# neither a GPU nor a toolkit: the compiler, NVRTC, comes from PyPI into build/.
+# neither a GPU nor a toolkit: the compiler, NVRTC, comes from PyPI into .venv/
+# (build/ stays small, since it goes to machines with a GPU).
 #
 #   cuda/ptx.sh               compile
 #   cuda/ptx.sh assemble      then assemble for several GPUs, and list registers and spills
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/.."
 # on: the older the PTX, the older the drivers that load it.
 nvrtc=nvidia-cuda-nvrtc-cu12==12.0.76
 nvcc=nvidia-cuda-nvcc-cu12==12.9.86 # for ptxas only
-tools=build/cuda-tools
+tools=.venv/cuda-tools
 
 fetch() { # a package into a folder of its own
   local folder=$tools/${1//[^A-Za-z0-9.]/-}

@@ -161,6 +161,22 @@ def summary(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def no_gpu(device: str) -> str | None:
+    """Why a check on a device cannot start."""
+    if not torch.version.cuda:
+        return f"this torch ({torch.__version__}) is built without CUDA"
+    if not torch.cuda.is_available():
+        return f"no GPU: torch {torch.__version__} finds none ({isobit.info()['cuda']})"
+    try:
+        index = torch.device(device).index or 0
+    except RuntimeError as e:
+        return f"--device: {e}"
+    if index >= torch.cuda.device_count():
+        return f"no GPU {device}: torch finds {torch.cuda.device_count()}"
+    state = isobit.info()["cuda"]
+    return None if state == "available" else f"isobit has no CUDA: {state}"
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m isobit.gpu_check", description=__doc__.split("\n")[0])
     parser.add_argument("cases", help="cuda/cases.txt")
@@ -169,6 +185,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", help="names of steps, with commas between them")
     args = parser.parse_args(argv)
     on_gpu = args.device != "cpu"
+    if on_gpu and (why := no_gpu(args.device)):
+        print(f"gpu-check: {why}; --device cpu tries this program without one", file=sys.stderr)
+        return 2
     report: dict[str, Any] = {"torch": torch.__version__, "python": platform.python_version(), "device": args.device}
     report["info"], report["steps"] = isobit.info(), {}
     report["device_name"] = torch.cuda.get_device_name(args.device) if on_gpu else "CPU"

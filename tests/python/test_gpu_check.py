@@ -1,9 +1,19 @@
 """What of gpu_check needs no GPU: with --device cpu, the CPU's best rows stand in for one."""
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import isobit
+import pytest
 import torch
 from isobit import gpu_check, gpu_steps
+
+ROOT = Path(__file__).resolve().parents[2]
 
 CASES = """
 # A comment, and a choice that is no valid problem.
@@ -53,6 +63,37 @@ def test_torch(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_steps, "SAMPLES", {"embedding": gpu_steps.SAMPLES["embedding"]})
     code, report = run(tmp_path, "--only", "torch")
     assert code == 0, report["traces"]
+
+
+def bare_run(tmp_path, *args):
+    """./build.sh gpu-check with a shell's basic tools: no Go, no compiler, no home."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "cp", "dirname", "find", "mkdir", "mktemp", "rm"):
+        (tools / name).symlink_to(shutil.which(name))
+    env = {"PATH": str(tools), "HOME": str(tmp_path), "PYTHON": sys.executable}
+    env |= {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
+    command = [shutil.which("bash"), str(ROOT / "build.sh"), "gpu-check", *args]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+
+
+def test_bare_machine(tmp_path):
+    """The verb, as it runs on a machine with a GPU, over all the cases; every op has one."""
+    out = tmp_path / "out.json"
+    done = bare_run(tmp_path, str(out), "--device", "cpu", "--only", "values")
+    assert done.returncode == 0, done.stdout + done.stderr
+    values = json.loads(out.read_text())["values"]
+    assert all(op["cases"] and not op["different"] for op in values.values())
+    granularity = re.compile("_per_(tensor|channel|token|group|block)")
+    wanted = {granularity.sub("", op["op"]) for op in isobit.support() if "cuda" in op["devices"]}
+    assert {granularity.sub("", name) for name in values} == wanted
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu(tmp_path):
+    done = bare_run(tmp_path)
+    assert done.returncode == 2
+    assert re.match(r"gpu-check: (no GPU: torch .* finds none|this torch .* without CUDA)", done.stderr), done.stderr
 
 
 def test_digest_has_one_nan():
