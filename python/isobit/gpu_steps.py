@@ -91,50 +91,84 @@ def results(device: str, name: str) -> list[str]:
     return [digest(y), *(digest(v.grad) for v in inputs if v.grad is not None)]
 
 
-def check_torch(device: str, report: Report) -> None:
-    wrong = [name for name in PROGRAMS if results("cpu", name) != results(device, name)]
-    for name, args in SAMPLES.items():
-        torch.library.opcheck(getattr(torch.ops.isobit, name).default, to(device, args))
+def each(table: dict[str, Any], check: Callable[[str], str | None]) -> None:
+    """Checks every row of a table, then raises with what was wrong."""
+    wrong = []
+    for name in table:
+        try:
+            why = check(name)
+        except Exception as e:
+            why = f"{type(e).__name__}: {e}"
+        if why:
+            wrong.append(f"{name}: {why}")
     if wrong:
-        raise AssertionError(f"results or gradients are not the CPU's: {wrong}")
+        raise AssertionError("; ".join(wrong))
+
+
+def check_gradients(device: str, report: Report) -> None:
+    def check(name: str) -> str | None:
+        return None if results("cpu", name) == results(device, name) else "its result or gradients are not the CPU's"
+
+    each(PROGRAMS, check)
+
+
+def check_ops(device: str, report: Report) -> None:
+    def check(name: str) -> None:
+        torch.library.opcheck(getattr(torch.ops.isobit, name).default, to(device, SAMPLES[name]))
+
+    each(SAMPLES, check)
 
 
 def check_streams(device: str, report: Report) -> None:
-    """Plans run on the caller's stream: after what was put there, and into a graph that captures."""
-    wrong = []
-    for name, args in SAMPLES.items():
-        op = getattr(torch.ops.isobit, name).default
-        want = [digest(y) for y in flat(op(*args))]
-        moved, zeros = to(device, args), to(device, args)
-        for v in zeros:
-            if isinstance(v, Tensor) and v.is_floating_point():
-                v.zero_()
+    """Plans run on the caller's stream, after what was put there."""
+
+    def check(name: str) -> str | None:
+        op, args = getattr(torch.ops.isobit, name).default, SAMPLES[name]
+        values, inputs = to(device, args), cleared(to(device, args))
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
             torch.cuda._sleep(20_000_000)
-            for a, b in zip(zeros, moved, strict=True):
-                if isinstance(a, Tensor):
-                    a.copy_(b)
-            late = flat(op(*zeros))
+            refill(inputs, values)
+            late = flat(op(*inputs))
         side.synchronize()
-        if [digest(y) for y in late] != want:
-            wrong.append(f"{name} on a side stream")
+        return None if digests(late) == digests(flat(op(*args))) else "wrong on a side stream"
+
+    each(SAMPLES, check)
+
+
+def check_graphs(device: str, report: Report) -> None:
+    """Plans go into a graph that captures; a replay sees new inputs."""
+
+    def check(name: str) -> str | None:
+        op, args = getattr(torch.ops.isobit, name).default, SAMPLES[name]
+        values, inputs = to(device, args), cleared(to(device, args))
         graph = torch.cuda.CUDAGraph()
-        for v in zeros:
-            if isinstance(v, Tensor) and v.is_floating_point():
-                v.zero_()
         with torch.cuda.graph(graph):
-            captured = flat(op(*zeros))
-        for a, b in zip(zeros, moved, strict=True):
-            if isinstance(a, Tensor):
-                a.copy_(b)
+            captured = flat(op(*inputs))
+        refill(inputs, values)
         graph.replay()
         torch.cuda.synchronize(device)
-        if [digest(y) for y in captured] != want:
-            wrong.append(f"{name} in a graph")
-    if wrong:
-        raise AssertionError(f"wrong: {wrong}")
+        return None if digests(captured) == digests(flat(op(*args))) else "wrong in a graph"
+
+    each(SAMPLES, check)
+
+
+def cleared(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    for v in values:
+        if isinstance(v, Tensor) and v.is_floating_point():
+            v.zero_()
+    return values
+
+
+def refill(into: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    for a, b in zip(into, values, strict=True):
+        if isinstance(a, Tensor):
+            a.copy_(b)
+
+
+def digests(tensors: list[Tensor]) -> list[str]:
+    return [digest(t) for t in tensors]
 
 
 def flat(y: Any) -> list[Tensor]:
@@ -172,8 +206,10 @@ def check_times(device: str, report: Report) -> None:
 
 # Name: the step, and whether it needs a GPU.
 STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
-    "torch": (check_torch, False),
+    "gradients": (check_gradients, False),
+    "opcheck": (check_ops, False),
     "streams": (check_streams, True),
+    "graphs": (check_graphs, True),
     "errors": (check_errors, True),
     "times": (check_times, False),
 }

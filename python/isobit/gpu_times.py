@@ -168,9 +168,13 @@ def measure(device: str, report: dict[str, Any]) -> None:
     rows: list[dict[str, Any]] = report.setdefault("times", [])
     for case in (streaming(device, n), scatter(device, scale)):
         for name, ours, theirs, size in case:
-            row: dict[str, Any] = {"name": name, "us": elapsed(ours, on_gpu)}
+            row: dict[str, Any] = {"name": name}
             rows.append(row)
-            if size:
+            try:
+                row["us"] = elapsed(ours, on_gpu)
+            except Exception as e:
+                row["error"] = str(e)[:300]
+            if size and "us" in row:
                 row["of_copy"] = size / row["us"] / copy
             for key, call in (("torch_us", theirs), ("compiled_us", theirs and on_gpu and torch.compile(theirs))):
                 try:  # torch.compile needs a compiler, which the machine may lack
@@ -182,3 +186,5 @@ def measure(device: str, report: dict[str, Any]) -> None:
     ours = overhead(lambda: isobit.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
     theirs = overhead(lambda: torch.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
     rows.append({"name": "host time of a small fake_quantize_per_channel", "us": ours, "torch_us": theirs})
+    if failed := [row["name"] for row in rows if "us" not in row]:
+        raise AssertionError(f"these failed: {failed}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import isobit
 import pytest
 import torch
-from isobit import gpu_check, gpu_steps
+from isobit import gpu_check, gpu_steps, gpu_times
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,10 +59,35 @@ def test_a_difference_fails(tmp_path, monkeypatch):
     assert report["values"]["grid_sample"]["different"][0]["problem"].startswith("grid_sample input=")
 
 
+def test_errors_do_not_end_a_step(tmp_path, monkeypatch):
+    def fails(definition, text, number, device):
+        if text.startswith("grid_sample"):
+            raise RuntimeError("the device is gone")
+        return [], []
+
+    monkeypatch.setattr(gpu_check, "run_problem", fails)
+    programs = {"broken": (lambda x: x.no_such_method(), (torch.ones(2),)), **gpu_steps.PROGRAMS}
+    monkeypatch.setattr(gpu_steps, "PROGRAMS", programs)
+    code, report = run(tmp_path, "--only", "values,gradients")
+    assert code == 1
+    assert report["values"]["grid_sample"]["different"][0]["got"] == ["RuntimeError: the device is gone"]
+    assert report["values"]["embedding_backward"]["different"] == []
+    wrong = report["steps"]["gradients"]["result"]
+    assert wrong.startswith("FAILED: broken: AttributeError") and ";" not in wrong
+
+
 def test_torch(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_steps, "SAMPLES", {"embedding": gpu_steps.SAMPLES["embedding"]})
-    code, report = run(tmp_path, "--only", "torch")
+    code, report = run(tmp_path, "--only", "gradients,opcheck")
     assert code == 0, report["traces"]
+
+
+def test_times(tmp_path, monkeypatch):
+    """The measuring program with small sizes: every row is measured beside torch or says why not."""
+    monkeypatch.setattr(gpu_times, "elapsed", lambda call, on_gpu: call() is not None and 1.0)
+    code, report = run(tmp_path, "--only", "times")
+    assert code == 0, report["traces"]
+    assert len(report["times"]) > 20 and all(row["us"] > 0 for row in report["times"])
 
 
 def bare_run(tmp_path, *args):
