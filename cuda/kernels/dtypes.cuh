@@ -18,11 +18,17 @@ struct f16 {
 struct bf16 {
   u16 bits;
 };
+struct f8e4m3 {
+  u8 bits;
+};
+struct f8e5m2 {
+  u8 bits;
+};
 
 // The lists that entry points are instantiated from.
 #define EACH_FLOAT(M) M(f32) M(f64) M(f16) M(bf16)
 #define EACH_FLOAT_OF(M, X) M(X, f32) M(X, f64) M(X, f16) M(X, bf16)
-#define EACH_CODE_OF(M, X) M(X, s8) M(X, u8) EACH_FLOAT_OF(M, X)
+#define EACH_CODE_OF(M, X) M(X, s8) M(X, u8) M(X, f8e4m3) M(X, f8e5m2) EACH_FLOAT_OF(M, X)
 
 // A kernel takes one struct of arguments, whose layout ../args.go repeats, and
 // is run by blocks of at most 256 threads. KERNEL_FIT limits registers so that
@@ -59,7 +65,9 @@ DEVICE f64 fma_(f64 x, f64 y, f64 z) { return fma(x, y, z); }
 // done with integers, which keeps denormals and needs no particular hardware.
 #ifndef ISOBIT_SHIM
 DEVICE u32 bits_of(f32 x) { return __float_as_uint(x); }
+DEVICE u64 bits_of(f64 x) { return (u64)__double_as_longlong(x); }
 DEVICE f32 from_bits(u32 b) { return __uint_as_float(b); }
+DEVICE f64 from_bits(u64 b) { return __longlong_as_double((i64)b); }
 DEVICE f32 half_to_float(u16 h) {
   f32 f;
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
@@ -89,6 +97,45 @@ DEVICE f32 to_odd(f64 x) {
   return from_bits(b);
 }
 
+// The 8-bit floats: explicit bits, exponent of the smallest normal, and the
+// largest finite value, beyond which everything rounds to that.
+enum { no_float8, e4m3, e5m2 };
+DEVICE i32 float8_mantissa(i32 kind) { return kind == e4m3 ? 3 : 2; }
+DEVICE i32 float8_least(i32 kind) { return kind == e4m3 ? -6 : -14; }
+DEVICE f32 float8_most(i32 kind) { return kind == e4m3 ? 448 : 57344; }
+
+DEVICE i32 exponent_of(f32 x) { return (i32)(bits_of(x) >> 23 & 255) - 127; }
+DEVICE i32 exponent_of(f64 x) { return (i32)(bits_of(x) >> 52 & 2047) - 1023; }
+DEVICE f32 power_of_two(i32 e, f32) { return from_bits((u32)(e + 127) << 23); }
+DEVICE f64 power_of_two(i32 e, f64) { return from_bits((u64)(e + 1023) << 52); }
+
+// Rounds to the nearest value of an 8-bit float, ties to even; a NaN stays.
+template <class T> DEVICE T round_float8(T v, i32 kind) {
+  if (v != v || v == 0) return v;
+  i32 e = exponent_of(v), least = float8_least(kind);
+  e = (e < least ? least : e) - float8_mantissa(kind);
+  T r = abs_(rint_(v * power_of_two(-e, v))) * power_of_two(e, v), most = float8_most(kind);
+  r = r < most ? r : most;
+  return v < 0 ? -r : r;
+}
+
+// The bits of a value that round_float8 has made, and back.
+DEVICE u8 encode_float8(f32 v, i32 kind) {
+  if (v != v) return kind == e4m3 ? 0x7f : 0x7e;
+  u32 b = bits_of(v), sign = b >> 24 & 0x80;
+  i32 m = float8_mantissa(kind), e = exponent_of(v), least = float8_least(kind);
+  if (e < least) return (u8)(sign | (u32)(abs_(v) * power_of_two(m - least, v)));
+  return (u8)(sign | (u32)(e - least + 1) << m | (b & 0x7fffff) >> (23 - m));
+}
+DEVICE f32 decode_float8(u8 b, i32 kind) {
+  i32 m = float8_mantissa(kind), least = float8_least(kind), e = (b & 0x7f) >> m;
+  u32 fraction = b & ((1u << m) - 1), sign = (u32)(b & 0x80) << 24;
+  if (kind == e4m3 ? (b & 0x7f) == 0x7f : (b & 0x7f) > 0x7c) return from_bits((u32)0x7fc00000);
+  if (kind == e5m2 && (b & 0x7f) == 0x7c) return from_bits(sign | 0x7f800000);
+  if (e == 0) return from_bits(sign | bits_of((f32)fraction * power_of_two(least - m, 0.0f)));
+  return from_bits(sign | (u32)(e + least - 1 + 127) << 23 | fraction << (23 - m));
+}
+
 // widen reads a storage value in compute type T, rounded once where T is
 // narrower; narrow rounds once, ties to even, to the storage type.
 template <class T, class S> DEVICE T widen(S v) { return (T)v; }
@@ -96,6 +143,11 @@ template <> DEVICE f32 widen<f32, f16>(f16 v) { return half_to_float(v.bits); }
 template <> DEVICE f64 widen<f64, f16>(f16 v) { return (f64)half_to_float(v.bits); }
 template <> DEVICE f32 widen<f32, bf16>(bf16 v) { return from_bits((u32)v.bits << 16); }
 template <> DEVICE f64 widen<f64, bf16>(bf16 v) { return (f64)from_bits((u32)v.bits << 16); }
+
+template <> DEVICE f32 widen<f32, f8e4m3>(f8e4m3 v) { return decode_float8(v.bits, e4m3); }
+template <> DEVICE f64 widen<f64, f8e4m3>(f8e4m3 v) { return (f64)decode_float8(v.bits, e4m3); }
+template <> DEVICE f32 widen<f32, f8e5m2>(f8e5m2 v) { return decode_float8(v.bits, e5m2); }
+template <> DEVICE f64 widen<f64, f8e5m2>(f8e5m2 v) { return (f64)decode_float8(v.bits, e5m2); }
 
 template <class S> struct Narrow {
   template <class T> static DEVICE S from(T v) { return (S)v; }
@@ -121,10 +173,34 @@ template <> struct Narrow<bf16> {
   }
 };
 
+template <> struct Narrow<f8e4m3> { // of what is rounded already
+  template <class T> static DEVICE f8e4m3 from(T v) {
+    f8e4m3 q = {encode_float8((f32)v, e4m3)};
+    return q;
+  }
+};
+template <> struct Narrow<f8e5m2> {
+  template <class T> static DEVICE f8e5m2 from(T v) {
+    f8e5m2 q = {encode_float8((f32)v, e5m2)};
+    return q;
+  }
+};
+
+// Float8<S>::kind is which 8-bit float S is, if it is one.
+template <class S> struct Float8 {
+  static constexpr i32 kind = no_float8;
+};
+template <> struct Float8<f8e4m3> {
+  static constexpr i32 kind = e4m3;
+};
+template <> struct Float8<f8e5m2> {
+  static constexpr i32 kind = e5m2;
+};
+
 const i32 max_rank = 8;
 
 // Codes of the types that a kernel learns at run time (Tensor::dtype).
-enum { none_, f32_, f64_, f16_, bf16_, s8_, u8_, i32_, i64_ };
+enum { none_, f32_, f64_, f16_, bf16_, s8_, u8_, i32_, i64_, f8e4m3_, f8e5m2_, s4_, u4_ };
 
 // A tensor of which elements are named by their row-major logical number.
 // rank 0: compact and aligned for vector access; rank 1: one stride, in
@@ -180,6 +256,10 @@ template <class T> DEVICE T get_as(const void *data, i32 dtype, i64 at) {
     return widen<T>(((const i32 *)data)[at]);
   case i64_:
     return widen<T>(((const i64 *)data)[at]);
+  case f8e4m3_:
+    return widen<T>(((const f8e4m3 *)data)[at]);
+  case f8e5m2_:
+    return widen<T>(((const f8e5m2 *)data)[at]);
   }
   return 0; // an absent tensor
 }

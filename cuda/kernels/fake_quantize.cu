@@ -9,10 +9,7 @@ struct FakeQuantize {
 // dx = inside ? dy : +0, where the parameters have no gradient
 struct FakeQuantizeBackward {
   static constexpr bool backward = true;
-  template <class T> static DEVICE T run(T dy, T x, const Param<T> &p) {
-    T t = rint_(p.divide(x)) + p.z;
-    return t >= p.lo && t <= p.hi ? dy : (T)0;
-  }
+  template <class T> static DEVICE T run(T dy, T x, const Param<T> &p) { return p.inside(x) ? dy : (T)0; }
 };
 
 #define FAKE_QUANTIZE(X)                                                                  \

@@ -9,10 +9,7 @@ struct Quantize {
 // dx = inside ? dy / s : +0
 struct QuantizeBackward {
   static constexpr bool backward = true;
-  template <class T> static DEVICE T run(T dy, T x, const Param<T> &p) {
-    T t = rint_(p.divide(x)) + p.z;
-    return t >= p.lo && t <= p.hi ? dy / p.s : (T)0;
-  }
+  template <class T> static DEVICE T run(T dy, T x, const Param<T> &p) { return p.inside(x) ? dy / p.s : (T)0; }
 };
 
 #define QUANTIZE(X, Q) \
