@@ -2,10 +2,12 @@ package tests
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // expand replaces each word {a|b} of a text by every choice.
@@ -60,4 +62,23 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 		}
 	}
 	return list
+}
+
+// rowsApart places packed codes, whose last dimension must be compact, with
+// three bytes between rows.
+func rowsApart(dtype tensor.DType, shape []int64) placed {
+	strides := make([]int64, len(shape))
+	step := int64(1)
+	for i, extent := range slices.Backward(shape) {
+		strides[i] = step
+		if step *= max(extent, 1); i == len(shape)-1 {
+			step += 3
+		}
+	}
+	p := place(dtype, shape, strides, step, 0)
+	columns := shape[len(shape)-1]
+	for i := range tensor.NumElements(shape) {
+		p.at = append(p.at, i/columns*(columns+3)+i%columns)
+	}
+	return p
 }

@@ -52,7 +52,9 @@ func (c deviceCase) operands(p plans.Plan) (list []*operand) {
 		dtype, _ := tensor.ParseDType(info.DType)
 		layout := c.layout
 		if dtype.Packed() {
-			dtype, layout = tensor.U8, compact
+			if dtype, layout = tensor.U8, rowsApart; c.shift > 0 {
+				layout = compact
+			}
 		}
 		o.placed = layout(dtype, info.Shape)
 		if info.Direction == "in" || reads {
@@ -197,7 +199,11 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 		}
 		return lo + math.Floor(r.Float64()*(hi-lo+1))
 	case dtype.IsFloat8():
-		return math.Ldexp(r.Float64()*2-1, r.IntN(20)-10)
+		v := float64(tensor.Float8Values(dtype)[r.IntN(256)])
+		if math.IsNaN(v-v) && !wild {
+			return 0
+		}
+		return v
 	case name == "q":
 		return math.Floor(r.Float64()*255) - 128
 	case name == "scale" || strings.HasSuffix(name, "_scale"):

@@ -33,6 +33,7 @@ from isobit.gpu_steps import digest
 from isobit.plan import Plan
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+DTYPES |= {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2, "s4": torch.uint8, "u4": torch.uint8}
 DTYPES |= {"s8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64}
 SPECIAL = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e-45, -1e-40, 3e38, -65504.0, 0.5, -0.5, 1.5, 2.5)
 
@@ -68,6 +69,9 @@ def draw(
         if kind == 0 and "bounds=error" not in text:
             values = torch.where(torch.rand(shape, generator=random) < 0.05, float(rows + 1), values)
         return values.to(dtype)
+    if dtype.itemsize == 1 and dtype.is_floating_point:
+        codes = torch.randint(256, shape, generator=random, dtype=torch.uint8).view(dtype)
+        return codes if kind == 0 else torch.where(codes.float().isfinite(), codes.float(), 1.0).to(dtype)
     if not dtype.is_floating_point:
         low, high = (-8, 7) if name == "zero_point" else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
         low = 0 if name == "zero_point" and ("qmin=0 " in text or dtype == torch.uint8) else low
@@ -92,7 +96,7 @@ def draw(
 
 
 def place(value: torch.Tensor, device: str, layout: int) -> torch.Tensor:
-    """A copy on a device: compact, off its alignment, or with its dimensions stored backwards."""
+    """A copy on a device: compact, off its alignment, with its dimensions stored backwards, or its rows apart."""
     if layout == 1:
         memory = torch.empty(value.numel() + 1, dtype=value.dtype, device=device)
         return memory[1:].view(value.shape).copy_(value)
@@ -100,6 +104,9 @@ def place(value: torch.Tensor, device: str, layout: int) -> torch.Tensor:
         order = list(reversed(range(value.dim())))
         memory = torch.empty([value.shape[d] for d in order], dtype=value.dtype, device=device)
         return memory.permute(order).copy_(value)
+    if layout == 3:
+        memory = torch.empty([*value.shape[:-1], value.shape[-1] + 3], dtype=value.dtype, device=device)
+        return memory[..., : value.shape[-1]].copy_(value)
     return value.to(device, copy=True)
 
 
@@ -119,8 +126,11 @@ def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[
         value = torch.full(shape, 77, dtype=dtype)
         if is_input or reads:
             value = draw(arg["name"], dtype, shape, text, number % 3, random)
+        layout = number % 3
+        if layout == 2 and arg["dtype"] in ("s4", "u4"):
+            layout = 3  # rows of packed codes are compact
         for side, where in enumerate(("cpu", device)):
-            arguments[side].append(place(value, where, number % 3))
+            arguments[side].append(place(value, where, layout))
             if not is_input:
                 outputs[side].append(arguments[side][-1])
     for plan, tensors in zip(plans, arguments, strict=True):
