@@ -4,7 +4,8 @@
 # (build/ stays small, since it goes to machines with a GPU).
 #
 #   cuda/ptx.sh               compile
-#   cuda/ptx.sh assemble      then assemble for several GPUs, and list registers and spills
+#   cuda/ptx.sh assemble [PART]   then assemble (kernels with PART in their names) for several
+#                             GPUs, and list registers and spills
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,5 +31,5 @@ fetch() { # a package into a folder of its own
 
 .venv/bin/python cuda/ptx.py "$(fetch $nvrtc)/nvidia/cuda_nvrtc/lib/libnvrtc.so.12"
 if [ "${1:-}" = assemble ]; then
-  .venv/bin/python cuda/ptx.py --assemble "$(fetch $nvcc)/nvidia/cuda_nvcc/bin/ptxas"
+  .venv/bin/python cuda/ptx.py --assemble "$(fetch $nvcc)/nvidia/cuda_nvcc/bin/ptxas" "${2:-}"
 fi

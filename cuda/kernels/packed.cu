@@ -24,7 +24,7 @@ template <class X> DEVICE void quantize_packed(const PackedArgs &a) {
     for (i32 j = 0; j < n; j++) {
       Param<T> p;
       p.load(a.q, param_of(a.q, i + j));
-      byte |= ((u32)(i32)p.code(get<X>(a.x, i + j)) & 15) << 4 * j;
+      byte |= ((u32)(i32)p.template code<no_float8>(get<X>(a.x, i + j)) & 15) << 4 * j;
     }
     element<u8>(a.codes, b) = (u8)byte;
   });

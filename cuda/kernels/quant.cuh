@@ -50,13 +50,14 @@ template <class T> struct Param {
     if (q.zero.dtype >= f32_ && q.zero.dtype <= bf16_) z = round_zero(z, lo, hi);
   }
   DEVICE T divide(T x) const { return reciprocal ? x * ((T)1 / s) : x / s; }
-  DEVICE T code(T x) const { return quantized(divide(x), z, lo, hi, float8); }
-  // Where u = x / s falls among the codes: to be compared with lo and hi.
-  DEVICE T place(T u) const { return float8 ? u : rint_(u) + z; }
-  DEVICE bool inside(T x) const {
-    T t = place(divide(x));
+  // KIND is float8, so that a kernel's loop need not ask.
+  template <i32 KIND> DEVICE T code(T x) const { return quantized(divide(x), z, lo, hi, KIND); }
+  template <i32 KIND> DEVICE bool inside(T x) const {
+    T t = place(divide(x), KIND);
     return t >= lo && t <= hi;
   }
+  // Where u = x / s falls among the codes: to be compared with lo and hi.
+  DEVICE T place(T u, i32 kind) const { return kind ? u : rint_(u) + z; }
 };
 
 // The parameter that an element belongs to.
@@ -116,5 +117,17 @@ template <class A, class B, class S, class T, class Op> DEVICE void map(const Ma
       if (Op::backward) x = widen<T>(element<B>(a.x, i));
       element<S>(a.out, i) = Narrow<S>::from(Op::run(in, x, p));
     }
+  }
+}
+
+// The same for an Op that depends on which codes there are.
+template <class A, class B, class S, class T, template <i32> class Op> DEVICE void map_kinds(const MapArgs &a) {
+  switch (a.q.float8) {
+  case no_float8:
+    return map<A, B, S, T, Op<no_float8>>(a);
+  case e4m3:
+    return map<A, B, S, T, Op<e4m3>>(a);
+  case e5m2:
+    return map<A, B, S, T, Op<e5m2>>(a);
   }
 }

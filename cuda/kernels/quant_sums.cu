@@ -26,7 +26,7 @@ template <class X> struct FakeQuantizeSums : Adding {
   }
   template <bool PLAIN>
   static DEVICE void terms(const Args &a, const Channel &ch, i64 position, const In &in, T (&out)[2]) {
-    T u = ch.p.divide(in.x), t = ch.p.place(u), dx = 0;
+    T u = ch.p.divide(in.x), t = ch.p.place(u, ch.p.float8), dx = 0;
     if (t < ch.p.lo || t > ch.p.hi) {
       out[0] = in.dy * ((t < ch.p.lo ? ch.p.lo : ch.p.hi) - ch.p.z);
       out[1] = in.dy;
