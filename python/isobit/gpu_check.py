@@ -6,7 +6,8 @@ gradients programs with autograd on both devices, bit for bit
 opcheck   torch's own check of ops, on CUDA tensors
 streams   work on a side stream
 graphs    a captured graph that is replayed
-errors    wrong devices
+errors    tensors of several devices
+bounds    an index out of bounds
 times     beside torch, with the bandwidth of a copy in the same run
 
 With --device cpu the CPU's best rows stand in for a GPU, against the definitions, and what needs

@@ -52,6 +52,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         lambda x, s: isobit.fake_quantize_per_token_affine(x, s, None, *R),
         (random(16, 300), S.reshape(16, 1)),
     ),
+    "fake quantize to 8-bit floats": (
+        lambda x, s: isobit.fake_quantize_per_channel_affine(x, s, None, 0, -448, 448, code_dtype=torch.float8_e4m3fn),
+        (random(16, 300), S),
+    ),
     "codes": (codes, (random(16, 300), S, Z.int())),
     "embedding": (lambda w, i: isobit.embedding(i, w, padding_idx=3), (random(50, 24), IDS)),
     "embedding by frequency": (lambda w, i: isobit.embedding(i, w, scale_grad_by_freq=True), (random(50, 7), IDS)),
@@ -62,6 +66,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     ),
     "affine_grid": (lambda t: isobit.affine_grid(t, [2, 3, 40, 50]), (random(2, 2, 3),)),
 }
+CODES = (50 * random(16, 30)).to(torch.int8)
 # Name: a raw op's arguments.
 SAMPLES: dict[str, tuple[Any, ...]] = {
     "quantize_per_channel": (random(16, 30), S, None, 0, *R, torch.int8),
@@ -74,6 +79,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "grid_sample": (random(2, 3, 9, 11), GRID),
     "grid_sample_backward": (random(2, 3, 40, 30), random(2, 3, 9, 11), GRID),
     "affine_grid": (random(2, 2, 3), [2, 3, 4, 5]),
+    "affine_grid_backward": (random(2, 40, 50, 2), [2, 2, 3]),
+    "quantized_linear_codes": (CODES[:5], S[:5], CODES, S, random(16), torch.float32),
+    "weight_only_linear": (random(3, 30), CODES, random(16, 2), None, None, 16, torch.int8, 30),
 }
 
 
@@ -192,11 +200,14 @@ def check_errors(device: str, report: Report) -> None:
         report["mixed_devices"] = str(e)
     else:
         raise AssertionError("tensors of two devices were accepted")
+
+
+def check_out_of_bounds(device: str, report: Report) -> None:
     # A trap ends the context, so it happens in another process.
     command = [sys.executable, "-P", "-c", _OUT_OF_BOUNDS.format(device=device)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     report["out_of_bounds"] = (done.stdout + done.stderr)[-2000:]
-    if done.returncode == 0 or "indices at position 1 is 7" not in done.stdout + done.stderr:
+    if done.returncode == 0 or "indices is 7 at position 1" not in done.stdout + done.stderr:
         raise AssertionError("an index out of bounds did not stop the run with its position")
 
 
@@ -213,5 +224,6 @@ STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
     "streams": (check_streams, True),
     "graphs": (check_graphs, True),
     "errors": (check_errors, True),
+    "bounds": (check_out_of_bounds, False),
     "times": (check_times, False),
 }

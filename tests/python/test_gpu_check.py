@@ -124,3 +124,40 @@ def test_without_a_gpu(tmp_path):
 def test_digest_has_one_nan():
     a, b = torch.tensor([1.0, float("nan")]), torch.tensor([1.0, -float("nan")])
     assert gpu_steps.digest(a) == gpu_steps.digest(b) != gpu_steps.digest(-a)
+
+
+class NoStream:
+    """Stands for what torch.cuda has of streams and graphs: everything runs at once, a replay does nothing."""
+
+    def __init__(self, *args):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        pass
+
+    wait_stream = synchronize = replay = lambda self, *args: None
+
+
+def test_streams_and_graphs(monkeypatch):
+    """The two steps on the CPU: work that is done in order passes, a replay that does nothing is found."""
+    for name in ("Stream", "stream", "current_stream", "CUDAGraph", "graph"):
+        monkeypatch.setattr(torch.cuda, name, NoStream)
+    for name in ("_sleep", "synchronize"):
+        monkeypatch.setattr(torch.cuda, name, lambda *args: None)
+    gpu_steps.check_streams("cpu", {})
+    with pytest.raises(AssertionError) as failed:
+        gpu_steps.check_graphs("cpu", {})
+    wrong = dict(line.split(": ") for line in str(failed.value).split("; "))
+    assert wrong == dict.fromkeys(gpu_steps.SAMPLES, "wrong in a graph")
+
+
+def test_errors_step():
+    """The CPU has no mixed devices, which the step finds missing; its index out of bounds has the same text."""
+    report = {}
+    with pytest.raises(AssertionError, match="tensors of two devices were accepted"):
+        gpu_steps.check_errors("cpu", report)
+    gpu_steps.check_out_of_bounds("cpu", report)
+    assert "indices is 7 at position 1" in report["out_of_bounds"]
