@@ -82,7 +82,12 @@ func exists(path string) bool {
 	return err == nil
 }
 
-var shimFlags = []string{"-O2", "-std=c++17", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC"}
+// The last two end the program where a GPU would fail (access off an
+// alignment) or give other bits (a float that its integer cannot hold).
+var shimFlags = []string{
+	"-O2", "-std=c++17", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC",
+	"-fsanitize=alignment,float-cast-overflow,shift,signed-integer-overflow", "-fsanitize-undefined-trap-on-error",
+}
 
 // compileShim compiles the sources into folder and returns the program.
 func compileShim(t *testing.T, compiler, folder string, sources map[string]string) string {
@@ -249,6 +254,5 @@ func (s *shim) execute(buffers []deviceBuffer, descending bool) error {
 }
 
 func (s *shim) died(err error) error {
-	s.command.Wait()
-	return fmt.Errorf("the program died: %w\n%s", err, s.errors.String())
+	return fmt.Errorf("the program died: %w, %v\n%s", err, s.command.Wait(), s.errors.String())
 }
