@@ -10,7 +10,7 @@
 #   ./build.sh format     gofmt, ruff and clang-format, in place
 #   ./build.sh gen        write the generated files again
 #   ./build.sh ptx        compile the CUDA kernels to PTX again (no GPU or toolkit needed)
-#   ./build.sh gpu-check  compare a GPU's results with the definitions
+#   ./build.sh gpu-check  compare a GPU's results with the definitions (needs Python, PyTorch, build/)
 #   ./build.sh clean      remove what was built (.venv stays: remove it by hand)
 #
 # Needs Go 1.26, a C and C++ compiler and Python 3.11 or later.
