@@ -9,6 +9,7 @@ graphs    a captured graph that is replayed
 errors    tensors of several devices
 bounds    an index out of bounds
 times     beside torch, with the bandwidth of a copy in the same run
+compiled  torch.compile's times
 
 With --device cpu the CPU's best rows stand in for a GPU, against the definitions, and what needs
 a GPU is left out. What fails does not stop what comes after it: a GPU may be at hand once.
@@ -30,6 +31,7 @@ import torch
 
 import isobit
 from isobit import gpu_steps
+from isobit.gpu_report import Report
 from isobit.gpu_steps import digest
 from isobit.plan import Plan
 
@@ -139,8 +141,8 @@ def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[
     return [digest(t) for t in outputs[0]], [digest(t) for t in outputs[1]]
 
 
-def check_values(device: str, path: str, report: dict[str, Any]) -> None:
-    ops: dict[str, dict[str, Any]] = {}
+def check_values(device: str, path: str, report: Report) -> None:
+    ops: dict[str, dict[str, Any]] = report.setdefault("values", {})
     for number, text in enumerate(cases(path)):
         op = ops.setdefault(text.partition(" ")[0], {"cases": 0, "different": []})
         try:
@@ -154,14 +156,15 @@ def check_values(device: str, path: str, report: dict[str, Any]) -> None:
             want, got = [], [f"{type(e).__name__}: {e}"]
         if want != got:
             op["different"].append({"problem": text, "number": number, "want": want, "got": got})
-    report["values"] = ops
+        if number % 100 == 0:
+            report.save()
     empty = [name for name, op in ops.items() if not op["cases"]]
     wrong = [f"{name}: {len(op['different'])} of {op['cases']}" for name, op in ops.items() if op["different"]]
     if wrong or empty:
         raise AssertionError(f"different from the CPU: {wrong}; without a valid case: {empty}")
 
 
-def summary(report: dict[str, Any]) -> str:
+def summary(report: Report) -> str:
     lines = [f"{report['device_name']}; torch {report['torch']}; {json.dumps(report['info'].get('cuda', ''))}"]
     for name, op in report.get("values", {}).items():
         lines.append(f"  {name:44} {op['cases']:5} cases, {len(op['different'])} different")
@@ -205,7 +208,8 @@ def main(argv: list[str] | None = None) -> int:
     if on_gpu and (why := no_gpu(args.device)):
         print(f"gpu-check: {why}; --device cpu tries this program without one", file=sys.stderr)
         return 2
-    report: dict[str, Any] = {"torch": torch.__version__, "python": platform.python_version(), "device": args.device}
+    report = Report(torch=torch.__version__, python=platform.python_version(), device=args.device)
+    report.path = Path(args.out)
     report["info"], report["steps"] = isobit.info(), {}
     report["device_name"] = torch.cuda.get_device_name(args.device) if on_gpu else "CPU"
     if on_gpu:
@@ -225,7 +229,7 @@ def main(argv: list[str] | None = None) -> int:
             report.setdefault("traces", {})[name] = traceback.format_exc()
         report["steps"][name] = {"result": result, "seconds": time.perf_counter() - start}
         print(f"{name}: {result}", flush=True)
-        Path(args.out).write_text(json.dumps(report, indent=1))
+        report.save()
     print(summary(report))
     return int(any(step["result"] != "passed" for step in report["steps"].values()))
 

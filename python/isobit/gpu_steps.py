@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 import isobit
+from isobit.gpu_report import Report
 
-Report = dict[str, Any]
 R = (-128, 127)
 
 
@@ -217,6 +217,12 @@ def check_times(device: str, report: Report) -> None:
     gpu_times.measure(device, report)
 
 
+def check_compiled(device: str, report: Report) -> None:
+    from isobit import gpu_times
+
+    gpu_times.measure_compiled(device, report)
+
+
 # Name: the step, and whether it needs a GPU.
 STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
     "gradients": (check_gradients, False),
@@ -226,4 +232,5 @@ STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
     "errors": (check_errors, True),
     "bounds": (check_out_of_bounds, False),
     "times": (check_times, False),
+    "compiled": (check_compiled, True),
 }

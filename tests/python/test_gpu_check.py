@@ -11,7 +11,7 @@ from pathlib import Path
 import isobit
 import pytest
 import torch
-from isobit import gpu_check, gpu_steps, gpu_times
+from isobit import gpu_check, gpu_report, gpu_steps, gpu_times
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,6 +88,19 @@ def test_times(tmp_path, monkeypatch):
     code, report = run(tmp_path, "--only", "times")
     assert code == 0, report["traces"]
     assert len(report["times"]) > 20 and all(row["us"] > 0 for row in report["times"])
+
+
+def test_compiled(monkeypatch):
+    """Compiled times go beside the others, as far as time allows."""
+    monkeypatch.setattr(gpu_times, "elapsed", lambda call, on_gpu: call() is not None and 1.0)
+    monkeypatch.setattr(torch, "compile", lambda call: call)
+    report = gpu_report.Report(times=[{"name": "quantize_per_channel f32 -> s8", "us": 7.0}])
+    gpu_times.measure_compiled("cpu", report)
+    assert report["times"][0] == {"name": "quantize_per_channel f32 -> s8", "us": 7.0, "compiled_us": 1.0}
+    assert len(report["times"]) > 15 and all(row["compiled_us"] == 1.0 for row in report["times"])
+    report = gpu_report.Report()
+    gpu_times.measure_compiled("cpu", report, seconds=0)
+    assert all(row["compiled_us_error"] == "no time was left" for row in report["times"])
 
 
 def bare_run(tmp_path, *args):
