@@ -10,7 +10,7 @@
 #   ./build.sh format     gofmt, ruff and clang-format, in place
 #   ./build.sh gen        write the generated files again
 #   ./build.sh ptx        compile the CUDA kernels to PTX again (no GPU or toolkit needed)
-#   ./build.sh gpu-check  compare a GPU's results with the definitions
+#   ./build.sh gpu-check  compare a GPU's results with the definitions (needs Python, PyTorch, build/)
 #   ./build.sh clean      remove what was built (.venv stays: remove it by hand)
 #
 # Needs Go 1.26, a C and C++ compiler and Python 3.11 or later.
@@ -76,6 +76,14 @@ demo() {
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
 c_sources() { sources '*.c' '*.h' '*.hpp' '*.cpp' '*.cu' '*.cuh'; }
 
+# Runs a command with what Go needs for -tags cuda; with ISOBIT_CUDA=0 it does not.
+with_cuda() {
+  [ "${ISOBIT_CUDA:-1}" != 0 ] || return 0
+  local settings
+  settings=$(PYTHON=$python sh cuda/setup.sh build/cuda) || stop "ISOBIT_CUDA=0 leaves CUDA out"
+  (while IFS= read -r line; do export "${line?}"; done <<<"$settings" && "$@")
+}
+
 # Folders that are Go modules of their own, so that users do not get their dependencies.
 inner_modules() { sources '*/go.mod' | xargs -r dirname; }
 
@@ -92,6 +100,9 @@ checks() {
   done
   step "check: staticcheck"
   go run $staticcheck ./...
+  step "check: go vet, staticcheck with CUDA"
+  with_cuda go vet -tags cuda ./cuda ./plans ./capi ./tests
+  with_cuda go run $staticcheck -tags cuda ./cuda ./plans ./capi ./tests
   local module
   for module in $(inner_modules); do
     step "check: go vet, staticcheck in $module"
@@ -111,6 +122,8 @@ tests() {
   CGO_ENABLED=0 go test ./...
   step "test: go, with cgo, and the C and C++ consumers"
   ISOBIT_BUILD_DIR=$PWD/build go test ./...
+  step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"
+  with_cuda go test -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments'
   local module
   for module in $(inner_modules); do
     step "test: go, in $module"
@@ -124,7 +137,7 @@ tests() {
 wheel() {
   venv
   step "wheel: building dist/"
-  ISOBIT_PORTABLE=1 $uv build --wheel -o dist -p $python
+  ISOBIT_PORTABLE=1 ISOBIT_CUDA=${ISOBIT_CUDA:-1} $uv build --wheel -o dist -p $python
   ls dist/*.whl
 }
 
@@ -169,7 +182,7 @@ bench) lib; part bench/run.py "$@" ;;
 format) format ;;
 gen) gen ;;
 ptx) venv; part cuda/ptx.sh "$@" ;;
-gpu-check) lib; part cuda/gpu-check.sh "$@" ;;
+gpu-check) [ -e build/libisobit.so.1 ] || lib; part cuda/gpu-check.sh "$@" ;;
 clean) clean ;;
 *) sed -n '2,/^# Needs/s/^# \{0,1\}//p' build.sh ;;
 esac

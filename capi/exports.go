@@ -187,7 +187,7 @@ func goInfo(buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSiz
 		return putJSON(map[string]any{
 			"version": C.ISOBIT_VERSION, "abi": C.ISOBIT_ABI_VERSION,
 			"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-			"isa": plans.ISA(), "threads": plans.GetNumThreads(),
+			"isa": plans.ISA(), "threads": plans.GetNumThreads(), "cuda": plans.CUDA(),
 		}, buf, size, needed)
 	})
 }

@@ -13,6 +13,7 @@ import (
 var typeCodes = [tensor.Count]int32{
 	tensor.F32: 1, tensor.F64: 2, tensor.F16: 3, tensor.BF16: 4,
 	tensor.S8: 5, tensor.U8: 6, tensor.I32: 7, tensor.I64: 8,
+	tensor.F8E4M3: 9, tensor.F8E5M2: 10, tensor.S4: 11, tensor.U4: 12,
 }
 
 // tensorArg is struct Tensor.
@@ -50,6 +51,24 @@ func tensorOf(v *tensor.View) (t tensorArg) {
 		t.rank, t.extent[0], t.strides[0] = 1, 1, 1
 	}
 	return t
+}
+
+// codesOf is tensorOf for codes of a type; packed ones are in a view of bytes.
+func codesOf(v *tensor.View, d tensor.DType) tensorArg {
+	t := tensorOf(v)
+	t.dtype = typeCodes[d]
+	return t
+}
+
+// float8Of is which 8-bit float a type is (dtypes.cuh), or 0.
+func float8Of(d tensor.DType) int32 {
+	switch d {
+	case tensor.F8E4M3:
+		return 1
+	case tensor.F8E5M2:
+		return 2
+	}
+	return 0
 }
 
 // compact reports whether elements lie one after the other.

@@ -2,12 +2,12 @@
 # Runs python/isobit/gpu_check.py on a machine with Python, torch and a GPU,
 # from build/libisobit.so.1 and build/_C.abi3.so as ./build.sh lib left them.
 #
-#   cuda/gpu-check.sh OUT.json [--device cuda:0] [--only values,times]
+#   cuda/gpu-check.sh [OUT.json] [--device cuda:0] [--only values,times]
 # PYTHON names the Python to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=${1:-build/gpu-check.json}
-[ $# -eq 0 ] || shift
+out=build/gpu-check.json
+case ${1:--} in -*) ;; *) out=$1 && shift ;; esac
 python=${PYTHON:-python3}
 [ -n "${PYTHON:-}" ] || [ ! -x .venv/bin/python ] || python=.venv/bin/python
 for file in build/libisobit.so.1 build/_C.abi3.so; do
@@ -20,4 +20,4 @@ mkdir -p "$package/isobit/lib"
 (cd python/isobit && find . -name '*.py' -exec cp --parents {} "$package/isobit/" \;)
 cp build/_C.abi3.so "$package/isobit/"
 cp build/libisobit.so.1 "$package/isobit/lib/"
-PYTHONPATH=$package "$python" -P -m isobit.gpu_check cuda/cases.txt "$out" "$@"
+PYTHONPATH=$package${PYTHONPATH:+:$PYTHONPATH} "$python" -P -m isobit.gpu_check cuda/cases.txt "$out" "$@"

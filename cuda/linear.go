@@ -39,3 +39,26 @@ func fourCodes(v *tensor.View) (pitch int64, ok bool) {
 	pitch = v.Stride(0)
 	return pitch, v.Shape[1]%4 == 0 && v.Stride(1) == 1 && pitch%4 == 0 && addressOf(v)%4 == 0
 }
+
+type weightArgs struct {
+	stripe                          stripeArgs
+	n, k, group                     int64
+	x, weight, scale, zero, bias, y tensorArg
+	hasBias, _                      int32
+}
+
+func buildWeightOnlyLinear(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	to.Accumulator = to.Compute
+	a := weightArgs{n: p.Shapes[1][0], k: p.Shapes[1][1], group: p.Int("group_size"), hasBias: boolArg(p.Types[4] != tensor.None)}
+	k := to.stripeKernel("weight_only_linear%s", typeNames(p.Types[0]))
+	var partial int64
+	a.stripe, partial = to.stripeOf(p.Shapes[0][0]*a.n, a.k, 1, to.Compute)
+	to.run = func(r *run) {
+		a := a
+		a.x, a.weight, a.scale = tensorOf(&r.args[0]), codesOf(&r.args[1], p.Types[1]), tensorOf(&r.args[2])
+		a.zero, a.bias, a.y = tensorOf(&r.args[3]), tensorOf(&r.args[4]), tensorOf(&r.args[5])
+		launchStripe(r, k, &a.stripe, partial, &a)
+	}
+	return nil
+}

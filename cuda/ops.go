@@ -8,9 +8,13 @@ import (
 
 // Ops is the table of ops that have CUDA kernels.
 var Ops = []Op{
-	{"quantize", func() []string { return forTypes("quantize", floats, anyCodes) }, buildQuantize},
+	{"quantize", func() []string {
+		return append(forTypes("quantize", floats, anyCodes), forTypes("quantize_packed", floats)...)
+	}, buildQuantize},
 	{"quantize_backward", func() []string { return forTypes("quantize_backward", floats, floats) }, buildQuantizeBackward},
-	{"dequantize", func() []string { return forTypes("dequantize", anyCodes, floats) }, buildDequantize},
+	{"dequantize", func() []string {
+		return append(forTypes("dequantize", anyCodes, floats), forTypes("dequantize_packed", floats)...)
+	}, buildDequantize},
 	{"dequantize_backward", func() []string {
 		return append(forTypes("dequantize_backward", floats), withFold(forTypes("dequantize_sums", floats))...)
 	}, buildDequantizeBackward},
@@ -20,7 +24,7 @@ var Ops = []Op{
 	}, buildFakeQuantizeBackward},
 	{"choose_qparams", func() []string { return withFold(forTypes("choose_qparams", floats)) }, buildChooseQParams},
 	{"dynamic_quantize", func() []string {
-		return append(forTypes("quantize", floats, codes), withFold(forTypes("choose_qparams", floats))...)
+		return append(append(forTypes("quantize", floats, codes), forTypes("quantize_packed", floats)...), withFold(forTypes("choose_qparams", floats))...)
 	}, buildDynamicQuantize},
 	{"embedding", func() []string { return append(forTypes("embedding", floats), "embedding_check") }, buildEmbedding},
 	{"embedding_renorm", func() []string {
@@ -38,6 +42,7 @@ var Ops = []Op{
 	}, buildGridSampleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
 	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
+	{"weight_only_linear", func() []string { return withFold(forTypes("weight_only_linear", floats)) }, buildWeightOnlyLinear},
 	{"quantized_linear", func() []string { return forTypes("quantized_linear", floats) }, buildQuantizedLinear},
 }
 

@@ -2,7 +2,8 @@
 
 ptx.py LIBNVRTC            writes kernels.zip (NAME.ptx for each kernel) and kernels.sum, the
                            digest of everything that kernels.zip was made from
-ptx.py --assemble PTXAS    assembles every kernel and lists registers, stack and spills
+ptx.py --assemble PTXAS [PART]   assembles every kernel, or those with PART in their names, and
+                           lists registers, stack and spills
 """
 
 import ctypes
@@ -80,10 +81,10 @@ def write(kernels):
     (HERE / "kernels.sum").write_text(digest() + "\n")
 
 
-def assemble(ptxas):
+def assemble(ptxas, part=""):
     """Assembles each kernel for each target, as a driver does when it loads one."""
     with zipfile.ZipFile(HERE / "kernels.zip") as archive, tempfile.TemporaryDirectory() as folder:
-        for entry in archive.namelist():
+        for entry in (name for name in archive.namelist() if part in name):
             path = pathlib.Path(archive.extract(entry, folder))
             for target in TARGETS:
                 command = [ptxas, "-v", f"-arch={target}", str(path), "-o", f"{folder}/out.cubin"]
@@ -97,7 +98,7 @@ def assemble(ptxas):
 
 if __name__ == "__main__":
     if sys.argv[1] == "--assemble":
-        assemble(sys.argv[2])
+        assemble(*sys.argv[2:])
     else:
         library = ctypes.CDLL(sys.argv[1])
         found = dict(k for path in sorted(HERE.glob("kernels/*.cu")) for k in split(compile_file(library, path)))

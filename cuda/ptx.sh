@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Compiles kernels/*.cu to PTX and writes kernels.zip and kernels.sum. Needs
-# neither a GPU nor a toolkit: the compiler, NVRTC, comes from PyPI into build/.
+# neither a GPU nor a toolkit: the compiler, NVRTC, comes from PyPI into .venv/
+# (build/ stays small, since it goes to machines with a GPU).
 #
 #   cuda/ptx.sh               compile
-#   cuda/ptx.sh assemble      then assemble for several GPUs, and list registers and spills
+#   cuda/ptx.sh assemble [PART]   then assemble (kernels with PART in their names) for several
+#                             GPUs, and list registers and spills
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +13,7 @@ cd "$(dirname "$0")/.."
 # on: the older the PTX, the older the drivers that load it.
 nvrtc=nvidia-cuda-nvrtc-cu12==12.0.76
 nvcc=nvidia-cuda-nvcc-cu12==12.9.86 # for ptxas only
-tools=build/cuda-tools
+tools=.venv/cuda-tools
 
 fetch() { # a package into a folder of its own
   local folder=$tools/${1//[^A-Za-z0-9.]/-}
@@ -29,5 +31,5 @@ fetch() { # a package into a folder of its own
 
 .venv/bin/python cuda/ptx.py "$(fetch $nvrtc)/nvidia/cuda_nvrtc/lib/libnvrtc.so.12"
 if [ "${1:-}" = assemble ]; then
-  .venv/bin/python cuda/ptx.py --assemble "$(fetch $nvcc)/nvidia/cuda_nvcc/bin/ptxas"
+  .venv/bin/python cuda/ptx.py --assemble "$(fetch $nvcc)/nvidia/cuda_nvcc/bin/ptxas" "${2:-}"
 fi

@@ -57,7 +57,9 @@ func TestPTXMatchesTable(t *testing.T) {
 }
 
 var (
-	fused     = regexp.MustCompile(`\b(fma|mad)\.[a-z.]*f(32|64)`)
+	fused = regexp.MustCompile(`\b(fma|mad)\.[a-z.]*f(32|64)`)
+	// Without .rn the driver's assembler may fuse a product with a sum.
+	fusible   = regexp.MustCompile(`\b(add|sub|mul)\.f(32|64)`)
 	imprecise = regexp.MustCompile(`\.approx|\.ftz|div\.full|\.sat\.f|cvt\.rn\.f16\.f64`)
 	entry     = regexp.MustCompile(`\.visible \.entry (\w+)\(`)
 )
@@ -76,6 +78,9 @@ func TestPTXArithmetic(t *testing.T) {
 		}
 		if !strings.Contains(text, ".version 8.0\n.target sm_75\n") {
 			t.Errorf("%s: is not for PTX 8.0 and sm_75, which drivers from 525 load", name)
+		}
+		if m := fusible.FindString(text); m != "" {
+			t.Errorf("%s has %s, which does not say how it rounds", name, m)
 		}
 		if m := imprecise.FindString(text); m != "" {
 			t.Errorf("%s has %s", name, m)

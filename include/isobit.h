@@ -292,7 +292,8 @@ ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t er
 ISOBIT_API isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
 /* Writes the state of the library as JSON: version, abi, go, os, arch, isa (the
- * largest instruction set in use, which ISOBIT_ROWS caps), threads. buf, size and needed as in
+ * largest instruction set in use, which ISOBIT_ROWS caps), threads, cuda ("available", or why
+ * there are no CUDA devices; it opens the driver). buf, size and needed as in
  * isobit_plan_describe. */
 ISOBIT_API isobit_status isobit_info(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 

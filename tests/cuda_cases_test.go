@@ -1,11 +1,16 @@
 package tests
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/isobit-ml/isobit/cuda"
 	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // expand replaces each word {a|b} of a text by every choice.
@@ -60,4 +65,60 @@ func deviceCases(t *testing.T) (list []deviceCase) {
 		}
 	}
 	return list
+}
+
+// rowsApart places packed codes, whose last dimension must be compact, with
+// three bytes between rows.
+func rowsApart(dtype tensor.DType, shape []int64) placed {
+	strides := make([]int64, len(shape))
+	step := int64(1)
+	for i, extent := range slices.Backward(shape) {
+		strides[i] = step
+		if step *= max(extent, 1); i == len(shape)-1 {
+			step += 3
+		}
+	}
+	p := place(dtype, shape, strides, step, 0)
+	columns := shape[len(shape)-1]
+	for i := range tensor.NumElements(shape) {
+		p.at = append(p.at, i/columns*(columns+3)+i%columns)
+	}
+	return p
+}
+
+// TestCUDAMixedDevices passes tensors of two devices: an error that names the
+// argument, and nothing launched.
+func TestCUDAMixedDevices(t *testing.T) {
+	s := startShim(t, buildShim(t, nil))
+	defer cuda.Stand(s)()
+	for _, text := range []string{
+		"fake_quantize_per_channel_backward grad_output=f32[3,16] zero_point=f32 grad_scale=f32 axis=0 qmin=-8 qmax=7",
+		"embedding weight=f32[4,8] indices=i64[3]",
+		"grid_sample_backward grad_output=f32[1,3,4,6] input=f32[1,3,5,7] grid=f32[1,4,6,2]",
+	} {
+		plan, err := plans.Select(0, plans.MustParse(text+" device=cuda:0"), plans.Preference{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := deviceCase{text: text, data: "plain", layout: compact}
+		operands := c.operands(plan)
+		for i, o := range operands {
+			for _, other := range []tensor.Device{{}, {Kind: tensor.CUDA, Index: 1}} {
+				if !o.info.Present {
+					continue
+				}
+				_, views, workspace := c.onDevice(operands, plan.WorkspaceSize())
+				views[i].Device = other
+				err := plan.Run(0, workspace, views)
+				var e *plans.Error
+				want := fmt.Sprintf(": %s is on %s; want cuda:0", o.info.Name, other)
+				if !errors.As(err, &e) || e.Kind != plans.InvalidArgument || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: error %v, want one with %q", text, err, want)
+				}
+			}
+		}
+	}
+	if s.count > 0 {
+		t.Errorf("%d kernels were launched", s.count)
+	}
 }

@@ -50,7 +50,13 @@ func (c deviceCase) operands(p plans.Plan) (list []*operand) {
 			continue
 		}
 		dtype, _ := tensor.ParseDType(info.DType)
-		o.placed = c.layout(dtype, problem.Shape(info.Name))
+		layout := c.layout
+		if dtype.Packed() {
+			if dtype, layout = tensor.U8, rowsApart; c.shift > 0 {
+				layout = compact
+			}
+		}
+		o.placed = layout(dtype, info.Shape)
 		if info.Direction == "in" || reads {
 			for _, at := range o.at {
 				copy(o.memory[at:], elementBits(dtype, c.value(random, info.Name, dtype, &problem)))
@@ -151,6 +157,9 @@ func (o *operand) compare() error {
 }
 
 func elementBits(dtype tensor.DType, v float64) []byte {
+	if dtype.IsFloat8() {
+		return []byte{tensor.ToFloat8(dtype, v)}
+	}
 	if dtype.IsInt() {
 		return appendBits(nil, uint64(int64(v)), dtype.Size())
 	}
@@ -184,11 +193,17 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 		}
 		if name == "zero_point" {
 			lo, hi = max(lo, -8), 7
-			if strings.Contains(c.text, "qmin=0 ") {
+			if strings.Contains(c.text, "qmin=0 ") || dtype == tensor.U8 {
 				lo = 0
 			}
 		}
 		return lo + math.Floor(r.Float64()*(hi-lo+1))
+	case dtype.IsFloat8():
+		v := float64(tensor.Float8Values(dtype)[r.IntN(256)])
+		if math.IsNaN(v-v) && !wild {
+			return 0
+		}
+		return v
 	case name == "q":
 		return math.Floor(r.Float64()*255) - 128
 	case name == "scale" || strings.HasSuffix(name, "_scale"):

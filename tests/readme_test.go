@@ -49,7 +49,7 @@ func supportTable() string {
 	for _, r := range plans.Support() {
 		kind := granularity.FindStringSubmatch(r.Op)
 		name := granularity.ReplaceAllString(r.Op, "_per_*")
-		line := fmt.Sprintf("| %s | %s | %s | %s | %s |\n", name, argList(r, "in"), argList(r, "out"), strings.Join(r.Devices, ", "), strings.Join(r.Rows, ", "))
+		line := fmt.Sprintf("| %s | %s | %s | %s | %s |\n", name, argList(r, "in"), argList(r, "out"), strings.Replace(strings.Join(r.Devices, ", "), "cuda", `cuda\*`, 1), strings.Join(r.Rows, ", "))
 		if _, seen := grouped[line]; !seen {
 			order = append(order, line)
 		}

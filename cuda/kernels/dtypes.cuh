@@ -1,6 +1,6 @@
 // Element types, their conversions, and how kernels see a tensor. Every .cu
 // file starts here. The same sources compile for the GPU (NVRTC) and, with
-// shim/shim.h, for the CPU; see ../DESIGN notes in the project's DESIGN.md.
+// shim/shim.h, for the CPU; see "CUDA" in the project's DESIGN.md.
 #pragma once
 
 typedef long long i64;
@@ -18,11 +18,17 @@ struct f16 {
 struct bf16 {
   u16 bits;
 };
+struct f8e4m3 {
+  u8 bits;
+};
+struct f8e5m2 {
+  u8 bits;
+};
 
 // The lists that entry points are instantiated from.
 #define EACH_FLOAT(M) M(f32) M(f64) M(f16) M(bf16)
 #define EACH_FLOAT_OF(M, X) M(X, f32) M(X, f64) M(X, f16) M(X, bf16)
-#define EACH_CODE_OF(M, X) M(X, s8) M(X, u8) EACH_FLOAT_OF(M, X)
+#define EACH_CODE_OF(M, X) M(X, s8) M(X, u8) M(X, f8e4m3) M(X, f8e5m2) EACH_FLOAT_OF(M, X)
 
 // A kernel takes one struct of arguments, whose layout ../args.go repeats, and
 // is run by blocks of at most 256 threads. KERNEL_FIT limits registers so that
@@ -59,7 +65,9 @@ DEVICE f64 fma_(f64 x, f64 y, f64 z) { return fma(x, y, z); }
 // done with integers, which keeps denormals and needs no particular hardware.
 #ifndef ISOBIT_SHIM
 DEVICE u32 bits_of(f32 x) { return __float_as_uint(x); }
+DEVICE u64 bits_of(f64 x) { return (u64)__double_as_longlong(x); }
 DEVICE f32 from_bits(u32 b) { return __uint_as_float(b); }
+DEVICE f64 from_bits(u64 b) { return __longlong_as_double((i64)b); }
 DEVICE f32 half_to_float(u16 h) {
   f32 f;
   asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
@@ -89,6 +97,8 @@ DEVICE f32 to_odd(f64 x) {
   return from_bits(b);
 }
 
+#include "float8.cuh"
+
 // widen reads a storage value in compute type T, rounded once where T is
 // narrower; narrow rounds once, ties to even, to the storage type.
 template <class T, class S> DEVICE T widen(S v) { return (T)v; }
@@ -96,6 +106,11 @@ template <> DEVICE f32 widen<f32, f16>(f16 v) { return half_to_float(v.bits); }
 template <> DEVICE f64 widen<f64, f16>(f16 v) { return (f64)half_to_float(v.bits); }
 template <> DEVICE f32 widen<f32, bf16>(bf16 v) { return from_bits((u32)v.bits << 16); }
 template <> DEVICE f64 widen<f64, bf16>(bf16 v) { return (f64)from_bits((u32)v.bits << 16); }
+
+template <> DEVICE f32 widen<f32, f8e4m3>(f8e4m3 v) { return decode_float8(v.bits, e4m3); }
+template <> DEVICE f64 widen<f64, f8e4m3>(f8e4m3 v) { return (f64)decode_float8(v.bits, e4m3); }
+template <> DEVICE f32 widen<f32, f8e5m2>(f8e5m2 v) { return decode_float8(v.bits, e5m2); }
+template <> DEVICE f64 widen<f64, f8e5m2>(f8e5m2 v) { return (f64)decode_float8(v.bits, e5m2); }
 
 template <class S> struct Narrow {
   template <class T> static DEVICE S from(T v) { return (S)v; }
@@ -121,10 +136,34 @@ template <> struct Narrow<bf16> {
   }
 };
 
+template <> struct Narrow<f8e4m3> { // of what is rounded already
+  template <class T> static DEVICE f8e4m3 from(T v) {
+    f8e4m3 q = {encode_float8((f32)v, e4m3)};
+    return q;
+  }
+};
+template <> struct Narrow<f8e5m2> {
+  template <class T> static DEVICE f8e5m2 from(T v) {
+    f8e5m2 q = {encode_float8((f32)v, e5m2)};
+    return q;
+  }
+};
+
+// Float8<S>::kind is which 8-bit float S is, if it is one.
+template <class S> struct Float8 {
+  static constexpr i32 kind = no_float8;
+};
+template <> struct Float8<f8e4m3> {
+  static constexpr i32 kind = e4m3;
+};
+template <> struct Float8<f8e5m2> {
+  static constexpr i32 kind = e5m2;
+};
+
 const i32 max_rank = 8;
 
 // Codes of the types that a kernel learns at run time (Tensor::dtype).
-enum { none_, f32_, f64_, f16_, bf16_, s8_, u8_, i32_, i64_ };
+enum { none_, f32_, f64_, f16_, bf16_, s8_, u8_, i32_, i64_, f8e4m3_, f8e5m2_, s4_, u4_ };
 
 // A tensor of which elements are named by their row-major logical number.
 // rank 0: compact and aligned for vector access; rank 1: one stride, in
@@ -180,6 +219,10 @@ template <class T> DEVICE T get_as(const void *data, i32 dtype, i64 at) {
     return widen<T>(((const i32 *)data)[at]);
   case i64_:
     return widen<T>(((const i64 *)data)[at]);
+  case f8e4m3_:
+    return widen<T>(((const f8e4m3 *)data)[at]);
+  case f8e5m2_:
+    return widen<T>(((const f8e5m2 *)data)[at]);
   }
   return 0; // an absent tensor
 }

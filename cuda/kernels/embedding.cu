@@ -17,7 +17,7 @@ KERNEL(embedding_check, EmbeddingArgs) {
   for (i64 i = thread_number(); i < a.n; i += thread_count()) {
     i64 row = index_at(a.indices, i);
     if (in_bounds(row, a.rows)) continue;
-    printf("isobit: embedding: indices at position %lld is %lld; want 0 to %lld\n", i, row, a.rows - 1);
+    printf("isobit: embedding: indices is %lld at position %lld; want 0 to %lld\n", row, i, a.rows - 1);
     __trap();
   }
 }

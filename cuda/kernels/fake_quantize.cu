@@ -1,22 +1,21 @@
 #include "quant.cuh"
 
 // y = (q - z) * s, q = clamp(rint(x / s) + z)
-struct FakeQuantize {
+template <i32 KIND> struct FakeQuantize {
   static constexpr bool backward = false;
-  template <class T> static DEVICE T run(T x, T, const Param<T> &p) { return (p.code(x) - p.z) * p.s; }
+  template <class T> static DEVICE T run(T x, T, const Param<T> &p) { return (p.template code<KIND>(x) - p.z) * p.s; }
 };
 
 // dx = inside ? dy : +0, where the parameters have no gradient
-struct FakeQuantizeBackward {
+template <i32 KIND> struct FakeQuantizeBackward {
   static constexpr bool backward = true;
   template <class T> static DEVICE T run(T dy, T x, const Param<T> &p) {
-    T t = rint_(p.divide(x)) + p.z;
-    return t >= p.lo && t <= p.hi ? dy : (T)0;
+    return p.template inside<KIND>(x) ? dy : (T)0;
   }
 };
 
-#define FAKE_QUANTIZE(X)                                                                  \
-  KERNEL(fake_quantize_##X, MapArgs) { map<X, X, X, Compute<X>::type, FakeQuantize>(a); } \
-  KERNEL(fake_quantize_backward_##X, MapArgs) { map<X, X, X, Compute<X>::type, FakeQuantizeBackward>(a); }
+#define FAKE_QUANTIZE(X)                                                                        \
+  KERNEL(fake_quantize_##X, MapArgs) { map_kinds<X, X, X, Compute<X>::type, FakeQuantize>(a); } \
+  KERNEL(fake_quantize_backward_##X, MapArgs) { map_kinds<X, X, X, Compute<X>::type, FakeQuantizeBackward>(a); }
 
 EACH_FLOAT(FAKE_QUANTIZE)

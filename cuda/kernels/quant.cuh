@@ -15,7 +15,7 @@ struct Quant {
   i64 n, params;
   i64 inner, rows, groups, group;
   i64 extent[max_rank], block[max_rank], count[max_rank];
-  i32 dims, reciprocal;
+  i32 dims, reciprocal, float8, pad; // float8: which 8-bit float codes are, or 0
   f64 lo, hi; // quant_min, quant_max
   Tensor scale, zero;
 };
@@ -29,7 +29,8 @@ template <class T> DEVICE T round_zero(T z, T lo, T hi) {
   return clamp_(rint_(z), lo, hi) + (T)0;
 }
 
-template <class T> DEVICE T quantized(T u, T z, T lo, T hi) {
+template <class T> DEVICE T quantized(T u, T z, T lo, T hi, i32 float8) {
+  if (float8) return round_float8(clamp_(u, lo, hi), float8);
   if (u != u) return clamp_(z, lo, hi);
   return clamp_(rint_(u) + z, lo, hi);
 }
@@ -37,18 +38,26 @@ template <class T> DEVICE T quantized(T u, T z, T lo, T hi) {
 // The parameters of one element, in the compute type.
 template <class T> struct Param {
   T s, z, lo, hi;
-  i32 reciprocal;
+  i32 reciprocal, float8;
 
   DEVICE void load(const Quant &q, i64 c) {
     lo = (T)q.lo;
     hi = (T)q.hi;
     reciprocal = q.reciprocal;
+    float8 = q.float8;
     s = get_any<T>(q.scale, c);
     z = get_any<T>(q.zero, c);
     if (q.zero.dtype >= f32_ && q.zero.dtype <= bf16_) z = round_zero(z, lo, hi);
   }
   DEVICE T divide(T x) const { return reciprocal ? x * ((T)1 / s) : x / s; }
-  DEVICE T code(T x) const { return quantized(divide(x), z, lo, hi); }
+  // KIND is float8, so that a kernel's loop need not ask.
+  template <i32 KIND> DEVICE T code(T x) const { return quantized(divide(x), z, lo, hi, KIND); }
+  template <i32 KIND> DEVICE bool inside(T x) const {
+    T t = place(divide(x), KIND);
+    return t >= lo && t <= hi;
+  }
+  // Where u = x / s falls among the codes: to be compared with lo and hi.
+  DEVICE T place(T u, i32 kind) const { return kind ? u : rint_(u) + z; }
 };
 
 // The parameter that an element belongs to.
@@ -108,5 +117,17 @@ template <class A, class B, class S, class T, class Op> DEVICE void map(const Ma
       if (Op::backward) x = widen<T>(element<B>(a.x, i));
       element<S>(a.out, i) = Narrow<S>::from(Op::run(in, x, p));
     }
+  }
+}
+
+// The same for an Op that depends on which codes there are.
+template <class A, class B, class S, class T, template <i32> class Op> DEVICE void map_kinds(const MapArgs &a) {
+  switch (a.q.float8) {
+  case no_float8:
+    return map<A, B, S, T, Op<no_float8>>(a);
+  case e4m3:
+    return map<A, B, S, T, Op<e4m3>>(a);
+  case e5m2:
+    return map<A, B, S, T, Op<e5m2>>(a);
   }
 }

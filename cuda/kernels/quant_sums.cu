@@ -26,12 +26,13 @@ template <class X> struct FakeQuantizeSums : Adding {
   }
   template <bool PLAIN>
   static DEVICE void terms(const Args &a, const Channel &ch, i64 position, const In &in, T (&out)[2]) {
-    T u = ch.p.divide(in.x), r = rint_(u), t = r + ch.p.z, dx = 0;
+    T u = ch.p.divide(in.x), t = ch.p.place(u, ch.p.float8), dx = 0;
     if (t < ch.p.lo || t > ch.p.hi) {
       out[0] = in.dy * ((t < ch.p.lo ? ch.p.lo : ch.p.hi) - ch.p.z);
       out[1] = in.dy;
     } else if (u == u) {
       dx = in.dy;
+      T r = ch.p.float8 ? round_float8(u, ch.p.float8) : rint_(u);
       out[0] = in.dy * (r - u);
     }
     if (a.dx.data) ((X *)a.dx.data)[plain_offset<PLAIN>(a.dx, member<PLAIN>(a.q, ch, position))] = Narrow<X>::from(dx);
@@ -55,7 +56,7 @@ template <class Y> struct DequantizeSums : Adding {
   static DEVICE Channel start(const Args &a, i64 c) { return param_channel<T>(a, c); }
   template <bool PLAIN> static DEVICE In load(const Args &a, const Channel &ch, i64 position) {
     i64 i = member<PLAIN>(a.q, ch, position);
-    In in = {read<PLAIN, Y>(a.dy, i), get_as<T>(a.x.data, a.x.dtype, plain_offset<PLAIN>(a.x, i))};
+    In in = {read<PLAIN, Y>(a.dy, i), code_at<PLAIN, T>(a, i)};
     return in;
   }
   template <bool PLAIN>

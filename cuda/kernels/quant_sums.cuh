@@ -1,5 +1,6 @@
 // Reductions over the elements of each parameter.
 #pragma once
+#include "packed.cuh"
 #include "quant.cuh"
 #include "stripe.cuh"
 
@@ -64,6 +65,7 @@ struct QuantSumArgs {
   Tensor dy, x, dx; // x: codes, for dequantize; the input, for choose_qparams
   Tensor ds, dz; // the results, one per parameter; absent ones have no type
   f64 factor;
+  i64 columns; // of packed codes: the extent of the last dimension
   i32 symmetric;
   i32 plain; // all elements of a parameter are neighbours, in compact tensors
 };
@@ -81,3 +83,9 @@ template <class F> DEVICE ParamChannel<F> param_channel(const QuantSumArgs &a, i
 
 // An element of a plain tensor, or of any.
 template <bool PLAIN> DEVICE i64 plain_offset(const Tensor &t, i64 i) { return PLAIN ? i : offset_of(t, i); }
+
+// A code, for dequantize.
+template <bool PLAIN, class T> DEVICE T code_at(const QuantSumArgs &a, i64 i) {
+  if (a.x.dtype == s4_ || a.x.dtype == u4_) return (T)packed_code(a.x, i, a.columns);
+  return get_as<T>(a.x.data, a.x.dtype, plain_offset<PLAIN>(a.x, i));
+}

@@ -1,24 +1,23 @@
 #include "quant.cuh"
 
 // q = clamp(rint(x / s) + z)
-struct Quantize {
+template <i32 KIND> struct Quantize {
   static constexpr bool backward = false;
-  template <class T> static DEVICE T run(T x, T, const Param<T> &p) { return p.code(x); }
+  template <class T> static DEVICE T run(T x, T, const Param<T> &p) { return p.template code<KIND>(x); }
 };
 
 // dx = inside ? dy / s : +0
-struct QuantizeBackward {
+template <i32 KIND> struct QuantizeBackward {
   static constexpr bool backward = true;
   template <class T> static DEVICE T run(T dy, T x, const Param<T> &p) {
-    T t = rint_(p.divide(x)) + p.z;
-    return t >= p.lo && t <= p.hi ? dy / p.s : (T)0;
+    return p.template inside<KIND>(x) ? dy / p.s : (T)0;
   }
 };
 
 #define QUANTIZE(X, Q) \
-  KERNEL(quantize_##X##_##Q, MapArgs) { map<X, X, Q, Compute<X>::type, Quantize>(a); }
+  KERNEL(quantize_##X##_##Q, MapArgs) { map<X, X, Q, Compute<X>::type, Quantize<Float8<Q>::kind>>(a); }
 #define QUANTIZE_BACKWARD(X, G) \
-  KERNEL(quantize_backward_##G##_##X, MapArgs) { map<G, X, X, Compute<X>::type, QuantizeBackward>(a); }
+  KERNEL(quantize_backward_##G##_##X, MapArgs) { map_kinds<G, X, X, Compute<X>::type, QuantizeBackward>(a); }
 
 EACH_CODE_OF(QUANTIZE, f32)
 EACH_CODE_OF(QUANTIZE, f64)

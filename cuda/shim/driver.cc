@@ -4,7 +4,8 @@
 //
 // ISOBIT_FAKE_CUDA chooses what goes wrong: "nodevice", "old" (the driver),
 // "launch" (launches fail), "capture" (loading a module while a stream
-// captures, unless the thread is relaxed, fails).
+// captures, unless the thread is relaxed, fails), "weak" (an old GPU), "image"
+// (modules do not load).
 #include "shim.h"
 #include <cstdlib>
 #include <map>
@@ -52,7 +53,7 @@ int cuDeviceGetCount(int *n) {
 
 // Compute capability 7.5, 9.0: attributes 75 and 76 are its two numbers.
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-  *value = attribute == 75 ? (device == 0 ? 7 : 9) : attribute == 76 ? (device == 0 ? 5 : 0) : 0;
+  *value = attribute == 75 ? (device == 0 ? 7 : 9) : attribute == 76 ? (device == 0 && !fault("weak") ? 5 : 0) : 0;
   return success;
 }
 
@@ -89,7 +90,7 @@ int cuModuleLoadData(std::string **module, const char *ptx) {
   if (stack.empty()) return invalid_value;
   if (fault("capture") && capture_mode != 2) return capture_unsupported;
   const char *entry = strstr(ptx, ".visible .entry ");
-  if (!entry) return invalid_image;
+  if (!entry || fault("image")) return invalid_image;
   entry += strlen(".visible .entry ");
   *module = new std::string(entry, strcspn(entry, "("));
   return success;

@@ -73,6 +73,16 @@ inline unsigned bits_of(float x) {
   memcpy(&b, &x, 4);
   return b;
 }
+inline unsigned long long bits_of(double x) {
+  unsigned long long b;
+  memcpy(&b, &x, 8);
+  return b;
+}
+inline double from_bits(unsigned long long b) {
+  double x;
+  memcpy(&x, &b, 8);
+  return x;
+}
 inline float from_bits(unsigned b) {
   float x;
   memcpy(&x, &b, 4);

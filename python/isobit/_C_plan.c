@@ -166,6 +166,16 @@ static PyObject *device_workspace(const tensor_arg *a, uint64_t size) {
   return result;
 }
 
+/* torch's current stream on a tensor's device. */
+static int current_stream(const tensor_arg *a, void **stream) {
+  if (a->api) return a->api->current_work_stream(a->t.device.device_type, a->t.device.device_id, stream);
+  PyObject *raw = PyObject_CallFunction(torch.raw_stream, "i", (int)a->t.device.device_id);
+  if (!raw) return -1;
+  *stream = PyLong_AsVoidPtr(raw);
+  Py_DECREF(raw);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
 int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, const unsigned char *present, int n) {
   const DLTensor *pointers[MAX_ARGS];
   const tensor_arg *first = NULL;
@@ -178,9 +188,7 @@ int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, cons
   }
   void *stream = NULL;
   int on_cpu = !first || first->t.device.device_type == kDLCPU || first->t.device.device_type == kDLCUDAHost;
-  if (!on_cpu && first->api &&
-      first->api->current_work_stream(first->t.device.device_type, first->t.device.device_id, &stream))
-    return -1;
+  if (!on_cpu && current_stream(first, &stream)) return -1;
   int small = on_cpu && elements < SMALL_RUN;
   if (!small && threads_sync()) return -1;
 

@@ -114,6 +114,15 @@ class Op:
 
     def dispatch(self, *args: Any) -> Any:
         """The call through torch's dispatcher."""
+        args = self.with_tensors(args)
+        y = self.raw(*args)
+        if not self.optional_outputs:
+            return y
+        attributes = args[len(self.signature.inputs) :]
+        return tuple(t if o.wanted(attributes) else None for t, o in zip(y, self.signature.outputs, strict=True))
+
+    def with_tensors(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments with tensors for numbers, on the device of the first, filled there: a graph may be captured."""
         for i in self.numbers:
             if isinstance(args[i], (int, float)):
                 # float64 and int64, as the direct call has it
@@ -121,11 +130,7 @@ class Op:
                 dtype = torch.float64 if isinstance(number, float) else torch.int64
                 tensor = torch.full((), number, dtype=dtype, device=args[0].device)
                 args = (*args[:i], tensor, *args[i + 1 :])
-        y = self.raw(*args)
-        if not self.optional_outputs:
-            return y
-        attributes = args[len(self.signature.inputs) :]
-        return tuple(t if o.wanted(attributes) else None for t, o in zip(y, self.signature.outputs, strict=True))
+        return args
 
     def differentiable(self, setup_context: Callable[..., None], backward: Callable[..., Any]) -> None:
         """Gives the op a gradient: to `apply`, for eager code and torch.func, and to torch.ops' own.
@@ -184,5 +189,5 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
         if y.shape != out.shape or y.dtype != out.dtype:
             raise ValueError(f"{op.name}: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")
         return out.copy_(y)
-    op.run(*args, out)
+    op.run(*op.with_tensors(args), out)
     return out

@@ -2,13 +2,17 @@
 
 It needs torch and a GPU, and nothing else (no Go, no compiler, no network). Steps:
 values    every problem of CASES (cuda/cases.txt) on both devices, bit for bit
-torch     opcheck and gradients on CUDA tensors
-streams   work on a side stream, and a captured graph that is replayed
-errors    wrong devices
+gradients programs with autograd on both devices, bit for bit
+opcheck   torch's own check of ops, on CUDA tensors
+streams   work on a side stream
+graphs    a captured graph that is replayed
+errors    tensors of several devices
+bounds    an index out of bounds
 times     beside torch, with the bandwidth of a copy in the same run
+compiled  torch.compile's times
 
 With --device cpu the CPU's best rows stand in for a GPU, against the definitions, and what needs
-a GPU is left out. A step that fails does not stop those after it.
+a GPU is left out. What fails does not stop what comes after it: a GPU may be at hand once.
 """
 
 from __future__ import annotations
@@ -27,10 +31,12 @@ import torch
 
 import isobit
 from isobit import gpu_steps
+from isobit.gpu_report import Report
 from isobit.gpu_steps import digest
 from isobit.plan import Plan
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+DTYPES |= {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2, "s4": torch.uint8, "u4": torch.uint8}
 DTYPES |= {"s8": torch.int8, "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64}
 SPECIAL = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e-45, -1e-40, 3e38, -65504.0, 0.5, -0.5, 1.5, 2.5)
 
@@ -66,6 +72,9 @@ def draw(
         if kind == 0 and "bounds=error" not in text:
             values = torch.where(torch.rand(shape, generator=random) < 0.05, float(rows + 1), values)
         return values.to(dtype)
+    if dtype.itemsize == 1 and dtype.is_floating_point:
+        codes = torch.randint(256, shape, generator=random, dtype=torch.uint8).view(dtype)
+        return codes if kind == 0 else torch.where(codes.float().isfinite(), codes.float(), 1.0).to(dtype)
     if not dtype.is_floating_point:
         low, high = (-8, 7) if name == "zero_point" else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
         low = 0 if name == "zero_point" and ("qmin=0 " in text or dtype == torch.uint8) else low
@@ -90,7 +99,7 @@ def draw(
 
 
 def place(value: torch.Tensor, device: str, layout: int) -> torch.Tensor:
-    """A copy on a device: compact, off its alignment, or with its dimensions stored backwards."""
+    """A copy on a device: compact, off its alignment, with its dimensions stored backwards, or its rows apart."""
     if layout == 1:
         memory = torch.empty(value.numel() + 1, dtype=value.dtype, device=device)
         return memory[1:].view(value.shape).copy_(value)
@@ -98,6 +107,9 @@ def place(value: torch.Tensor, device: str, layout: int) -> torch.Tensor:
         order = list(reversed(range(value.dim())))
         memory = torch.empty([value.shape[d] for d in order], dtype=value.dtype, device=device)
         return memory.permute(order).copy_(value)
+    if layout == 3:
+        memory = torch.empty([*value.shape[:-1], value.shape[-1] + 3], dtype=value.dtype, device=device)
+        return memory[..., : value.shape[-1]].copy_(value)
     return value.to(device, copy=True)
 
 
@@ -117,8 +129,11 @@ def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[
         value = torch.full(shape, 77, dtype=dtype)
         if is_input or reads:
             value = draw(arg["name"], dtype, shape, text, number % 3, random)
+        layout = number % 3
+        if layout == 2 and arg["dtype"] in ("s4", "u4"):
+            layout = 3  # rows of packed codes are compact
         for side, where in enumerate(("cpu", device)):
-            arguments[side].append(place(value, where, number % 3))
+            arguments[side].append(place(value, where, layout))
             if not is_input:
                 outputs[side].append(arguments[side][-1])
     for plan, tensors in zip(plans, arguments, strict=True):
@@ -126,39 +141,60 @@ def run_problem(definition: Plan, text: str, number: int, device: str) -> tuple[
     return [digest(t) for t in outputs[0]], [digest(t) for t in outputs[1]]
 
 
-def check_values(device: str, path: str, report: dict[str, Any]) -> None:
-    ops: dict[str, dict[str, Any]] = {}
+def check_values(device: str, path: str, report: Report) -> None:
+    ops: dict[str, dict[str, Any]] = report.setdefault("values", {})
     for number, text in enumerate(cases(path)):
         op = ops.setdefault(text.partition(" ")[0], {"cases": 0, "different": []})
         try:
             definition = Plan(text, row="go")
         except ValueError:
             continue  # a choice that is no valid problem
-        want, got = run_problem(definition, text, number, device)
         op["cases"] += 1
+        try:
+            want, got = run_problem(definition, text, number, device)
+        except Exception as e:
+            want, got = [], [f"{type(e).__name__}: {e}"]
         if want != got:
             op["different"].append({"problem": text, "number": number, "want": want, "got": got})
-    report["values"] = ops
+        if number % 100 == 0:
+            report.save()
     empty = [name for name, op in ops.items() if not op["cases"]]
     wrong = [f"{name}: {len(op['different'])} of {op['cases']}" for name, op in ops.items() if op["different"]]
     if wrong or empty:
         raise AssertionError(f"different from the CPU: {wrong}; without a valid case: {empty}")
 
 
-def summary(report: dict[str, Any]) -> str:
+def summary(report: Report) -> str:
     lines = [f"{report['device_name']}; torch {report['torch']}; {json.dumps(report['info'].get('cuda', ''))}"]
     for name, op in report.get("values", {}).items():
         lines.append(f"  {name:44} {op['cases']:5} cases, {len(op['different'])} different")
     if "times" in report:
         lines.append(f"  {'microseconds':50}{'isobit':>10}{'torch':>10}{'compiled':>10}  of copy")
     for row in report.get("times", []):
-        torch_us = f"{row['torch_us']:10.1f}" if row.get("torch_us") else "         -"
-        share = f"{row['of_copy']:6.2f}" if row.get("of_copy") else "     -"
-        compiled = f"{row['compiled_us']:10.1f}" if row.get("compiled_us") else "         -"
-        lines.append(f"  {row['name']:50}{row['us']:10.1f}{torch_us}{compiled}{share}")
+        times = "".join(
+            f"{row[key]:10.1f}" if row.get(key) else f"{'-':>10}" for key in ("us", "torch_us", "compiled_us")
+        )
+        share = f"{row['of_copy']:6.2f}" if row.get("of_copy") else f"{'-':>6}"
+        lines.append(f"  {row['name']:50}{times}{share}")
     for name, step in report["steps"].items():
         lines.append(f"{name:10} {step['result']} ({step['seconds']:.1f} s)")
     return "\n".join(lines)
+
+
+def no_gpu(device: str) -> str | None:
+    """Why a check on a device cannot start."""
+    if not torch.version.cuda:
+        return f"this torch ({torch.__version__}) is built without CUDA"
+    if not torch.cuda.is_available():
+        return f"no GPU: torch {torch.__version__} finds none ({isobit.info()['cuda']})"
+    try:
+        index = torch.device(device).index or 0
+    except RuntimeError as e:
+        return f"--device: {e}"
+    if index >= torch.cuda.device_count():
+        return f"no GPU {device}: torch finds {torch.cuda.device_count()}"
+    state = isobit.info()["cuda"]
+    return None if state == "available" else f"isobit has no CUDA: {state}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -169,7 +205,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", help="names of steps, with commas between them")
     args = parser.parse_args(argv)
     on_gpu = args.device != "cpu"
-    report: dict[str, Any] = {"torch": torch.__version__, "python": platform.python_version(), "device": args.device}
+    if on_gpu and (why := no_gpu(args.device)):
+        print(f"gpu-check: {why}; --device cpu tries this program without one", file=sys.stderr)
+        return 2
+    report = Report(torch=torch.__version__, python=platform.python_version(), device=args.device)
+    report.path = Path(args.out)
     report["info"], report["steps"] = isobit.info(), {}
     report["device_name"] = torch.cuda.get_device_name(args.device) if on_gpu else "CPU"
     if on_gpu:
@@ -189,7 +229,7 @@ def main(argv: list[str] | None = None) -> int:
             report.setdefault("traces", {})[name] = traceback.format_exc()
         report["steps"][name] = {"result": result, "seconds": time.perf_counter() - start}
         print(f"{name}: {result}", flush=True)
-        Path(args.out).write_text(json.dumps(report, indent=1))
+        report.save()
     print(summary(report))
     return int(any(step["result"] != "passed" for step in report["steps"].values()))
 

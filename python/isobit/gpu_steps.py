@@ -12,14 +12,16 @@ import torch
 from torch import Tensor
 
 import isobit
+from isobit.gpu_report import Report
 
-Report = dict[str, Any]
 R = (-128, 127)
 
 
 def digest(t: torch.Tensor) -> str:
     """SHA-256 of the elements' bits, every NaN the same."""
     t = t.detach().cpu().contiguous()
+    if t.dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        t = t.float()
     if t.is_floating_point():
         t = torch.where(t.isnan(), torch.full_like(t, float("nan")), t)
     data = t.reshape(-1).view(torch.uint8).numpy().tobytes() if t.numel() else b""
@@ -50,6 +52,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         lambda x, s: isobit.fake_quantize_per_token_affine(x, s, None, *R),
         (random(16, 300), S.reshape(16, 1)),
     ),
+    "fake quantize to 8-bit floats": (
+        lambda x, s: isobit.fake_quantize_per_channel_affine(x, s, None, 0, -448, 448, code_dtype=torch.float8_e4m3fn),
+        (random(16, 300), S),
+    ),
     "codes": (codes, (random(16, 300), S, Z.int())),
     "embedding": (lambda w, i: isobit.embedding(i, w, padding_idx=3), (random(50, 24), IDS)),
     "embedding by frequency": (lambda w, i: isobit.embedding(i, w, scale_grad_by_freq=True), (random(50, 7), IDS)),
@@ -60,6 +66,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     ),
     "affine_grid": (lambda t: isobit.affine_grid(t, [2, 3, 40, 50]), (random(2, 2, 3),)),
 }
+CODES = (50 * random(16, 30)).to(torch.int8)
 # Name: a raw op's arguments.
 SAMPLES: dict[str, tuple[Any, ...]] = {
     "quantize_per_channel": (random(16, 30), S, None, 0, *R, torch.int8),
@@ -72,6 +79,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "grid_sample": (random(2, 3, 9, 11), GRID),
     "grid_sample_backward": (random(2, 3, 40, 30), random(2, 3, 9, 11), GRID),
     "affine_grid": (random(2, 2, 3), [2, 3, 4, 5]),
+    "affine_grid_backward": (random(2, 40, 50, 2), [2, 2, 3]),
+    "quantized_linear_codes": (CODES[:5], S[:5], CODES, S, random(16), torch.float32),
+    "weight_only_linear": (random(3, 30), CODES, random(16, 2), None, None, 16, torch.int8, 30),
 }
 
 
@@ -91,50 +101,84 @@ def results(device: str, name: str) -> list[str]:
     return [digest(y), *(digest(v.grad) for v in inputs if v.grad is not None)]
 
 
-def check_torch(device: str, report: Report) -> None:
-    wrong = [name for name in PROGRAMS if results("cpu", name) != results(device, name)]
-    for name, args in SAMPLES.items():
-        torch.library.opcheck(getattr(torch.ops.isobit, name).default, to(device, args))
+def each(table: dict[str, Any], check: Callable[[str], str | None]) -> None:
+    """Checks every row of a table, then raises with what was wrong."""
+    wrong = []
+    for name in table:
+        try:
+            why = check(name)
+        except Exception as e:
+            why = f"{type(e).__name__}: {e}"
+        if why:
+            wrong.append(f"{name}: {why}")
     if wrong:
-        raise AssertionError(f"results or gradients are not the CPU's: {wrong}")
+        raise AssertionError("; ".join(wrong))
+
+
+def check_gradients(device: str, report: Report) -> None:
+    def check(name: str) -> str | None:
+        return None if results("cpu", name) == results(device, name) else "its result or gradients are not the CPU's"
+
+    each(PROGRAMS, check)
+
+
+def check_ops(device: str, report: Report) -> None:
+    def check(name: str) -> None:
+        torch.library.opcheck(getattr(torch.ops.isobit, name).default, to(device, SAMPLES[name]))
+
+    each(SAMPLES, check)
 
 
 def check_streams(device: str, report: Report) -> None:
-    """Plans run on the caller's stream: after what was put there, and into a graph that captures."""
-    wrong = []
-    for name, args in SAMPLES.items():
-        op = getattr(torch.ops.isobit, name).default
-        want = [digest(y) for y in flat(op(*args))]
-        moved, zeros = to(device, args), to(device, args)
-        for v in zeros:
-            if isinstance(v, Tensor) and v.is_floating_point():
-                v.zero_()
+    """Plans run on the caller's stream, after what was put there."""
+
+    def check(name: str) -> str | None:
+        op, args = getattr(torch.ops.isobit, name).default, SAMPLES[name]
+        values, inputs = to(device, args), cleared(to(device, args))
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
             torch.cuda._sleep(20_000_000)
-            for a, b in zip(zeros, moved, strict=True):
-                if isinstance(a, Tensor):
-                    a.copy_(b)
-            late = flat(op(*zeros))
+            refill(inputs, values)
+            late = flat(op(*inputs))
         side.synchronize()
-        if [digest(y) for y in late] != want:
-            wrong.append(f"{name} on a side stream")
+        return None if digests(late) == digests(flat(op(*args))) else "wrong on a side stream"
+
+    each(SAMPLES, check)
+
+
+def check_graphs(device: str, report: Report) -> None:
+    """Plans go into a graph that captures; a replay sees new inputs."""
+
+    def check(name: str) -> str | None:
+        op, args = getattr(torch.ops.isobit, name).default, SAMPLES[name]
+        values, inputs = to(device, args), cleared(to(device, args))
         graph = torch.cuda.CUDAGraph()
-        for v in zeros:
-            if isinstance(v, Tensor) and v.is_floating_point():
-                v.zero_()
         with torch.cuda.graph(graph):
-            captured = flat(op(*zeros))
-        for a, b in zip(zeros, moved, strict=True):
-            if isinstance(a, Tensor):
-                a.copy_(b)
+            captured = flat(op(*inputs))
+        refill(inputs, values)
         graph.replay()
         torch.cuda.synchronize(device)
-        if [digest(y) for y in captured] != want:
-            wrong.append(f"{name} in a graph")
-    if wrong:
-        raise AssertionError(f"wrong: {wrong}")
+        return None if digests(captured) == digests(flat(op(*args))) else "wrong in a graph"
+
+    each(SAMPLES, check)
+
+
+def cleared(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    for v in values:
+        if isinstance(v, Tensor) and v.is_floating_point():
+            v.zero_()
+    return values
+
+
+def refill(into: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    for a, b in zip(into, values, strict=True):
+        if isinstance(a, Tensor):
+            a.copy_(b)
+
+
+def digests(tensors: list[Tensor]) -> list[str]:
+    return [digest(t) for t in tensors]
 
 
 def flat(y: Any) -> list[Tensor]:
@@ -156,11 +200,14 @@ def check_errors(device: str, report: Report) -> None:
         report["mixed_devices"] = str(e)
     else:
         raise AssertionError("tensors of two devices were accepted")
+
+
+def check_out_of_bounds(device: str, report: Report) -> None:
     # A trap ends the context, so it happens in another process.
     command = [sys.executable, "-P", "-c", _OUT_OF_BOUNDS.format(device=device)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     report["out_of_bounds"] = (done.stdout + done.stderr)[-2000:]
-    if done.returncode == 0 or "indices at position 1 is 7" not in done.stdout + done.stderr:
+    if done.returncode == 0 or "indices is 7 at position 1" not in done.stdout + done.stderr:
         raise AssertionError("an index out of bounds did not stop the run with its position")
 
 
@@ -170,10 +217,20 @@ def check_times(device: str, report: Report) -> None:
     gpu_times.measure(device, report)
 
 
+def check_compiled(device: str, report: Report) -> None:
+    from isobit import gpu_times
+
+    gpu_times.measure_compiled(device, report)
+
+
 # Name: the step, and whether it needs a GPU.
 STEPS: dict[str, tuple[Callable[[str, Report], None], bool]] = {
-    "torch": (check_torch, False),
+    "gradients": (check_gradients, False),
+    "opcheck": (check_ops, False),
     "streams": (check_streams, True),
+    "graphs": (check_graphs, True),
     "errors": (check_errors, True),
+    "bounds": (check_out_of_bounds, False),
     "times": (check_times, False),
+    "compiled": (check_compiled, True),
 }

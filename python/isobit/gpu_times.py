@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 import isobit
+from isobit.gpu_report import Report
 
 Call = Callable[[], Any]
 R = (-128, 127)
@@ -160,25 +161,61 @@ def copy_bandwidth(device: str, n: int, on_gpu: bool) -> float:
     return 8 * n / elapsed(lambda: y.copy_(x), on_gpu)
 
 
-def measure(device: str, report: dict[str, Any]) -> None:
+def sizes(device: str) -> tuple[int, int]:
+    """Elements of the streaming cases, and what the others are divided by."""
+    return (1 << 18, 16) if device == "cpu" else (64 << 20, 1)
+
+
+def cases(device: str) -> Iterator[tuple[str, Call, Call | None, int]]:
+    n, scale = sizes(device)
+    yield from streaming(device, n)
+    yield from scatter(device, scale)
+
+
+def put(row: dict[str, Any], key: str, call: Call, on_gpu: bool) -> None:
+    """Measures into a row, or notes why that failed."""
+    try:
+        row[key] = elapsed(call, on_gpu)
+    except Exception as e:
+        row[f"{key}_error"] = str(e)[:300]
+
+
+def measure(device: str, report: Report) -> None:
     on_gpu = device != "cpu"
-    n, scale = (64 << 20, 1) if on_gpu else (1 << 18, 16)
-    copy = copy_bandwidth(device, n, on_gpu)
+    copy = copy_bandwidth(device, sizes(device)[0], on_gpu)
     report["copy_gb_per_s"] = copy / 1e3
     rows: list[dict[str, Any]] = report.setdefault("times", [])
-    for case in (streaming(device, n), scatter(device, scale)):
-        for name, ours, theirs, size in case:
-            row: dict[str, Any] = {"name": name, "us": elapsed(ours, on_gpu)}
-            rows.append(row)
-            if size:
-                row["of_copy"] = size / row["us"] / copy
-            for key, call in (("torch_us", theirs), ("compiled_us", theirs and on_gpu and torch.compile(theirs))):
-                try:  # torch.compile needs a compiler, which the machine may lack
-                    row[key] = elapsed(call, on_gpu) if call else None
-                except Exception as e:
-                    row[key], row[f"{key}_error"] = None, str(e)[:300]
+    for name, ours, theirs, size in cases(device):
+        row: dict[str, Any] = {"name": name}
+        rows.append(row)
+        put(row, "us", ours, on_gpu)
+        if size and "us" in row:
+            row["of_copy"] = size / row["us"] / copy
+        if theirs:
+            put(row, "torch_us", theirs, on_gpu)
+        report.save()
     small = torch.randn(8, 8, device=device)
     s, z = torch.ones(8, device=device), torch.zeros(8, dtype=torch.int32, device=device)
     ours = overhead(lambda: isobit.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
     theirs = overhead(lambda: torch.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
     rows.append({"name": "host time of a small fake_quantize_per_channel", "us": ours, "torch_us": theirs})
+    if failed := [row["name"] for row in rows if "us" not in row]:
+        raise AssertionError(f"these failed: {failed}")
+
+
+def measure_compiled(device: str, report: Report, seconds: float = 200) -> None:
+    """torch.compile beside measure's rows, as far as time allows. It needs a compiler, which the machine may lack."""
+    rows: list[dict[str, Any]] = report.setdefault("times", [])
+    end = time.perf_counter() + seconds
+    for name, _, theirs, _ in cases(device):
+        if theirs is None:
+            continue
+        row = next((row for row in rows if row["name"] == name), None)
+        if row is None:
+            rows.append(row := {"name": name})
+        if time.perf_counter() > end:
+            row["compiled_us_error"] = "no time was left"
+            continue
+        torch._dynamo.reset()
+        put(row, "compiled_us", torch.compile(theirs), device != "cpu")
+        report.save()

@@ -1,4 +1,8 @@
-/* Runs every case of a file in the format of tests/cases.txt. */
+/* Runs every case of a file in the format of tests/cases.txt:
+ *
+ *   families CASES           on the CPU
+ *   families CASES cuda:1    on a stand-in for CUDA's driver, whose memory is the host's
+ */
 #include "testing.h"
 
 enum { max_args = 16, max_line = 4096 };
@@ -7,6 +11,17 @@ typedef struct argument {
   int present, is_output;
   tensor value, want;
 } argument;
+
+static const char *device_name; /* NULL for the CPU */
+static DLDevice device = {kDLCPU, 0};
+static void *stream; /* the stand-in takes launches on one stream, whose address is this */
+
+static void use_device(const char *name) {
+  CHECK(sscanf(name, "cuda:%d", &device.device_id) == 1, "not a CUDA device: %s", name);
+  device.device_type = kDLCUDA;
+  device_name = name;
+  stream = (void *)0x5757;
+}
 
 /* Reads one argument's line: the values of an input, or what is wanted of an output. */
 static void read_argument(argument *a, char *line) {
@@ -27,15 +42,17 @@ static void read_argument(argument *a, char *line) {
   CHECK(strtok(NULL, " \n") == NULL, "too many values for %s", text);
 }
 
-static void run_case(const char *problem, argument *args, int n) {
+static void run_case(char *problem, argument *args, int n) {
   const DLTensor *pointers[max_args];
+  if (device_name) strcat(strcat(problem, " device="), device_name);
+  for (int i = 0; i < n; i++) args[i].value.dl.device = device;
   for (int i = 0; i < n; i++) pointers[i] = args[i].present ? &args[i].value.dl : NULL;
   const isobit_plan plan = make_plan(problem);
   OK(isobit_plan_can_implement(plan, pointers, n, err, sizeof err));
   uint64_t bytes = 0;
   OK(isobit_plan_workspace_size(plan, &bytes, err, sizeof err));
   void *workspace = bytes ? malloc(bytes) : NULL;
-  OK(isobit_plan_run(plan, NULL, workspace, bytes, pointers, n, err, sizeof err));
+  OK(isobit_plan_run(plan, stream, workspace, bytes, pointers, n, err, sizeof err));
   OK(isobit_plan_destroy(plan, err, sizeof err));
   free(workspace);
   for (int i = 0; i < n; i++) {
@@ -51,10 +68,11 @@ static void run_case(const char *problem, argument *args, int n) {
 }
 
 int main(int argc, char **argv) {
-  CHECK(argc == 2, "usage: families CASES");
+  CHECK(argc == 2 || argc == 3, "usage: families CASES [cuda:N]");
+  if (argc == 3) use_device(argv[2]);
   FILE *file = fopen(argv[1], "r");
   CHECK(file != NULL, "cannot open %s", argv[1]);
-  char line[max_line], problem[max_line] = "";
+  char line[max_line], problem[max_line + 32] = "";
   argument args[max_args];
   int n = 0, cases = 0;
   for (int more = 1; more;) {

@@ -18,7 +18,7 @@ def run(*words, **environment):
 def test_diagnosis():
     done = run()
     assert done.returncode == 0, done.stdout + done.stderr
-    for word in ("isobit", "torch", "library", "isa", "rows", "self-check         passed"):
+    for word in ("isobit", "torch", "library", "isa", "cuda  ", "rows", "self-check         passed"):
         assert word in done.stdout
     assert isobit.__version__ in done.stdout
 

@@ -1,9 +1,19 @@
 """What of gpu_check needs no GPU: with --device cpu, the CPU's best rows stand in for one."""
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import isobit
+import pytest
 import torch
-from isobit import gpu_check, gpu_steps
+from isobit import gpu_check, gpu_report, gpu_steps, gpu_times
+
+ROOT = Path(__file__).resolve().parents[2]
 
 CASES = """
 # A comment, and a choice that is no valid problem.
@@ -49,12 +59,118 @@ def test_a_difference_fails(tmp_path, monkeypatch):
     assert report["values"]["grid_sample"]["different"][0]["problem"].startswith("grid_sample input=")
 
 
+def test_errors_do_not_end_a_step(tmp_path, monkeypatch):
+    def fails(definition, text, number, device):
+        if text.startswith("grid_sample"):
+            raise RuntimeError("the device is gone")
+        return [], []
+
+    monkeypatch.setattr(gpu_check, "run_problem", fails)
+    programs = {"broken": (lambda x: x.no_such_method(), (torch.ones(2),)), **gpu_steps.PROGRAMS}
+    monkeypatch.setattr(gpu_steps, "PROGRAMS", programs)
+    code, report = run(tmp_path, "--only", "values,gradients")
+    assert code == 1
+    assert report["values"]["grid_sample"]["different"][0]["got"] == ["RuntimeError: the device is gone"]
+    assert report["values"]["embedding_backward"]["different"] == []
+    wrong = report["steps"]["gradients"]["result"]
+    assert wrong.startswith("FAILED: broken: AttributeError") and ";" not in wrong
+
+
 def test_torch(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_steps, "SAMPLES", {"embedding": gpu_steps.SAMPLES["embedding"]})
-    code, report = run(tmp_path, "--only", "torch")
+    code, report = run(tmp_path, "--only", "gradients,opcheck")
     assert code == 0, report["traces"]
+
+
+def test_times(tmp_path, monkeypatch):
+    """The measuring program with small sizes: every row is measured beside torch or says why not."""
+    monkeypatch.setattr(gpu_times, "elapsed", lambda call, on_gpu: call() is not None and 1.0)
+    code, report = run(tmp_path, "--only", "times")
+    assert code == 0, report["traces"]
+    assert len(report["times"]) > 20 and all(row["us"] > 0 for row in report["times"])
+
+
+def test_compiled(monkeypatch):
+    """Compiled times go beside the others, as far as time allows."""
+    monkeypatch.setattr(gpu_times, "elapsed", lambda call, on_gpu: call() is not None and 1.0)
+    monkeypatch.setattr(torch, "compile", lambda call: call)
+    report = gpu_report.Report(times=[{"name": "quantize_per_channel f32 -> s8", "us": 7.0}])
+    gpu_times.measure_compiled("cpu", report)
+    assert report["times"][0] == {"name": "quantize_per_channel f32 -> s8", "us": 7.0, "compiled_us": 1.0}
+    assert len(report["times"]) > 15 and all(row["compiled_us"] == 1.0 for row in report["times"])
+    report = gpu_report.Report()
+    gpu_times.measure_compiled("cpu", report, seconds=0)
+    assert all(row["compiled_us_error"] == "no time was left" for row in report["times"])
+
+
+def bare_run(tmp_path, *args):
+    """./build.sh gpu-check with a shell's basic tools: no Go, no compiler, no home."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "cp", "dirname", "find", "mkdir", "mktemp", "rm"):
+        (tools / name).symlink_to(shutil.which(name))
+    env = {"PATH": str(tools), "HOME": str(tmp_path), "PYTHON": sys.executable}
+    env |= {name: os.environ[name] for name in ("PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}
+    command = [shutil.which("bash"), str(ROOT / "build.sh"), "gpu-check", *args]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+
+
+def test_bare_machine(tmp_path):
+    """The verb, as it runs on a machine with a GPU, over all the cases; every op has one."""
+    out = tmp_path / "out.json"
+    done = bare_run(tmp_path, str(out), "--device", "cpu", "--only", "values")
+    assert done.returncode == 0, done.stdout + done.stderr
+    values = json.loads(out.read_text())["values"]
+    assert all(op["cases"] and not op["different"] for op in values.values())
+    granularity = re.compile("_per_(tensor|channel|token|group|block)")
+    wanted = {granularity.sub("", op["op"]) for op in isobit.support() if "cuda" in op["devices"]}
+    assert {granularity.sub("", name) for name in values} == wanted
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu(tmp_path):
+    done = bare_run(tmp_path)
+    assert done.returncode == 2
+    assert re.match(r"gpu-check: (no GPU: torch .* finds none|this torch .* without CUDA)", done.stderr), done.stderr
 
 
 def test_digest_has_one_nan():
     a, b = torch.tensor([1.0, float("nan")]), torch.tensor([1.0, -float("nan")])
     assert gpu_steps.digest(a) == gpu_steps.digest(b) != gpu_steps.digest(-a)
+
+
+class NoStream:
+    """Stands for what torch.cuda has of streams and graphs: everything runs at once, a replay does nothing."""
+
+    def __init__(self, *args):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        pass
+
+    wait_stream = synchronize = replay = lambda self, *args: None
+
+
+def test_streams_and_graphs(monkeypatch):
+    """The two steps on the CPU: work that is done in order passes, a replay that does nothing is found."""
+    for name in ("Stream", "stream", "current_stream", "CUDAGraph", "graph"):
+        monkeypatch.setattr(torch.cuda, name, NoStream)
+    for name in ("_sleep", "synchronize"):
+        monkeypatch.setattr(torch.cuda, name, lambda *args: None)
+    gpu_steps.check_streams("cpu", {})
+    with pytest.raises(AssertionError) as failed:
+        gpu_steps.check_graphs("cpu", {})
+    wrong = dict(line.split(": ") for line in str(failed.value).split("; "))
+    assert wrong == dict.fromkeys(gpu_steps.SAMPLES, "wrong in a graph")
+
+
+def test_errors_step():
+    """The CPU has no mixed devices, which the step finds missing; its index out of bounds has the same text."""
+    report = {}
+    with pytest.raises(AssertionError, match="tensors of two devices were accepted"):
+        gpu_steps.check_errors("cpu", report)
+    gpu_steps.check_out_of_bounds("cpu", report)
+    assert "indices is 7 at position 1" in report["out_of_bounds"]

@@ -16,10 +16,12 @@ import build_native  # noqa: E402
 
 # A program that computes with whatever isobit it finds first, and prints where that was.
 USE = """
-import torch, isobit
+import os, torch, isobit
 x = torch.tensor([0.4, 1.6, -9.0])
 y = isobit.fake_quantize_per_tensor_affine(x, 1.0, 0, -8, 7)
 assert y.tolist() == [0.0, 2.0, -8.0], y
+cuda = isobit.info()["cuda"]
+assert os.environ.get("ISOBIT_CUDA") == "0" or "this build has no CUDA" not in cuda, cuda
 print(isobit.__file__)
 """
 
@@ -79,7 +81,7 @@ def test_install_without_compilers(tmp_path):
     """pip install where neither Go nor a C compiler is on PATH."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name in ("sh", "dirname", "rm", "env", "uname"):
+    for name in ("sh", "cat", "dirname", "env", "mkdir", "mv", "rm", "sed", "uname"):
         (tools / name).symlink_to(shutil.which(name))
     venv.create(tmp_path / "venv", with_pip=True)
     kept = {k: v for k, v in os.environ.items() if k.startswith(("PIP_", "SSL_", "GOPROXY", "GOSUMDB"))}

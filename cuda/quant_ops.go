@@ -1,0 +1,230 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// grouped is what a problem says about its groups and codes. shape is the
+// number of the argument that has the shape.
+func grouped(p *Problem, shape int) (q quantArgs) {
+	q = quantOf(p.Shapes[shape], p.Block)
+	q.lo, q.hi = float64(p.Int("qmin")), float64(p.Int("qmax"))
+	return q
+}
+
+// rounded adds how u = x / s becomes a code: the attributes rounding and, of
+// an op without codes among its arguments, code.
+func (q quantArgs) rounded(p *Problem, code tensor.DType) quantArgs {
+	if code == tensor.None {
+		code, _ = tensor.ParseDType(p.Word("code"))
+	}
+	q.float8, q.reciprocal = float8Of(code), boolArg(p.Word("rounding") == "reciprocal")
+	return q
+}
+
+// mapping is an op that maps every element on its own. in, x, scale, zero and
+// out are numbers of arguments; x is -1 where there is none.
+type mapping struct {
+	q                       quantArgs
+	in, x, scale, zero, out int
+	packed                  [2]int // the arguments whose types decide the size of a pack
+}
+
+func (m mapping) build(p *Problem, to *Program, kernel int) {
+	size := packSize(p.Types[m.packed[0]], p.Types[m.packed[1]])
+	to.then(func(r *run) {
+		if m.q.n == 0 {
+			return
+		}
+		a := mapArgs{q: m.q}
+		a.q.scale, a.q.zero = tensorOf(&r.args[m.scale]), tensorOf(&r.args[m.zero])
+		a.in, a.out = tensorOf(&r.args[m.in]), tensorOf(&r.args[m.out])
+		if m.x >= 0 {
+			a.x = tensorOf(&r.args[m.x])
+		}
+		a.setPacks(size)
+		launch(r, kernel, threads(a.packs+a.q.n-a.packs*size), &a)
+	})
+}
+
+// buildPacked maps between floats and packed codes, both arguments.
+func (m mapping) buildPacked(p *Problem, to *Program, codes, floats int, kernel string) {
+	k := to.kernel("%s%s", kernel, typeNames(p.Types[floats]))
+	shape := p.Shapes[floats]
+	columns := shape[len(shape)-1]
+	to.then(func(r *run) {
+		if m.q.n == 0 {
+			return
+		}
+		a := packedArgs{q: m.q, columns: columns, rows: m.q.n / columns}
+		a.q.scale, a.q.zero = tensorOf(&r.args[m.scale]), tensorOf(&r.args[m.zero])
+		a.codes, a.x = codesOf(&r.args[codes], p.Types[codes]), tensorOf(&r.args[floats])
+		launch(r, k, threads(a.rows*((columns+1)/2)), &a)
+	})
+}
+
+// then adds a step to what the program runs.
+func (to *Program) then(step func(r *run)) {
+	before := to.run
+	if before == nil {
+		to.run = step
+		return
+	}
+	to.run = func(r *run) {
+		before(r)
+		step(r)
+	}
+}
+
+// summing is an op that reduces every group. The fields are numbers of
+// arguments, -1 where there is none.
+type summing struct {
+	q                              quantArgs
+	dy, x, scale, zero, dx, ds, dz int
+	factor                         float64
+	symmetric                      bool
+}
+
+// build plans the reduction; shape is that of the elements.
+func (s summing) build(p *Problem, to *Program, shape []int64, kernel int) {
+	a := quantSumArgs{q: s.q, factor: s.factor, symmetric: boolArg(s.symmetric)}
+	if len(shape) > 0 {
+		a.columns = shape[len(shape)-1]
+	}
+	var partial int64
+	a.stripe, partial = to.stripeOf(a.q.params, a.q.longest(shape, p.Block), 2, to.Compute)
+	if a.q.dims == 0 && a.q.group == 1 && a.q.n > a.q.params {
+		a.stripe.interleave(to.Compute, 2)
+	}
+	contiguous := a.q.dims == 0 && a.q.inner*a.q.rows == a.q.n
+	to.then(func(r *run) {
+		a := a
+		arg := func(i int) (t tensorArg) {
+			if i >= 0 && r.args[i].Present() {
+				t = codesOf(&r.args[i], p.Types[i])
+			}
+			return t
+		}
+		a.q.scale, a.q.zero = arg(s.scale), arg(s.zero)
+		a.dy, a.x, a.dx, a.ds, a.dz = arg(s.dy), arg(s.x), arg(s.dx), arg(s.ds), arg(s.dz)
+		a.plain = boolArg(contiguous && a.dy.compact() && a.x.compact() && a.dx.compact())
+		launchStripe(r, kernel, &a.stripe, partial, &a)
+	})
+}
+
+func buildQuantize(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	m := mapping{q: grouped(p, 0).rounded(p, p.Types[3]), in: 0, x: -1, scale: 1, zero: 2, out: 3}
+	if p.Types[3].Packed() {
+		m.buildPacked(p, to, 3, 0, "quantize_packed")
+	} else {
+		m.build(p, to, to.kernel("quantize%s", typeNames(p.Types[0], p.Types[3])))
+	}
+	return nil
+}
+
+func buildQuantizeBackward(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[1])
+	m := mapping{q: grouped(p, 0).rounded(p, tensor.None), in: 0, x: 1, scale: 2, zero: 3, out: 4, packed: [2]int{0, 1}}
+	m.build(p, to, to.kernel("quantize_backward%s", typeNames(p.Types[:2]...)))
+	return nil
+}
+
+func buildDequantize(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[3])
+	m := mapping{q: grouped(p, 0), in: 0, x: -1, scale: 1, zero: 2, out: 3, packed: [2]int{0, 3}}
+	if p.Types[0].Packed() {
+		m.buildPacked(p, to, 0, 3, "dequantize_packed")
+	} else {
+		m.build(p, to, to.kernel("dequantize%s", typeNames(p.Types[0], p.Types[3])))
+	}
+	return nil
+}
+
+func buildFakeQuantize(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	m := mapping{q: grouped(p, 0).rounded(p, tensor.None), in: 0, x: -1, scale: 1, zero: 2, out: 3}
+	m.build(p, to, to.kernel("fake_quantize%s", typeNames(p.Types[0])))
+	return nil
+}
+
+// stripeKernel notes a reduction's two kernels and returns the first's number.
+func (to *Program) stripeKernel(format string, a ...any) int {
+	name := fmt.Sprintf(format, a...)
+	k := to.kernel("%s", name)
+	to.kernel("%s_fold", name)
+	return k
+}
+
+// backward builds an op for the input's gradient and the parameters', or for
+// the input's alone. The arguments are in the same places in both ops.
+func backward(p *Problem, to *Program, q quantArgs, x int, name string, factor float64) {
+	types := typeNames(p.Types[0])
+	if p.Types[5] == tensor.None && p.Types[6] == tensor.None {
+		mapping{q: q, in: 0, x: x, scale: 2, zero: 3, out: 4}.build(p, to, to.kernel("%s_backward%s", name, types))
+		return
+	}
+	to.Accumulator = to.Compute
+	s := summing{q: q, dy: 0, x: 1, scale: 2, zero: 3, dx: 4, ds: 5, dz: 6, factor: factor}
+	s.build(p, to, p.Shapes[0], to.stripeKernel("%s_sums%s", name, types))
+}
+
+func buildFakeQuantizeBackward(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[1])
+	backward(p, to, grouped(p, 0).rounded(p, tensor.None), 1, "fake_quantize", p.Float("grad_factor"))
+	return nil
+}
+
+func buildDequantizeBackward(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	backward(p, to, grouped(p, 0), -1, "dequantize", 1)
+	return nil
+}
+
+func buildChooseQParams(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	s := summing{q: grouped(p, 0), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: 1, dz: 2, symmetric: p.Bool("symmetric")}
+	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
+	return nil
+}
+
+// buildDynamicQuantize chooses parameters, then quantizes with them.
+func buildDynamicQuantize(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	s := summing{q: grouped(p, 0), dy: -1, x: 0, scale: -1, zero: -1, dx: -1, ds: 2, dz: 3, symmetric: p.Bool("symmetric")}
+	s.build(p, to, p.Shapes[0], to.stripeKernel("choose_qparams%s", typeNames(p.Types[0])))
+	m := mapping{q: grouped(p, 0), in: 0, x: -1, scale: 2, zero: 3, out: 1}
+	if p.Types[1].Packed() {
+		m.buildPacked(p, to, 1, 0, "quantize_packed")
+	} else {
+		m.build(p, to, to.kernel("quantize%s", typeNames(p.Types[0], p.Types[1])))
+	}
+	return nil
+}
+
+// forTypes lists the kernels of a name for every combination of types.
+func forTypes(name string, lists ...[]tensor.DType) []string {
+	names := []string{name}
+	for _, list := range lists {
+		var next []string
+		for _, n := range names {
+			for _, d := range list {
+				next = append(next, n+"_"+d.String())
+			}
+		}
+		names = next
+	}
+	return names
+}
+
+// withFold adds the second kernel of reductions.
+func withFold(names []string) []string {
+	all := slices.Clone(names)
+	for _, n := range names {
+		all = append(all, n+"_fold")
+	}
+	return all
+}
