@@ -23,6 +23,15 @@ func minMaxGo[C Compute](n int, _ int64, a *Args) {
 	}
 }
 
+// MinMaxFold is a way to fold the lanes of a scratch into their extremes.
+type MinMaxFold[C Compute] func(s *Scratch) [2]C
+
+// The ways to fold extremes, by compute type.
+var (
+	MinMaxFoldRows32 = append(minMaxFoldRows, Row[MinMaxFold[float32]]{"go", Go, always(MinMaxFold[float32](FoldMinMax[float32]))})
+	MinMaxFoldRows64 = []Row[MinMaxFold[float64]]{{"go", Go, always(MinMaxFold[float64](FoldMinMax[float64]))}}
+)
+
 // FoldMinMax returns the extremes that the lanes of a scratch hold.
 func FoldMinMax[C Compute](s *Scratch) (extremes [2]C) {
 	var lo, hi C

@@ -17,6 +17,19 @@ var expandRows = []Row[Expand]{
 // StoreFence orders stores around the caches before those that come after.
 func StoreFence() { storeFence() }
 
+var foldRows = []Row[Fold[float32]]{{"avx2", AVX2, always(Fold[float32](func(lanes *[Lanes]float32) float32 {
+	return foldLanesAVX2(&lanes[0])
+}))}}
+
+var minMaxFoldRows = []Row[MinMaxFold[float32]]{{"avx2", AVX2, always(MinMaxFold[float32](func(s *Scratch) (extremes [2]float32) {
+	lo, hi, nan := foldMinMaxAVX2(&LanesOf[float32](s, 0)[0], &LanesOf[float32](s, 1)[0])
+	if nan != 0 {
+		return FoldMinMax[float32](s)
+	}
+	MergeMinMax(&extremes[0], &extremes[1], lo, hi)
+	return extremes
+}))}}
+
 var packingRows = []Row[Packing]{{"avx2", AVX2, always(Packing{unpackByKernel, packByKernel})}}
 
 // packedStep is what the number of codes of the packing kernels is a multiple of.

@@ -23,10 +23,10 @@ const WeightTileRows = 16
 var WeightOnlyLinear = append(weightRows(), Row[func(*WeightTile)]{"go", Go,
 	ByCompute(weightOnlyLinearGo[float32], weightOnlyLinearGo[float64])})
 
-func weightOnlyLinearGo[C Compute](t *WeightTile) { weightOnlyLinear[C](t, sumBlock[C]) }
+func weightOnlyLinearGo[C Compute](t *WeightTile) { weightOnlyLinear(t, sumBlock[C], FoldLanes[C]) }
 
-// weightOnlyLinear sums blocks by the given function, and folds them.
-func weightOnlyLinear[C Compute](t *WeightTile, sumBlock func(t *WeightTile, n, begin, end int64)) {
+// weightOnlyLinear sums blocks and folds them by the given functions.
+func weightOnlyLinear[C Compute](t *WeightTile, sumBlock func(t *WeightTile, n, begin, end int64), fold Fold[C]) {
 	s := t.Scratch
 	bias, y := BlockOf[C](s, 0, 1), BlockOf[C](s, 1, 1)
 	for n := t.N0; n < t.N1; n++ {
@@ -38,7 +38,7 @@ func weightOnlyLinear[C Compute](t *WeightTile, sumBlock func(t *WeightTile, n, 
 		for k := int64(0); k < t.K; k += StripeBlock {
 			sumBlock(t, n, k, min(k+StripeBlock, t.K))
 			for i := range t.M1 - t.M0 {
-				trees[i].Push(FoldLanes(LanesOf[C](s, int(i))))
+				trees[i].Push(fold(LanesOf[C](s, int(i))))
 			}
 		}
 		for m := t.M0; m < t.M1; m++ {

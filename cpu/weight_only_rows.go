@@ -28,7 +28,8 @@ func weightRows() (table []Row[func(*WeightTile)]) {
 				In: [4]tensor.DType{codes, tensor.F32, tensor.F32}, Out: [3]tensor.DType{tensor.F32}})
 			expand, _ := pickUpTo(ExpandRows, k.needs, Types{Compute: tensor.F32})
 			packing, _ := pickUpTo(PackingRows, k.needs, Types{})
-			r := &weightRow{k, dequantize, expand, packing}
+			fold, _ := pickUpTo(FoldRows32, k.needs, Types{})
+			r := &weightRow{k, dequantize, expand, packing, fold}
 			return r.run, ok && t.Compute == tensor.F32 && t.In[0] == tensor.F32
 		}})
 	}
@@ -52,6 +53,7 @@ type weightRow struct {
 	dequantize Elementwise
 	expand     Expand
 	packing    Packing
+	fold       Fold[float32]
 }
 
 func (r *weightRow) run(t *WeightTile) {
@@ -59,7 +61,7 @@ func (r *weightRow) run(t *WeightTile) {
 		weightOnlyLinearGo[float32](t)
 		return
 	}
-	weightOnlyLinear[float32](t, r.sumBlock)
+	weightOnlyLinear(t, r.sumBlock, r.fold)
 }
 
 // sumBlock is the definition's, by kernels.

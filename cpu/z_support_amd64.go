@@ -7,4 +7,15 @@ package cpu
 //go:noescape
 func expandAVX2(dst *float32, src *float32, count int, run int)
 
+// foldLanesAVX2 adds up 64 lanes by halves.
+//
+//go:noescape
+func foldLanesAVX2(lanes *float32) float32
+
+// foldMinMaxAVX2 returns the smallest of 64 lanes and the largest of 64 others, of which nan
+// tells whether one is a NaN.
+//
+//go:noescape
+func foldMinMaxAVX2(lo *float32, hi *float32) (least float32, largest float32, nan int32)
+
 func storeFence()

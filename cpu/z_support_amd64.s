@@ -33,6 +33,102 @@ done:
 	VZEROUPPER
 	RET
 
+// func foldLanesAVX2(lanes *float32) float32
+// Requires: AVX, SSE
+TEXT ·foldLanesAVX2(SB), NOSPLIT, $0-12
+	MOVQ         lanes+0(FP), AX
+	VMOVUPS      (AX), Y0
+	VADDPS       128(AX), Y0, Y0
+	VMOVUPS      32(AX), Y1
+	VADDPS       160(AX), Y1, Y1
+	VMOVUPS      64(AX), Y2
+	VADDPS       192(AX), Y2, Y2
+	VMOVUPS      96(AX), Y3
+	VADDPS       224(AX), Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VZEROUPPER
+	MOVSS        X0, ret+8(FP)
+	RET
+
+// func foldMinMaxAVX2(lo *float32, hi *float32) (least float32, largest float32, nan int32)
+// Requires: AVX, SSE
+TEXT ·foldMinMaxAVX2(SB), NOSPLIT, $0-28
+	VXORPS       Y0, Y0, Y0
+	MOVQ         lo+0(FP), AX
+	VMOVUPS      (AX), Y1
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      64(AX), Y3
+	VMOVUPS      96(AX), Y4
+	VMOVUPS      128(AX), Y5
+	VMOVUPS      160(AX), Y6
+	VMOVUPS      192(AX), Y7
+	VMOVUPS      224(AX), Y8
+	VMINPS       Y5, Y1, Y1
+	VMINPS       Y6, Y2, Y2
+	VMINPS       Y7, Y3, Y3
+	VMINPS       Y8, Y4, Y4
+	VMINPS       Y3, Y1, Y1
+	VMINPS       Y4, Y2, Y2
+	VMINPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VMINPS       X2, X1, X1
+	VMOVHLPS     X1, X1, X2
+	VMINPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VMINSS       X2, X1, X1
+	MOVSS        X1, least+16(FP)
+	MOVQ         hi+8(FP), AX
+	VMOVUPS      (AX), Y1
+	VCMPPS       $0x03, Y1, Y1, Y2
+	VORPS        Y2, Y0, Y0
+	VMOVUPS      32(AX), Y2
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VORPS        Y3, Y0, Y0
+	VMOVUPS      64(AX), Y3
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VORPS        Y4, Y0, Y0
+	VMOVUPS      96(AX), Y4
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VORPS        Y5, Y0, Y0
+	VMOVUPS      128(AX), Y5
+	VCMPPS       $0x03, Y5, Y5, Y6
+	VORPS        Y6, Y0, Y0
+	VMOVUPS      160(AX), Y6
+	VCMPPS       $0x03, Y6, Y6, Y7
+	VORPS        Y7, Y0, Y0
+	VMOVUPS      192(AX), Y7
+	VCMPPS       $0x03, Y7, Y7, Y8
+	VORPS        Y8, Y0, Y0
+	VMOVUPS      224(AX), Y8
+	VCMPPS       $0x03, Y8, Y8, Y9
+	VORPS        Y9, Y0, Y0
+	VMAXPS       Y5, Y1, Y1
+	VMAXPS       Y6, Y2, Y2
+	VMAXPS       Y7, Y3, Y3
+	VMAXPS       Y8, Y4, Y4
+	VMAXPS       Y3, Y1, Y1
+	VMAXPS       Y4, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VMAXPS       X2, X1, X1
+	VMOVHLPS     X1, X1, X2
+	VMAXPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VMAXSS       X2, X1, X1
+	MOVSS        X1, largest+20(FP)
+	VMOVMSKPS    Y0, AX
+	VZEROUPPER
+	MOVL         AX, nan+24(FP)
+	RET
+
 // func storeFence()
 // Requires: MMX+
 TEXT ·storeFence(SB), NOSPLIT, $0

@@ -20,6 +20,7 @@ type family struct {
 	scale   int // the operand that holds scales, before zero points, or -1
 	compute tensor.DType
 	expand  cpu.Expand
+	packing cpu.Packing
 	args    cpu.Args // types and constants; the spans are filled in while running
 }
 
@@ -66,7 +67,8 @@ func isParam(name string) bool {
 // types fills in the kernel's types and constants.
 func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 	t := cpu.Types{Compute: compute}
-	f.compute, f.scale, f.expand = compute, f.scaleIndex(p), pickExpand(compute)
+	f.compute, f.scale, f.expand = compute, f.scaleIndex(p), pickSupport(cpu.ExpandRows, cpu.Types{Compute: compute})
+	f.packing = pickSupport(cpu.PackingRows, t)
 	dtype := func(k int) tensor.DType {
 		i := f.operand[k]
 		switch {

@@ -76,13 +76,13 @@ func (f *family) feed(w *worker, l *layout, cur *cursor, n int64, kernel func(n 
 		first := number + at*stride
 		if f.packed < firstOutput {
 			w.args.In[f.packed] = bytes
-			cpu.Unpack(w.codes[:m], base, first, stride, l.packedType)
+			f.packing.Unpack(w.codes[:m], base, first, stride, l.packedType)
 			kernel(m, &w.args)
 			continue
 		}
 		w.args.Out[f.packed-firstOutput] = bytes
 		kernel(m, &w.args)
-		cpu.Pack(base, first, stride, w.codes[:m])
+		f.packing.Pack(base, first, stride, w.codes[:m])
 	}
 }
 

@@ -22,9 +22,10 @@ type folder[C cpu.Compute] struct {
 
 // stripes folds by NUMERICS.md, section 4: lanes by halves, blocks pairwise.
 func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, result [2]C)) folder[C] {
+	fold := pickByCompute[cpu.Fold[C]](cpu.FoldRows32, cpu.FoldRows64)
 	return folder[C]{
 		block: func(s *cpu.Scratch) [2]C {
-			return [2]C{cpu.FoldLanes(cpu.LanesOf[C](s, 0)), cpu.FoldLanes(cpu.LanesOf[C](s, 1))}
+			return [2]C{fold(cpu.LanesOf[C](s, 0)), fold(cpu.LanesOf[C](s, 1))}
 		},
 		join: func(s *cpu.Scratch, blocks [][2]C) [2]C {
 			t0, t1 := cpu.TreeOf[C](s, 0), cpu.TreeOf[C](s, 1)
@@ -42,7 +43,7 @@ func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resul
 // extremes folds smallest and largest values, whose order is free.
 func extremes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, result [2]C)) folder[C] {
 	return folder[C]{
-		block: cpu.FoldMinMax[C],
+		block: pickByCompute[cpu.MinMaxFold[C]](cpu.MinMaxFoldRows32, cpu.MinMaxFoldRows64),
 		join: func(_ *cpu.Scratch, blocks [][2]C) (r [2]C) {
 			for _, b := range blocks {
 				cpu.MergeMinMax(&r[0], &r[1], b[0], b[1])
@@ -211,4 +212,22 @@ func (w *worker) members(c *call, group int64) *cursor {
 	}
 	cur.shiftNibble = at.nibble - c.groups.first
 	return cur
+}
+
+// pickByCompute is pickSupport from the table whose helpers are of type F.
+func pickByCompute[F, F32, F64 any](f32 []cpu.Row[F32], f64 []cpu.Row[F64]) F {
+	if f, ok := any(pickSupport(f32, cpu.Types{})).(F); ok {
+		return f
+	}
+	return any(pickSupport(f64, cpu.Types{})).(F)
+}
+
+// pickSupport picks the first of some helpers of kernels that the process may use.
+func pickSupport[F any](table []cpu.Row[F], t cpu.Types) (f F) {
+	for _, r := range table {
+		if f, ok := r.Pick(t); ok && r.Needs <= rowsCap() {
+			return f
+		}
+	}
+	return f
 }

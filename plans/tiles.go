@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Short groups: where parameters change after few elements that lie one after
@@ -213,14 +212,4 @@ func (f *family) scaleIndex(p *Problem) int {
 		}
 	}
 	return -1
-}
-
-// pickExpand picks the way to expand parameters that a plan's row may use.
-func pickExpand(compute tensor.DType) cpu.Expand {
-	for _, r := range cpu.ExpandRows {
-		if expand, ok := r.Pick(cpu.Types{Compute: compute}); ok && r.Needs <= rowsCap() {
-			return expand
-		}
-	}
-	return nil
 }

@@ -7,11 +7,43 @@ import (
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/gotypes"
 	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"support", []func(c *build.Context){expandAVX2, storeFence}}
+var support = unit{"support", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, storeFence}}
+
+// foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
+func foldLanes(c *build.Context) {
+	c.Function("foldLanesAVX2")
+	c.Doc("foldLanesAVX2 adds up 64 lanes by halves.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(lanes *float32) float32")
+	lanes := param(c, "lanes")
+	v := make([]reg.VecVirtual, 4)
+	for i := range v {
+		v[i] = c.YMM()
+		c.VMOVUPS(operand.Mem{Base: lanes, Disp: 32 * i}, v[i])
+		c.VADDPS(operand.Mem{Base: lanes, Disp: 32 * (i + 4)}, v[i], v[i])
+	}
+	for half := 2; half > 0; half /= 2 {
+		for i := range half {
+			c.VADDPS(v[i+half], v[i], v[i])
+		}
+	}
+	upper, sum := c.XMM(), v[0].AsX()
+	c.VEXTRACTF128(operand.Imm(1), v[0], upper)
+	c.VADDPS(upper, sum, sum)
+	c.VMOVHLPS(sum, sum, upper)
+	c.VADDPS(upper, sum, sum)
+	c.VMOVSHDUP(sum, upper)
+	c.VADDSS(upper, sum, sum)
+	c.VZEROUPPER()
+	c.Store(sum, c.ReturnIndex(0))
+	c.RET()
+}
 
 // storeFence orders stores around the caches before those that come after.
 func storeFence(c *build.Context) {
@@ -19,6 +51,51 @@ func storeFence(c *build.Context) {
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr("func()")
 	c.SFENCE()
+	c.RET()
+}
+
+// foldMinMax returns the smallest and the largest of 64 lanes, and whether
+// there is a NaN among the second, from which the largest then may not be.
+func foldMinMax(c *build.Context) {
+	c.Function("foldMinMaxAVX2")
+	c.Doc("foldMinMaxAVX2 returns the smallest of 64 lanes and the largest of 64 others, of which nan", "tells whether one is a NaN.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(lo, hi *float32) (least, largest float32, nan int32)")
+	nan, bits := c.YMM(), c.GP32()
+	c.VXORPS(nan, nan, nan)
+	for result, side := range []struct {
+		name   string
+		vector func(...operand.Op)
+		scalar func(...operand.Op)
+	}{{"lo", c.VMINPS, c.VMINSS}, {"hi", c.VMAXPS, c.VMAXSS}} {
+		lanes, v := param(c, side.name), make([]reg.VecVirtual, 8)
+		for i := range v {
+			v[i] = c.YMM()
+			c.VMOVUPS(operand.Mem{Base: lanes, Disp: 32 * i}, v[i])
+			if side.name == "hi" {
+				m := c.YMM()
+				c.VCMPPS(operand.Imm(unordered), v[i], v[i], m)
+				c.VORPS(m, nan, nan)
+			}
+		}
+		for half := 4; half > 0; half /= 2 {
+			for i := range half {
+				side.vector(v[i+half], v[i], v[i])
+			}
+		}
+		upper, sum := c.XMM(), v[0].AsX()
+		c.VEXTRACTF128(operand.Imm(1), v[0], upper)
+		side.vector(upper, sum, sum)
+		c.VMOVHLPS(sum, sum, upper)
+		side.vector(upper, sum, sum)
+		c.VMOVSHDUP(sum, upper)
+		side.scalar(upper, sum, sum)
+		c.Store(sum, c.ReturnIndex(result))
+	}
+	c.VMOVMSKPS(nan, bits)
+	c.VZEROUPPER()
+	c.Store(bits, c.ReturnIndex(2))
 	c.RET()
 }
 
