@@ -6,21 +6,27 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var dequantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, 1, dequantizeAVX512S8F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, 1, dequantizeAVX512S8F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, 1, dequantizeAVX512S8F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, 1, dequantizeAVX512S8BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, 1, dequantizeAVX512U8F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, 1, dequantizeAVX512U8F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, 1, dequantizeAVX512U8F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, 1, dequantizeAVX512U8BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 1, dequantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 1, dequantizeAVX512F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 1, dequantizeAVX512F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 1, dequantizeAVX512BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, 16, dequantizeAVX2S8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, 8, dequantizeAVX2S8F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, 16, dequantizeAVX2S8F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, 16, dequantizeAVX2S8BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, 16, dequantizeAVX2U8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, 8, dequantizeAVX2U8F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, 16, dequantizeAVX2U8F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, 16, dequantizeAVX2U8BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 16, dequantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 8, dequantizeAVX2F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 16, dequantizeAVX2F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 16, dequantizeAVX2BF16BF16},
 }
@@ -31,6 +37,13 @@ var dequantizeKernels = kernels{
 //
 //go:noescape
 func dequantizeAVX512S8F32(n int, f *frame)
+
+// dequantizeAVX512S8F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512S8F64(n int, f *frame)
 
 // dequantizeAVX512S8F16 is, for i from 0 to n-1:
 //
@@ -53,6 +66,13 @@ func dequantizeAVX512S8BF16(n int, f *frame)
 //go:noescape
 func dequantizeAVX512U8F32(n int, f *frame)
 
+// dequantizeAVX512U8F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512U8F64(n int, f *frame)
+
 // dequantizeAVX512U8F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
@@ -73,6 +93,13 @@ func dequantizeAVX512U8BF16(n int, f *frame)
 //
 //go:noescape
 func dequantizeAVX512F32F32(n int, f *frame)
+
+// dequantizeAVX512F64F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F64F64(n int, f *frame)
 
 // dequantizeAVX512F16F16 is, for i from 0 to n-1:
 //
@@ -95,6 +122,13 @@ func dequantizeAVX512BF16BF16(n int, f *frame)
 //go:noescape
 func dequantizeAVX2S8F32(n int, f *frame)
 
+// dequantizeAVX2S8F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2S8F64(n int, f *frame)
+
 // dequantizeAVX2S8F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
@@ -116,6 +150,13 @@ func dequantizeAVX2S8BF16(n int, f *frame)
 //go:noescape
 func dequantizeAVX2U8F32(n int, f *frame)
 
+// dequantizeAVX2U8F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2U8F64(n int, f *frame)
+
 // dequantizeAVX2U8F16 is, for i from 0 to n-1:
 //
 //	y[i] = (q[i] - zero) * scale
@@ -136,6 +177,13 @@ func dequantizeAVX2U8BF16(n int, f *frame)
 //
 //go:noescape
 func dequantizeAVX2F32F32(n int, f *frame)
+
+// dequantizeAVX2F64F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F64F64(n int, f *frame)
 
 // dequantizeAVX2F16F16 is, for i from 0 to n-1:
 //

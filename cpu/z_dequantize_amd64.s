@@ -118,6 +118,120 @@ done10:
 	VZEROUPPER
 	RET
 
+// func dequantizeAVX512S8F64(n int, f *frame)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeAVX512S8F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z5
+	VBROADCASTSD (R8), Z6
+	VBROADCASTSD (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Z4
+	VMOVUPD 64(R8), Z5
+	VMOVUPD 128(R8), Z6
+	VMOVUPD 192(R8), Z7
+
+loaded6:
+	VPMOVSXBD (BX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVSXBD 8(BX), Y9
+	VCVTDQ2PD Y9, Z9
+	VPMOVSXBD 16(BX), Y10
+	VCVTDQ2PD Y10, Z10
+	VPMOVSXBD 24(BX), Y11
+	VCVTDQ2PD Y11, Z11
+	VSUBPD    Z4, Z8, Z8
+	VSUBPD    Z5, Z9, Z9
+	VSUBPD    Z6, Z10, Z10
+	VSUBPD    Z7, Z11, Z11
+	VMULPD    Z0, Z8, Z8
+	VMULPD    Z1, Z9, Z9
+	VMULPD    Z2, Z10, Z10
+	VMULPD    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
+
+stored8:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPD.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPD.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVSXBD.Z (BX), K1, Y1
+	VCVTDQ2PD   Y1, Z1
+	VSUBPD      Z4, Z1, Z1
+	VMULPD      Z0, Z1, Z1
+	VMOVUPD     Z1, K1, (SI)
+	ADDQ        $0x00000008, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000008, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
 // func dequantizeAVX512S8F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
@@ -599,6 +713,120 @@ done10:
 	VZEROUPPER
 	RET
 
+// func dequantizeAVX512U8F64(n int, f *frame)
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeAVX512U8F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z5
+	VBROADCASTSD (R8), Z6
+	VBROADCASTSD (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Z4
+	VMOVUPD 64(R8), Z5
+	VMOVUPD 128(R8), Z6
+	VMOVUPD 192(R8), Z7
+
+loaded6:
+	VPMOVZXBD (BX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVZXBD 8(BX), Y9
+	VCVTDQ2PD Y9, Z9
+	VPMOVZXBD 16(BX), Y10
+	VCVTDQ2PD Y10, Z10
+	VPMOVZXBD 24(BX), Y11
+	VCVTDQ2PD Y11, Z11
+	VSUBPD    Z4, Z8, Z8
+	VSUBPD    Z5, Z9, Z9
+	VSUBPD    Z6, Z10, Z10
+	VSUBPD    Z7, Z11, Z11
+	VMULPD    Z0, Z8, Z8
+	VMULPD    Z1, Z9, Z9
+	VMULPD    Z2, Z10, Z10
+	VMULPD    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
+
+stored8:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPD.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPD.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVZXBD.Z (BX), K1, Y1
+	VCVTDQ2PD   Y1, Z1
+	VSUBPD      Z4, Z1, Z1
+	VMULPD      Z0, Z1, Z1
+	VMOVUPD     Z1, K1, (SI)
+	ADDQ        $0x00000008, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000008, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
 // func dequantizeAVX512U8F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
@@ -972,6 +1200,118 @@ done10:
 	VZEROUPPER
 	RET
 
+// func dequantizeAVX512F64F64(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z5
+	VBROADCASTSD (R8), Z6
+	VBROADCASTSD (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Z4
+	VMOVUPD 64(R8), Z5
+	VMOVUPD 128(R8), Z6
+	VMOVUPD 192(R8), Z7
+
+loaded6:
+	VMOVUPD   (BX), Z8
+	VMOVUPD   64(BX), Z9
+	VMOVUPD   128(BX), Z10
+	VMOVUPD   192(BX), Z11
+	VSUBPD    Z4, Z8, Z8
+	VSUBPD    Z5, Z9, Z9
+	VSUBPD    Z6, Z10, Z10
+	VSUBPD    Z7, Z11, Z11
+	VMULPD    Z0, Z8, Z8
+	VMULPD    Z1, Z9, Z9
+	VMULPD    Z2, Z10, Z10
+	VMULPD    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
+
+stored8:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPD.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPD.Z (R8), K1, Z4
+
+loaded12:
+	VMOVUPD.Z (BX), K1, Z1
+	VSUBPD    Z4, Z1, Z1
+	VMULPD    Z0, Z1, Z1
+	VMOVUPD   Z1, K1, (SI)
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	SUBQ      $0x00000008, AX
+	JMP       some9
+
+done10:
+	VZEROUPPER
+	RET
+
 // func dequantizeAVX512F16F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
@@ -1295,6 +1635,71 @@ blocks3:
 	VZEROUPPER
 	RET
 
+// func dequantizeAVX2S8F64(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+	VBROADCASTSD (R8), Y2
+	VBROADCASTSD (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000008
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y3
+
+loaded6:
+	VPMOVSXBD (BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 4(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored8:
+	ADDQ $0x00000008, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000008, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
 // func dequantizeAVX2S8F16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2S8F16(SB), NOSPLIT, $0-16
@@ -1524,6 +1929,71 @@ blocks3:
 	VZEROUPPER
 	RET
 
+// func dequantizeAVX2U8F64(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+	VBROADCASTSD (R8), Y2
+	VBROADCASTSD (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000008
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y3
+
+loaded6:
+	VPMOVZXBD (BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 4(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored8:
+	ADDQ $0x00000008, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000008, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
 // func dequantizeAVX2U8F16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2U8F16(SB), NOSPLIT, $0-16
@@ -1727,6 +2197,69 @@ stored8:
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F64F64(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+	VBROADCASTSD (R8), Y2
+	VBROADCASTSD (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000008
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y3
+
+loaded6:
+	VMOVUPD (BX), Y4
+	VMOVUPD 32(BX), Y5
+	VSUBPD  Y2, Y4, Y4
+	VSUBPD  Y3, Y5, Y5
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y1, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around7
+	VMOVDQU Y4, (SI)
+	VMOVDQU Y5, 32(SI)
+	JMP     stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000008, AX
 	JMP  block2
 
 blocks3:

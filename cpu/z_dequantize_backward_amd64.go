@@ -7,20 +7,26 @@ import "github.com/isobit-ml/isobit/tensor"
 var dequantizeBackwardKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, 1, dequantizeBackwardAVX512F32S8F32},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, 1, dequantizeBackwardAVX512F32U8F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, 1, dequantizeBackwardAVX512F64S8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, 1, dequantizeBackwardAVX512F64U8F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, 1, dequantizeBackwardAVX512F16S8F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, 1, dequantizeBackwardAVX512F16U8F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, 1, dequantizeBackwardAVX512BF16S8BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, 1, dequantizeBackwardAVX512BF16U8BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 1, dequantizeBackwardAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 1, dequantizeBackwardAVX512F64F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 1, dequantizeBackwardAVX512F16F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 1, dequantizeBackwardAVX512BF16BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, 16, dequantizeBackwardAVX2F32S8F32},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, 16, dequantizeBackwardAVX2F32U8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, 8, dequantizeBackwardAVX2F64S8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, 8, dequantizeBackwardAVX2F64U8F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, 16, dequantizeBackwardAVX2F16S8F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, 16, dequantizeBackwardAVX2F16U8F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, 16, dequantizeBackwardAVX2BF16S8BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, 16, dequantizeBackwardAVX2BF16U8BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 16, dequantizeBackwardAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 8, dequantizeBackwardAVX2F64F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 16, dequantizeBackwardAVX2F16F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 16, dequantizeBackwardAVX2BF16BF16BF16},
 }
@@ -42,6 +48,24 @@ func dequantizeBackwardAVX512F32S8F32(n int, f *frame)
 //
 //go:noescape
 func dequantizeBackwardAVX512F32U8F32(n int, f *frame)
+
+// dequantizeBackwardAVX512F64S8F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F64S8F64(n int, f *frame)
+
+// dequantizeBackwardAVX512F64U8F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F64U8F64(n int, f *frame)
 
 // dequantizeBackwardAVX512F16S8F16 is, for i from 0 to n-1:
 //
@@ -88,6 +112,15 @@ func dequantizeBackwardAVX512BF16U8BF16(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512F32F32F32(n int, f *frame)
 
+// dequantizeBackwardAVX512F64F64F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F64F64F64(n int, f *frame)
+
 // dequantizeBackwardAVX512F16F16F16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
@@ -123,6 +156,24 @@ func dequantizeBackwardAVX2F32S8F32(n int, f *frame)
 //
 //go:noescape
 func dequantizeBackwardAVX2F32U8F32(n int, f *frame)
+
+// dequantizeBackwardAVX2F64S8F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F64S8F64(n int, f *frame)
+
+// dequantizeBackwardAVX2F64U8F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F64U8F64(n int, f *frame)
 
 // dequantizeBackwardAVX2F16S8F16 is, for i from 0 to n-1:
 //
@@ -168,6 +219,15 @@ func dequantizeBackwardAVX2BF16U8BF16(n int, f *frame)
 //
 //go:noescape
 func dequantizeBackwardAVX2F32F32F32(n int, f *frame)
+
+// dequantizeBackwardAVX2F64F64F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F64F64F64(n int, f *frame)
 
 // dequantizeBackwardAVX2F16F16F16 is, for i from 0 to n-1:
 //

@@ -6,9 +6,11 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var dequantizeBackwardInputKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 1, dequantizeBackwardInputAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 1, dequantizeBackwardInputAVX512F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 1, dequantizeBackwardInputAVX512F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 1, dequantizeBackwardInputAVX512BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 16, dequantizeBackwardInputAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 8, dequantizeBackwardInputAVX2F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 16, dequantizeBackwardInputAVX2F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 16, dequantizeBackwardInputAVX2BF16BF16},
 }
@@ -19,6 +21,13 @@ var dequantizeBackwardInputKernels = kernels{
 //
 //go:noescape
 func dequantizeBackwardInputAVX512F32F32(n int, f *frame)
+
+// dequantizeBackwardInputAVX512F64F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//
+//go:noescape
+func dequantizeBackwardInputAVX512F64F64(n int, f *frame)
 
 // dequantizeBackwardInputAVX512F16F16 is, for i from 0 to n-1:
 //
@@ -40,6 +49,13 @@ func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
 //
 //go:noescape
 func dequantizeBackwardInputAVX2F32F32(n int, f *frame)
+
+// dequantizeBackwardInputAVX2F64F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//
+//go:noescape
+func dequantizeBackwardInputAVX2F64F64(n int, f *frame)
 
 // dequantizeBackwardInputAVX2F16F16 is, for i from 0 to n-1:
 //

@@ -91,6 +91,93 @@ done9:
 	VZEROUPPER
 	RET
 
+// func dequantizeBackwardInputAVX512F64F64(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
+
+loaded5:
+	VMOVUPD   (BX), Z4
+	VMOVUPD   64(BX), Z5
+	VMOVUPD   128(BX), Z6
+	VMOVUPD   192(BX), Z7
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z1, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z3, Z7, Z7
+	CMPB      76(CX), $0x00
+	JNE       around6
+	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z5, 64(SI)
+	VMOVDQU64 Z6, 128(SI)
+	VMOVDQU64 Z7, 192(SI)
+	JMP       stored7
+
+around6:
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z5, 64(SI)
+	VMOVNTDQ Z6, 128(SI)
+	VMOVNTDQ Z7, 192(SI)
+
+stored7:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some8:
+	TESTQ     AX, AX
+	JLE       done9
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded10
+	VMOVUPD.Z (DI), K1, Z0
+
+loaded10:
+	VMOVUPD.Z (BX), K1, Z1
+	VMULPD    Z0, Z1, Z1
+	VMOVUPD   Z1, K1, (SI)
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	SUBQ      $0x00000008, AX
+	JMP       some8
+
+done9:
+	VZEROUPPER
+	RET
+
 // func dequantizeBackwardInputAVX512F16F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
@@ -450,6 +537,57 @@ stored7:
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeBackwardInputAVX2F64F64(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+
+block2:
+	CMPQ       AX, $0x00000008
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+loaded5:
+	VMOVUPD (BX), Y2
+	VMOVUPD 32(BX), Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y1, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around6
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored7
+
+around6:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored7:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	SUBQ $0x00000008, AX
 	JMP  block2
 
 blocks3:

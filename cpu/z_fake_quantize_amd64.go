@@ -6,9 +6,11 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var fakeQuantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 1, fakeQuantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 1, fakeQuantizeAVX512F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 1, fakeQuantizeAVX512F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 1, fakeQuantizeAVX512BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 16, fakeQuantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 8, fakeQuantizeAVX2F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 16, fakeQuantizeAVX2F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 16, fakeQuantizeAVX2BF16BF16},
 }
@@ -19,6 +21,13 @@ var fakeQuantizeKernels = kernels{
 //
 //go:noescape
 func fakeQuantizeAVX512F32F32(n int, f *frame)
+
+// fakeQuantizeAVX512F64F64 is, for i from 0 to n-1:
+//
+//	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
+//
+//go:noescape
+func fakeQuantizeAVX512F64F64(n int, f *frame)
 
 // fakeQuantizeAVX512F16F16 is, for i from 0 to n-1:
 //
@@ -40,6 +49,13 @@ func fakeQuantizeAVX512BF16BF16(n int, f *frame)
 //
 //go:noescape
 func fakeQuantizeAVX2F32F32(n int, f *frame)
+
+// fakeQuantizeAVX2F64F64 is, for i from 0 to n-1:
+//
+//	y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0
+//
+//go:noescape
+func fakeQuantizeAVX2F64F64(n int, f *frame)
 
 // fakeQuantizeAVX2F16F16 is, for i from 0 to n-1:
 //

@@ -6,9 +6,11 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var fakeQuantizeBackwardKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 1, fakeQuantizeBackwardAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 1, fakeQuantizeBackwardAVX512F64F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 1, fakeQuantizeBackwardAVX512F16F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 1, fakeQuantizeBackwardAVX512BF16BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 16, fakeQuantizeBackwardAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 8, fakeQuantizeBackwardAVX2F64F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 16, fakeQuantizeBackwardAVX2F16F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 16, fakeQuantizeBackwardAVX2BF16BF16BF16},
 }
@@ -21,6 +23,15 @@ var fakeQuantizeBackwardKernels = kernels{
 //
 //go:noescape
 func fakeQuantizeBackwardAVX512F32F32F32(n int, f *frame)
+
+// fakeQuantizeBackwardAVX512F64F64F64 is, for i from 0 to n-1:
+//
+//	dx[i] = inside(x[i]) ? dy[i] : +0
+//	sum0[i] += dy[i] * e
+//	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
+//
+//go:noescape
+func fakeQuantizeBackwardAVX512F64F64F64(n int, f *frame)
 
 // fakeQuantizeBackwardAVX512F16F16F16 is, for i from 0 to n-1:
 //
@@ -48,6 +59,15 @@ func fakeQuantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
 //
 //go:noescape
 func fakeQuantizeBackwardAVX2F32F32F32(n int, f *frame)
+
+// fakeQuantizeBackwardAVX2F64F64F64 is, for i from 0 to n-1:
+//
+//	dx[i] = inside(x[i]) ? dy[i] : +0
+//	sum0[i] += dy[i] * e
+//	sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale
+//
+//go:noescape
+func fakeQuantizeBackwardAVX2F64F64F64(n int, f *frame)
 
 // fakeQuantizeBackwardAVX2F16F16F16 is, for i from 0 to n-1:
 //

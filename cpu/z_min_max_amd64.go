@@ -6,9 +6,11 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var minMaxKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, 1, minMaxAVX512F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.None, 1, minMaxAVX512F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, 1, minMaxAVX512F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, 1, minMaxAVX512BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.None, 16, minMaxAVX2F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.None, 8, minMaxAVX2F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.None, 16, minMaxAVX2F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.None, 16, minMaxAVX2BF16},
 }
@@ -20,6 +22,14 @@ var minMaxKernels = kernels{
 //
 //go:noescape
 func minMaxAVX512F32(n int, f *frame)
+
+// minMaxAVX512F64 is, for i from 0 to n-1:
+//
+//	sum0[i] = min(sum0[i], x[i])
+//	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
+//
+//go:noescape
+func minMaxAVX512F64(n int, f *frame)
 
 // minMaxAVX512F16 is, for i from 0 to n-1:
 //
@@ -44,6 +54,14 @@ func minMaxAVX512BF16(n int, f *frame)
 //
 //go:noescape
 func minMaxAVX2F32(n int, f *frame)
+
+// minMaxAVX2F64 is, for i from 0 to n-1:
+//
+//	sum0[i] = min(sum0[i], x[i])
+//	sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1
+//
+//go:noescape
+func minMaxAVX2F64(n int, f *frame)
 
 // minMaxAVX2F16 is, for i from 0 to n-1:
 //

@@ -7,11 +7,14 @@ import "github.com/isobit-ml/isobit/tensor"
 var quantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, 1, quantizeAVX512F32S8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, 1, quantizeAVX512F32U8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, 1, quantizeAVX512F64S8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, 1, quantizeAVX512F64U8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, 1, quantizeAVX512F16S8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, 1, quantizeAVX512F16U8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, 1, quantizeAVX512BF16S8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, 1, quantizeAVX512BF16U8},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 1, quantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 1, quantizeAVX512F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 1, quantizeAVX512F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 1, quantizeAVX512BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, 16, quantizeAVX2F32S8},
@@ -21,6 +24,7 @@ var quantizeKernels = kernels{
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, 16, quantizeAVX2BF16S8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, 16, quantizeAVX2BF16U8},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 16, quantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 8, quantizeAVX2F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 16, quantizeAVX2F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 16, quantizeAVX2BF16BF16},
 }
@@ -38,6 +42,20 @@ func quantizeAVX512F32S8(n int, f *frame)
 //
 //go:noescape
 func quantizeAVX512F32U8(n int, f *frame)
+
+// quantizeAVX512F64S8 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F64S8(n int, f *frame)
+
+// quantizeAVX512F64U8 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F64U8(n int, f *frame)
 
 // quantizeAVX512F16S8 is, for i from 0 to n-1:
 //
@@ -73,6 +91,13 @@ func quantizeAVX512BF16U8(n int, f *frame)
 //
 //go:noescape
 func quantizeAVX512F32F32(n int, f *frame)
+
+// quantizeAVX512F64F64 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX512F64F64(n int, f *frame)
 
 // quantizeAVX512F16F16 is, for i from 0 to n-1:
 //
@@ -136,6 +161,13 @@ func quantizeAVX2BF16U8(n int, f *frame)
 //
 //go:noescape
 func quantizeAVX2F32F32(n int, f *frame)
+
+// quantizeAVX2F64F64 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
+//
+//go:noescape
+func quantizeAVX2F64F64(n int, f *frame)
 
 // quantizeAVX2F16F16 is, for i from 0 to n-1:
 //

@@ -6,9 +6,11 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var quantizeBackwardKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 1, quantizeBackwardAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 1, quantizeBackwardAVX512F64F64F64},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 1, quantizeBackwardAVX512F16F16F16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 1, quantizeBackwardAVX512BF16BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 16, quantizeBackwardAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 8, quantizeBackwardAVX2F64F64F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 16, quantizeBackwardAVX2F16F16F16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 16, quantizeBackwardAVX2BF16BF16BF16},
 }
@@ -19,6 +21,13 @@ var quantizeBackwardKernels = kernels{
 //
 //go:noescape
 func quantizeBackwardAVX512F32F32F32(n int, f *frame)
+
+// quantizeBackwardAVX512F64F64F64 is, for i from 0 to n-1:
+//
+//	dx[i] = inside(x[i]) ? dy[i]/scale : +0
+//
+//go:noescape
+func quantizeBackwardAVX512F64F64F64(n int, f *frame)
 
 // quantizeBackwardAVX512F16F16F16 is, for i from 0 to n-1:
 //
@@ -40,6 +49,13 @@ func quantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
 //
 //go:noescape
 func quantizeBackwardAVX2F32F32F32(n int, f *frame)
+
+// quantizeBackwardAVX2F64F64F64 is, for i from 0 to n-1:
+//
+//	dx[i] = inside(x[i]) ? dy[i]/scale : +0
+//
+//go:noescape
+func quantizeBackwardAVX2F64F64F64(n int, f *frame)
 
 // quantizeBackwardAVX2F16F16F16 is, for i from 0 to n-1:
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
@@ -88,13 +89,21 @@ func (o *op) step(isa *isa, v variant) int {
 	return group * isa.bytes / v.compute.size
 }
 
+// variants returns what an instruction set has kernels for: AVX2 packs no
+// codes out of f64.
+func (o *op) variants(isa *isa) []variant {
+	return slices.DeleteFunc(slices.Clone(o.types), func(v variant) bool {
+		return !isa.masks && v.compute == f64 && v.out != nil && v.out.size == 1
+	})
+}
+
 // assembly generates all kernels of an op.
 func (o *op) assembly() ([]byte, error) {
 	c := build.NewContext()
 	c.ConstraintExpr("amd64")
 	globals := map[string]operand.Mem{}
 	for _, isa := range isas {
-		for _, v := range o.types {
+		for _, v := range o.variants(isa) {
 			o.function(c, globals, isa, v)
 		}
 	}
@@ -163,7 +172,7 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 
 	k.group = group
 	rest := k.newLabel("rest")
-	if o.sums > 0 && isa.masks {
+	if o.sums > 0 && o.sums*stripeLanes/k.lanes <= isa.held {
 		wide := k.newLabel("wide")
 		k.jumpIf("wide", wide)
 		c.CMPQ(n, operand.U32(block))

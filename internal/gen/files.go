@@ -26,7 +26,7 @@ func (o *op) declarations() ([]byte, error) {
 	b.WriteString(header + "package cpu\n\nimport \"github.com/isobit-ml/isobit/tensor\"\n\n")
 	fmt.Fprintf(&b, "var %s = kernels{\n", o.tableName())
 	for _, isa := range isas {
-		for _, v := range o.types {
+		for _, v := range o.variants(isa) {
 			var in [2]string
 			for i := range in {
 				in[i] = "tensor.None"
@@ -43,7 +43,7 @@ func (o *op) declarations() ([]byte, error) {
 	}
 	b.WriteString("}\n")
 	for _, isa := range isas {
-		for _, v := range o.types {
+		for _, v := range o.variants(isa) {
 			name := o.functionName(isa, v)
 			fmt.Fprintf(&b, "\n// %s is, for i from 0 to n-1:\n//\n", name)
 			for _, line := range strings.Split(o.doc, "; ") {

@@ -14,12 +14,13 @@ type isa struct {
 	rint   string // rounds to a whole number
 	vector func(c *build.Context) reg.VecVirtual
 	group  int // vectors that a kernel handles side by side, unless the op says less
+	held   int // registers that may hold accumulators
 }
 
 // isas lists the instruction sets that rows are generated for, best first.
 var isas = []*isa{
-	{"AVX512", 64, true, "VRNDSCALE", func(c *build.Context) reg.VecVirtual { return c.ZMM() }, 4},
-	{"AVX2", 32, false, "VROUND", func(c *build.Context) reg.VecVirtual { return c.YMM() }, 2},
+	{"AVX512", 64, true, "VRNDSCALE", func(c *build.Context) reg.VecVirtual { return c.ZMM() }, 4, 8},
+	{"AVX2", 32, false, "VROUND", func(c *build.Context) reg.VecVirtual { return c.YMM() }, 2, 0},
 }
 
 // storage is a type that elements have in memory.

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // ops lists what is generated, one file each. Adding an op is adding an entry:
 // its operands, the types it is made for, and what happens to a vector.
 var ops = []*op{
@@ -119,9 +121,17 @@ func (k *kernel) inside(x value) mask {
 
 // The types that kernels are made for.
 var (
-	floats = []*storage{f32, f16, bf16}
+	floats = []*storage{f32, f64, f16, bf16}
 	codes  = []*storage{s8, u8}
 )
+
+// computeOf returns the type that storage types compute in.
+func computeOf(types ...*storage) *storage {
+	if slices.Contains(types, f64) {
+		return f64
+	}
+	return f32
+}
 
 // variant is the types that one kernel is made for.
 type variant struct {
@@ -141,7 +151,7 @@ func join(lists ...[]variant) (all []variant) {
 func pairs(ins, outs []*storage) (all []variant) {
 	for _, in := range ins {
 		for _, out := range outs {
-			all = append(all, variant{f32, []*storage{in}, out})
+			all = append(all, variant{computeOf(in, out), []*storage{in}, out})
 		}
 	}
 	return all
@@ -159,7 +169,7 @@ func third(pairs []variant) (all []variant) {
 // same has one type for all of a number of inputs and the output.
 func same(inputs int, types []*storage) (all []variant) {
 	for _, t := range types {
-		v := variant{f32, nil, t}
+		v := variant{computeOf(t), nil, t}
 		for range inputs {
 			v.in = append(v.in, t)
 		}
@@ -171,7 +181,7 @@ func same(inputs int, types []*storage) (all []variant) {
 // inputs has an input alone.
 func inputs(types []*storage) (all []variant) {
 	for _, t := range types {
-		all = append(all, variant{f32, []*storage{t}, nil})
+		all = append(all, variant{computeOf(t), []*storage{t}, nil})
 	}
 	return all
 }

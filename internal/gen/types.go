@@ -223,7 +223,11 @@ func (k *kernel) toInt32(v value) value {
 		}
 		high, both := k.half(), k.vector()
 		k.emit("VCVTPD2DQ", v[i+1], high)
-		k.emit("VINSERTI64X4", 1, high, both, both)
+		if k.isa.bytes == 64 {
+			k.emit("VINSERTI64X4", 1, high, low.(reg.VecVirtual).AsZ(), both)
+		} else {
+			k.emit("VINSERTI128", 1, high, low.(reg.VecVirtual).AsY(), both)
+		}
 		whole = append(whole, both)
 	}
 	return whole
