@@ -1,0 +1,274 @@
+package cpu_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// run is one run of a kernel: operands with their contents.
+type run struct {
+	table                  *tableTest
+	types                  cpu.Types
+	n                      int
+	pos                    int64
+	in                     [4][]byte // nil: absent
+	lanes                  [4]bool   // one for each element, not one for all
+	out                    bool
+	inPlace                int // the input that is also the output, or -1
+	lo, hi                 float64
+	wide, stream, atTheEnd bool
+	start                  [2][]byte // accumulators before
+}
+
+func newRun(table *tableTest, types [3]tensor.DType, r *rand.Rand, n int) *run {
+	x := &run{table: table, n: n, inPlace: -1, out: types[2] != tensor.None, pos: r.Int64N(200)}
+	bounds := [][2]float64{{-128, 127}, {-127, 127}, {-8, 7}, {0, 127}, {3, 90}}
+	if types[2] == tensor.U8 || types[1] == tensor.U8 || types[0] == tensor.U8 {
+		bounds = [][2]float64{{0, 255}, {0, 15}, {3, 200}}
+	}
+	b := bounds[r.IntN(len(bounds))]
+	x.lo, x.hi = b[0], b[1]
+	x.wide, x.stream, x.atTheEnd = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
+	x.types = cpu.Types{Compute: compute(types), Attrs: cpu.Attrs{Reciprocal: r.IntN(4) == 0}}
+	scale := math.Ldexp(1+r.Float64(), r.IntN(8)-4)
+	for k := range table.data {
+		x.types.In[k], x.lanes[k] = types[k], true
+		x.in[k] = values(r, types[k], n, scale, true)
+	}
+	if table.sums && table.data == 2 && types[1] == tensor.S8 && r.IntN(8) == 0 {
+		x.in[1] = nil
+	}
+	x.types.Out[0] = types[2]
+	if table.sums && r.IntN(8) == 0 {
+		x.out = false
+	}
+	if table.name != "min max" {
+		x.params(r, scale)
+	}
+	for k := range table.data {
+		if x.out && types[k] == types[2] && r.IntN(3) == 0 {
+			x.inPlace = k
+		}
+	}
+	for i := range x.start {
+		x.start[i] = values(r, x.types.Compute, n+cpu.Lanes, 1, false)
+		noNegativeZero(x.start[i], x.types.Compute)
+	}
+	if table.name == "min max" {
+		x.start = [2][]byte{make([]byte, (n+cpu.Lanes)*8), make([]byte, (n+cpu.Lanes)*8)}
+	}
+	return x
+}
+
+// noNegativeZero replaces what no sum ever is.
+func noNegativeZero(data []byte, d tensor.DType) {
+	v := make([]float64, 1)
+	for i := range len(data) / int(d.Size()) {
+		cpu.Load(v, cpu.Span{P: unsafe.Pointer(&data[i*int(d.Size())]), DType: d})
+		if v[0] == 0 {
+			put(data, d, i, 0)
+		}
+	}
+}
+
+// params draws scale and zero point.
+func (x *run) params(r *rand.Rand, scale float64) {
+	d := x.table.data
+	x.lanes[d], x.lanes[d+1] = r.IntN(2) == 0, r.IntN(2) == 0
+	x.types.In[d] = floats[r.IntN(len(floats))]
+	x.in[d] = values(r, x.types.In[d], x.n, 1, false)
+	for i := range x.n {
+		switch {
+		case r.IntN(16) > 0:
+			put(x.in[d], x.types.In[d], i, scale*(1+float64(r.IntN(8))))
+		case r.IntN(4) > 0:
+			put(x.in[d], x.types.In[d], i, math.Ldexp(1+r.Float64(), r.IntN(40)-20))
+		}
+	}
+	zeros := append([]tensor.DType{tensor.None, tensor.I32, tensor.I64, tensor.S8, tensor.U8}, floats...)
+	x.types.In[d+1] = zeros[r.IntN(len(zeros))]
+	if x.types.In[d+1] == tensor.None {
+		return
+	}
+	x.in[d+1] = values(r, x.types.In[d+1], x.n, 1, false)
+	lo, hi := x.lo, x.hi
+	if x.types.In[d+1] == tensor.S8 {
+		hi = min(hi, 127)
+	}
+	if x.types.In[d+1] == tensor.U8 {
+		lo = max(lo, 0)
+	}
+	for i := range x.n {
+		if x.types.In[d+1].IsInt() || r.IntN(2) > 0 {
+			put(x.in[d+1], x.types.In[d+1], i, math.Round(lo+r.Float64()*(hi-lo)))
+		}
+	}
+}
+
+var special = []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1e-45, -1e-45, 1e-40, 6e-8, -6e-8, 3e-5, 65504, -65520, 3e38, -3e38, 1e300, 5e-324, 0.5, -0.5, 1, 8388607.5, 16777216}
+
+// values draws n elements. With ties, many lie halfway between codes.
+func values(r *rand.Rand, d tensor.DType, n int, scale float64, ties bool) []byte {
+	data := make([]byte, n*int(d.Size()))
+	for i := range data {
+		data[i] = byte(r.Uint32()) // any bits
+	}
+	if d.IsInt() {
+		return data
+	}
+	for i := range n {
+		switch r.IntN(8) {
+		case 0:
+			put(data, d, i, special[r.IntN(len(special))])
+		case 1:
+		case 2, 3:
+			if ties {
+				put(data, d, i, (float64(r.IntN(300)-150)+0.5)*scale)
+			}
+		default:
+			put(data, d, i, r.NormFloat64()*60*scale)
+		}
+	}
+	return data
+}
+
+// put stores a value as element i.
+func put(data []byte, d tensor.DType, i int, v float64) {
+	cpu.Store(cpu.Span{P: unsafe.Pointer(&data[i*int(d.Size())]), Stride: d.Size(), DType: d}, []float64{v})
+}
+
+// results are what a run leaves behind.
+type results struct {
+	out  []byte
+	sums [2][]byte
+}
+
+// check compares a row with the definition.
+func (x *run) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
+	t.Helper()
+	defer releaseGuards()
+	definition, _ := x.table.rows[len(x.table.rows)-1].Pick(x.types)
+	kernel, _ := row.Pick(x.types)
+	if !x.out {
+		x.types.Out[0] = tensor.None
+	}
+	want, got := x.do(definition, false), x.do(kernel, true)
+	what := func() string {
+		return fmt.Sprintf("n=%d pos=%d wide=%v stream=%v inPlace=%d lanes=%v types=%v bounds=[%v, %v]", x.n, x.pos, x.wide, x.stream, x.inPlace, x.lanes, x.types, x.lo, x.hi)
+	}
+	if x.out {
+		compareBits(t, x.types.Out[0], got.out, want.out, "output", what)
+	}
+	for i := range got.sums {
+		if x.table.sums {
+			compareBits(t, x.types.Compute, got.sums[i], want.sums[i], fmt.Sprint("sum ", i), what)
+		}
+	}
+}
+
+func compareBits(t *testing.T, d tensor.DType, got, want []byte, name string, what func() string) {
+	t.Helper()
+	if bytes.Equal(got, want) {
+		return
+	}
+	size := int(d.Size())
+	g, w := make([]float64, 1), make([]float64, 1)
+	for i := 0; i < len(want); i += size {
+		cpu.Load(g, cpu.Span{P: unsafe.Pointer(&got[i]), DType: d})
+		cpu.Load(w, cpu.Span{P: unsafe.Pointer(&want[i]), DType: d})
+		bothNaN := d.IsFloat() && g[0] != g[0] && w[0] != w[0]
+		if !bothNaN && !bytes.Equal(got[i:i+size], want[i:i+size]) {
+			t.Fatalf("%s: element %d of the %s is %v (%x), want %v (%x)", what(), i/size, name, g[0], got[i:i+size], w[0], want[i:i+size])
+		}
+	}
+}
+
+// do runs a kernel, on guarded memory or not.
+func (x *run) do(kernel cpu.Striped, guarded bool) (res results) {
+	scratch := new(cpu.Scratch)
+	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Wide: x.wide, Stream: x.stream && guarded}
+	place := func(data []byte) []byte {
+		if !guarded {
+			return bytes.Clone(data)
+		}
+		return guard(data, x.atTheEnd)
+	}
+	for k, data := range x.in {
+		d := x.types.In[k]
+		a.In[k].DType = d
+		if data == nil {
+			continue
+		}
+		if !x.lanes[k] {
+			data = data[:d.Size()]
+		} else {
+			a.In[k].Stride = d.Size()
+		}
+		memory := place(data)
+		a.In[k].P = unsafe.Pointer(unsafe.SliceData(memory))
+		if x.inPlace == k {
+			res.out = memory
+		}
+	}
+	a.Out[0].DType = x.types.Out[0]
+	if x.out {
+		size := x.types.Out[0].Size()
+		if res.out == nil {
+			res.out = place(bytes.Repeat([]byte{0xA5}, x.n*int(size)))
+		}
+		a.Out[0].P, a.Out[0].Stride = unsafe.Pointer(unsafe.SliceData(res.out)), size
+	}
+	size := int(x.types.Compute.Size())
+	for i, start := range x.start {
+		sums := bytes.Clone(start)
+		a.Sums[i] = cpu.Span{P: unsafe.Pointer(unsafe.SliceData(sums)), Stride: int64(size), DType: x.types.Compute}
+		res.sums[i] = sums[:x.n*size]
+	}
+	kernel(x.n, x.pos, a)
+	if x.wide || !x.table.sums {
+		if x.table.name == "min max" { // a NaN is noted in the largest only
+			dropNaN(res.sums, x.types.Compute)
+		}
+		return res
+	}
+	if x.types.Compute == tensor.F64 {
+		res.sums = lanes[float64](scratch, x.table.name)
+	} else {
+		res.sums = lanes[float32](scratch, x.table.name)
+	}
+	return res
+}
+
+// dropNaN makes smallest values of which the largest is a NaN one, too.
+func dropNaN(sums [2][]byte, d tensor.DType) {
+	v := make([]float64, 1)
+	for i := 0; i < len(sums[1]); i += int(d.Size()) {
+		cpu.Load(v, cpu.Span{P: unsafe.Pointer(&sums[1][i]), DType: d})
+		if v[0] != v[0] {
+			put(sums[0][i:], d, 0, v[0])
+		}
+	}
+}
+
+// lanes returns what a striped kernel left in a scratch.
+func lanes[C cpu.Compute](s *cpu.Scratch, name string) (sums [2][]byte) {
+	if name == "min max" {
+		e := cpu.FoldMinMax[C](s)
+		for i := range sums {
+			sums[i] = bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&e[i])), unsafe.Sizeof(e[i])))
+		}
+		return sums
+	}
+	for i := range sums {
+		l := cpu.LanesOf[C](s, i)
+		sums[i] = bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(l)), unsafe.Sizeof(*l)))
+	}
+	return sums
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// What a kernel does around its op's body.
+
+// blocks handles all whole blocks.
+func (k *kernel) blocks(n reg.GPVirtual, block int) {
+	c := k.c
+	loop, done := k.newLabel("block"), k.newLabel("blocks")
+	c.Label(loop)
+	c.CMPQ(n, operand.U32(block))
+	c.JLT(operand.LabelRef(done))
+	k.prefetch(block)
+	for k.at = 0; k.at < block; k.at += k.group * k.lanes {
+		k.parameters()
+		k.op.body(k)
+	}
+	k.at = 0
+	k.advance(block, true)
+	c.SUBQ(operand.U32(block), n)
+	c.JMP(operand.LabelRef(loop))
+	c.Label(done)
+}
+
+// rest handles less than a block: a vector at a time under a mask, or, where
+// there are no masks, a group at a time.
+func (k *kernel) rest(n reg.GPVirtual, block int) {
+	c := k.c
+	step := k.group * k.lanes
+	if k.isa.masks {
+		step, k.group = k.lanes, 1
+	} else if step == block {
+		return
+	}
+	loop, done := k.newLabel("some"), k.newLabel("done")
+	c.Label(loop)
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef(done))
+	if k.isa.masks {
+		k.tail = c.K()
+		bits := c.GP64()
+		c.MOVQ(operand.I64(-1), bits)
+		c.BZHIQ(n, bits, bits)
+		c.KMOVW(bits.As32(), k.tail)
+	}
+	k.parameters()
+	k.op.body(k)
+	k.advance(step, false)
+	c.SUBQ(operand.U32(step), n)
+	c.JMP(operand.LabelRef(loop))
+	c.Label(done)
+}
+
+// pointers loads the addresses of the operands in use.
+func (k *kernel) pointers() {
+	load := func(name string) {
+		k.ptr[name] = k.c.GP64()
+		k.c.MOVQ(k.field(name), k.ptr[name])
+	}
+	for i, t := range k.in {
+		if t != nil {
+			load(fmt.Sprintf("in%d", i))
+		}
+	}
+	if k.out != nil {
+		load("out")
+	}
+	for _, name := range k.paramNames() {
+		load(name)
+	}
+	for i := range k.op.sums {
+		load(fmt.Sprintf("sum%d", i))
+	}
+}
+
+func (k *kernel) paramNames() []string { return []string{"scale", "zero"}[:k.op.params] }
+
+// uniform fills the registers of parameters with the first of each, which
+// holds for all elements unless there is one for each.
+func (k *kernel) uniform(group int) {
+	for _, name := range k.paramNames() {
+		for range group {
+			r := k.vector()
+			k.emit(k.broadcast(), operand.Mem{Base: k.ptr[name]}, r)
+			k.param[name] = append(k.param[name], r)
+		}
+	}
+	if k.op.bounds {
+		for _, name := range []string{"lo", "hi"} {
+			r := k.vector()
+			k.emit(k.broadcast(), k.field(name), r)
+			k.param[name] = value{r}
+		}
+	}
+}
+
+func (k *kernel) broadcast() string {
+	if k.double() {
+		return "VBROADCASTSD"
+	}
+	return "VBROADCASTSS"
+}
+
+// parameters loads those of the current group, where there is one for each
+// element.
+func (k *kernel) parameters() {
+	for _, name := range k.paramNames() {
+		loaded := k.newLabel("loaded")
+		k.jumpUnless(name+"s", loaded)
+		for i := range k.group {
+			r := k.param[name][i]
+			k.fetch(k.ps("VMOVU"), k.pointer(name, i, k.compute.size), r)
+		}
+		k.c.Label(loaded)
+	}
+}
+
+// prefetch asks for what lies a distance behind the data inputs of a block.
+func (k *kernel) prefetch(block int) {
+	skip := k.newLabel("near")
+	k.c.TESTQ(k.ahead, k.ahead)
+	k.c.JEQ(operand.LabelRef(skip))
+	for i, t := range k.in {
+		if t == nil {
+			continue
+		}
+		for at := 0; at < block*t.size; at += 64 {
+			k.c.PREFETCHT1(operand.Mem{Base: k.ptr[fmt.Sprintf("in%d", i)], Index: k.ahead, Scale: 1, Disp: at})
+		}
+	}
+	k.c.Label(skip)
+}
+
+// advance moves the pointers on. Accumulators of a stripe come round after a
+// whole block.
+func (k *kernel) advance(elements int, block bool) {
+	c := k.c
+	add := func(name string, size int) { c.ADDQ(operand.U32(elements*size), k.ptr[name]) }
+	for i, t := range k.in {
+		if t != nil {
+			add(fmt.Sprintf("in%d", i), t.size)
+		}
+	}
+	if k.out != nil {
+		add("out", k.out.size)
+	}
+	for _, name := range k.paramNames() {
+		add(name, k.compute.size)
+	}
+	if k.op.sums == 0 || k.held != nil {
+		return
+	}
+	stay := k.newLabel("stay")
+	if block {
+		k.jumpUnless("wide", stay)
+	}
+	for i := range k.op.sums {
+		add(fmt.Sprintf("sum%d", i), k.compute.size)
+	}
+	if block {
+		c.Label(stay)
+	}
+}

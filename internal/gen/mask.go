@@ -1,0 +1,86 @@
+package main
+
+import "github.com/mmcloughlin/avo/reg"
+
+// mask holds one truth value for each element: mask registers, or vectors.
+type mask []reg.Register
+
+// The comparisons of VCMP that are in use; false for a NaN, but unordered.
+const (
+	unordered    = 3
+	ordered      = 7
+	lessEqual    = 18
+	greaterEqual = 29
+)
+
+// compare returns where a and b compare so.
+func (k *kernel) compare(a value, predicate int, b value) mask {
+	m := make(mask, k.group)
+	for i := range m {
+		if k.isa.masks {
+			m[i] = k.c.K()
+		} else {
+			m[i] = k.vector()
+		}
+		k.emit(k.ps("VCMP"), predicate, b[i], a[i], m[i])
+	}
+	return m
+}
+
+// within returns where lo <= a <= hi; false for a NaN.
+func (k *kernel) within(a, lo, hi value) mask {
+	if !k.isa.masks {
+		return k.both(k.compare(a, greaterEqual, lo), k.compare(a, lessEqual, hi))
+	}
+	m := k.compare(a, greaterEqual, lo)
+	for i := range m {
+		k.emit(k.ps("VCMP"), lessEqual, hi[i], a[i], m[i], m[i])
+	}
+	return m
+}
+
+// both returns where a and b hold.
+func (k *kernel) both(a, b mask) mask { return k.combine("KANDW", "VAND", a, b) }
+
+// butNot returns where b holds and a does not.
+func (k *kernel) butNot(a, b mask) mask { return k.combine("KANDNW", "VANDN", a, b) }
+
+func (k *kernel) combine(masks, vectors string, a, b mask) mask {
+	m := make(mask, k.group)
+	for i := range m {
+		if k.isa.masks {
+			m[i] = k.c.K()
+			k.emit(masks, b[i], a[i], m[i])
+		} else {
+			m[i] = k.vector()
+			k.emit(k.ps(vectors), b[i], a[i], m[i])
+		}
+	}
+	return m
+}
+
+// keep returns a where the mask holds, else +0.
+func (k *kernel) keep(m mask, a value) value {
+	to := k.newValue()
+	for i := range to {
+		if k.isa.masks {
+			k.emit(k.ps("VMOVA")+"_Z", a[i], m[i], to[i])
+		} else {
+			k.emit(k.ps("VAND"), a[i], m[i], to[i])
+		}
+	}
+	return to
+}
+
+// pick returns a where the mask holds, else b.
+func (k *kernel) pick(m mask, a, b value) value {
+	to := k.newValue()
+	for i := range to {
+		if k.isa.masks {
+			k.emit(k.ps("VBLENDM"), a[i], b[i], m[i], to[i])
+		} else {
+			k.emit(k.ps("VBLENDV"), m[i], a[i], b[i], to[i])
+		}
+	}
+	return to
+}
