@@ -97,8 +97,10 @@ func (r *weightRow) weights(t *WeightTile, w []float32, n, k int64) {
 		}
 		return
 	}
-	s, codes := t.Scratch, t.Weight.Row(n, k)
-	if d := t.Weight.DType; d.Packed() {
+	s, codes := t.Scratch, Span{}
+	if d := t.Weight.DType; !d.Packed() {
+		codes = t.Weight.Row(n, k)
+	} else {
 		bytes := unsafe.Slice((*int8)(unsafe.Pointer(&s.unused)), len(w))
 		r.packing.Unpack(bytes, t.Weight.Row(n, 0).P, k, 1, d)
 		codes = Span{unsafe.Pointer(&bytes[0]), 1, tensor.S8} // up to 15, also of u4
