@@ -241,7 +241,7 @@ func TestBadWorkspace(t *testing.T) {
 			for _, r.workspace = range [][]byte{nil, good[:0], good[:n-1]} {
 				r.expect(args(), plans.WorkspaceTooSmall, "workspace", fmt.Sprintf(`^has %d bytes; want %d$`, len(r.workspace), n), "too small")
 			}
-			r.workspace = make([]byte, n+1)[1:]
+			r.workspace = tensor.Bytes(tensor.New(tensor.I64, n/8+2))[1:][:n]
 			r.expect(args(), plans.InvalidArgument, "workspace", `^is at an address that is not a multiple of 8$`, "unaligned")
 			_, err := plans.Select(0, c.Problem, plans.Preference{MaxWorkspace: n - 1, Threads: 1})
 			require.Contains(t, requireKind(t, err, plans.Unsupported).Msg, fmt.Sprintf("allows %d bytes of workspace", n-1))
