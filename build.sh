@@ -134,6 +134,11 @@ tests() {
   done
   step "test: python"
   $python -m pytest tests/python examples/digits
+  local rows
+  for rows in go avx2; do
+    step "test: python, with ISOBIT_ROWS=$rows"
+    ISOBIT_ROWS=$rows $python -m pytest tests/python/test_values.py tests/python/test_gradients.py
+  done
   step "test: everything passed"
 }
 
