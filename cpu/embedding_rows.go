@@ -50,6 +50,10 @@ func (s *rowSum) pick(slow func(*EmbeddingSum)) func(*EmbeddingSum) {
 // sumByKernel sums the columns that the kernel takes, and leaves the others
 // to the definition.
 func sumByKernel[C Compute](s *rowSum, e *EmbeddingSum, slow func(*EmbeddingSum)) {
+	if len(e.Positions) == 0 && !e.Accumulate && e.Out.Contiguous() {
+		clearRow(unsafe.Slice((*byte)(e.Out.P), e.Columns*e.Out.Stride), e.Stream)
+		return
+	}
 	whole := e.Columns - e.Columns%s.columns
 	if !e.GradOutput.Contiguous() || e.GradOutput.Dims > 1 || !e.Out.Contiguous() {
 		whole = 0
@@ -98,4 +102,16 @@ func sumTile[C Compute](s *rowSum, e *EmbeddingSum, at, columns int64) {
 		rest = rest[m:]
 	}
 	finishSum(e, out, chunks.Sum())
+}
+
+// clearRow stores an empty sum.
+func clearRow(row []byte, stream bool) {
+	if stream && len(row) >= 2*streamAlignment {
+		head := int(-uintptr(unsafe.Pointer(&row[0])) % streamAlignment)
+		whole := (len(row) - head) / streamAlignment * streamAlignment
+		clear(row[:head])
+		storeZeros(&row[head], whole)
+		row = row[head+whole:]
+	}
+	clear(row)
 }

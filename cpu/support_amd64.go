@@ -14,6 +14,9 @@ var expandRows = []Row[Expand]{
 	}},
 }
 
+// storeZeros clears n bytes around the caches: both are multiples of a line.
+func storeZeros(to *byte, n int) { storeZerosAVX2(to, n) }
+
 // StoreFence orders stores around the caches before those that come after.
 func StoreFence() { storeFence() }
 

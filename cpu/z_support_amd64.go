@@ -18,4 +18,9 @@ func foldLanesAVX2(lanes *float32) float32
 //go:noescape
 func foldMinMaxAVX2(lo *float32, hi *float32) (least float32, largest float32, nan int32)
 
+// storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.
+//
+//go:noescape
+func storeZerosAVX2(to *byte, n int)
+
 func storeFence()

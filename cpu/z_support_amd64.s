@@ -129,6 +129,26 @@ TEXT ·foldMinMaxAVX2(SB), NOSPLIT, $0-28
 	MOVL         AX, nan+24(FP)
 	RET
 
+// func storeZerosAVX2(to *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·storeZerosAVX2(SB), NOSPLIT, $0-16
+	MOVQ  to+0(FP), AX
+	MOVQ  n+8(FP), CX
+	VPXOR Y0, Y0, Y0
+
+line:
+	TESTQ    CX, CX
+	JLE      cleared
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	ADDQ     $0x40, AX
+	SUBQ     $0x40, CX
+	JMP      line
+
+cleared:
+	VZEROUPPER
+	RET
+
 // func storeFence()
 // Requires: MMX+
 TEXT ·storeFence(SB), NOSPLIT, $0

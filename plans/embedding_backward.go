@@ -63,9 +63,12 @@ type embeddingSum struct {
 	accumulate, byFreq bool
 }
 
-// columnTile is the number of columns that one job of a row handles: a row
-// with many contributions is cut along its columns, which keeps their order.
-const columnTile = cpu.Block
+// Jobs handle whole rows, which memory likes best. Only if a row has more than
+// hotRow contributions, rows are cut along their columns, which keeps their order.
+const (
+	columnTile = cpu.Block
+	hotRow     = 1024
+)
 
 func (e *embeddingSum) run(c *call) error {
 	start, order := c.sortByRow(e.padding)
@@ -76,7 +79,14 @@ func (e *embeddingSum) run(c *call) error {
 	}
 	b := &c.embedding
 	b.embeddingSum, b.start, b.order = e, start, order
-	b.rows, b.columns, b.tiles = rows, columns, (columns+columnTile-1)/columnTile
+	b.rows, b.columns, b.width = rows, columns, columns
+	for row := range rows {
+		if start[row+1]-start[row] > hotRow {
+			b.width = columnTile
+			break
+		}
+	}
+	b.tiles = (columns + b.width - 1) / b.width
 	b.gradOutput = matrixOf(dy)
 	b.stream = dw.NumElements()*dw.DType.Size() >= streamFrom
 	b.load = int64(len(order)) + rows
@@ -88,11 +98,12 @@ func (e *embeddingSum) run(c *call) error {
 // embeddingCall is what the jobs of one run share.
 type embeddingCall struct {
 	*embeddingSum
-	start, order         []int64
-	gradOutput           cpu.Matrix
-	rows, columns, tiles int64
-	ranges, load         int64 // of rows; contributions and rows together
-	stream               bool
+	start, order  []int64
+	gradOutput    cpu.Matrix
+	rows, columns int64
+	width, tiles  int64 // columns of a job; jobs of a row
+	ranges, load  int64 // of rows; contributions and rows together
+	stream        bool
 }
 
 // firstRow returns the first row of a range: all have about the same number
@@ -108,9 +119,9 @@ func (b *embeddingCall) firstRow(number int64) int64 {
 func sumRows(c *call, w *worker, number int64) {
 	b, sum := &c.embedding, &w.embedding
 	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
-	column := number % b.tiles * columnTile
+	column := number % b.tiles * b.width
 	*sum = cpu.EmbeddingSum{
-		GradOutput: b.gradOutput, Column: column, Columns: min(columnTile, b.columns-column),
+		GradOutput: b.gradOutput, Column: column, Columns: min(b.width, b.columns-column),
 		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
 	}
 	for row := first; row < last; row++ {

@@ -12,7 +12,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"support", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, storeFence}}
+var support = unit{"support", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, storeZeros, storeFence}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -96,6 +96,29 @@ func foldMinMax(c *build.Context) {
 	c.VMOVMSKPS(nan, bits)
 	c.VZEROUPPER()
 	c.Store(bits, c.ReturnIndex(2))
+	c.RET()
+}
+
+// storeZeros clears memory around the caches.
+func storeZeros(c *build.Context) {
+	c.Function("storeZerosAVX2")
+	c.Doc("storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(to *byte, n int)")
+	to, n, zero := param(c, "to"), param(c, "n"), c.YMM()
+	c.VPXOR(zero, zero, zero)
+	c.Label("line")
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef("cleared"))
+	for half := range 2 {
+		c.VMOVNTDQ(zero, operand.Mem{Base: to, Disp: 32 * half})
+	}
+	c.ADDQ(operand.Imm(64), to)
+	c.SUBQ(operand.Imm(64), n)
+	c.JMP(operand.LabelRef("line"))
+	c.Label("cleared")
+	c.VZEROUPPER()
 	c.RET()
 }
 
