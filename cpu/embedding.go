@@ -16,6 +16,13 @@ func (m Rows) Row(r, c int64) Span {
 	return s
 }
 
+// RowCopy is a way to copy n elements of a row. What comes next lies at next.
+type RowCopy func(dst, src Span, n int64, next unsafe.Pointer, stream bool)
+
+// Embedding copies rows of weight. stream asks for stores around the caches.
+var Embedding = append(copyRows, Row[RowCopy]{"go", Go,
+	always(RowCopy(func(dst, src Span, n int64, _ unsafe.Pointer, _ bool) { CopyRow(dst, src, n) }))})
+
 // CopyRow copies n elements of the same type as they are.
 func CopyRow(dst, src Span, n int64) {
 	size := dst.DType.Size()

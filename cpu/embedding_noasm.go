@@ -4,3 +4,5 @@ package cpu
 
 // rowSums are the generated sums of rows: none here.
 var rowSums []rowSum
+
+var copyRows []Row[RowCopy]

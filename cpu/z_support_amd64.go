@@ -23,4 +23,10 @@ func foldMinMaxAVX2(lo *float32, hi *float32) (least float32, largest float32, n
 //go:noescape
 func storeZerosAVX2(to *byte, n int)
 
+// copyAroundAVX2 copies n bytes around the caches, and asks for as many from next on:
+// n and the address to are multiples of 64.
+//
+//go:noescape
+func copyAroundAVX2(to *byte, from *byte, next *byte, n int)
+
 func storeFence()

@@ -30,10 +30,14 @@ var embedding = op{
 		return sameTypeAs("y", "weight")(p)
 	},
 	build: func(pl *plan) error {
-		pl.compute, pl.accumulator, pl.row, pl.needs = pl.problem.DType("weight"), tensor.None, "go", "go"
-		if pl.pref.Row != "" && pl.pref.Row != pl.row {
-			return errorf(InvalidProblem, "embedding", "preference", "names row %q; want go", pl.pref.Row)
+		p := &pl.problem
+		kernel, err := selectRow(pl, cpu.Embedding, cpu.Types{Compute: cpu.ComputeType(p.DType("weight"))})
+		if err != nil {
+			return err
 		}
+		pl.compute, pl.accumulator = p.DType("weight"), tensor.None
+		stream := tensor.NumElements(p.Shape("y"))*p.DType("y").Size() > streamFrom
+		job := func(c *call, _ *worker, number int64) { copyRows(c, kernel, stream, number) }
 		skip := pl.problem.word("bounds") == "skip"
 		if !skip {
 			pl.check = func(c *call) error { return checkIndices(c, &c.args[1], c.args[0].Shape[0]) }
@@ -41,12 +45,12 @@ var embedding = op{
 		pl.run = func(c *call) error {
 			n := c.args[1].NumElements()
 			per := rowsPerJob(c.args[0].Shape[1])
-			c.parallel((n+per-1)/per, n*c.args[0].Shape[1], copyRows)
+			c.parallel((n+per-1)/per, n*c.args[0].Shape[1], job)
 			return nil
 		}
 		return nil
 	},
-	rows: func() []string { return []string{"go"} },
+	rows: namesOf(cpu.Embedding),
 }
 
 // rowsPerJob makes jobs of about jobSize elements out of rows of d.
@@ -83,18 +87,26 @@ func rowAt(v *tensor.View, i int64) cpu.Span {
 	return cpu.Span{P: unsafe.Add(v.Data, offset*size), Stride: v.Stride(last) * size, DType: v.DType}
 }
 
-func copyRows(c *call, _ *worker, number int64) {
+func copyRows(c *call, kernel cpu.RowCopy, stream bool, number int64) {
 	weight, index, y := &c.args[0], &c.args[1], &c.args[2]
-	d := weight.Shape[1]
+	d, per := weight.Shape[1], rowsPerJob(weight.Shape[1])
 	if d == 0 {
 		return
 	}
-	per := rowsPerJob(d)
-	for i := number * per; i < min((number+1)*per, index.NumElements()); i++ {
-		if row := indexAt(index, i); row >= 0 && row < weight.Shape[0] {
-			cpu.CopyRow(rowAt(y, i), rowAt(weight, row), d)
-		} else {
+	end := min((number+1)*per, index.NumElements())
+	for i := number * per; i < end; i++ {
+		row := indexAt(index, i)
+		if row < 0 || row >= weight.Shape[0] {
 			cpu.ZeroRow(rowAt(y, i), d)
+			continue
 		}
+		from := rowAt(weight, row)
+		next := from.P
+		if i+1 < end {
+			if row := indexAt(index, i+1); row >= 0 && row < weight.Shape[0] {
+				next = rowAt(weight, row).P
+			}
+		}
+		kernel(rowAt(y, i), from, d, next, stream)
 	}
 }

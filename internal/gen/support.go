@@ -12,7 +12,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"support", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, storeZeros, storeFence}}
+var support = unit{"support", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, storeZeros, copyAround, storeFence}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -118,6 +118,33 @@ func storeZeros(c *build.Context) {
 	c.SUBQ(operand.Imm(64), n)
 	c.JMP(operand.LabelRef("line"))
 	c.Label("cleared")
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// copyAround copies around the caches.
+func copyAround(c *build.Context) {
+	c.Function("copyAroundAVX2")
+	c.Doc("copyAroundAVX2 copies n bytes around the caches, and asks for as many from next on:", "n and the address to are multiples of 64.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(to, from, next *byte, n int)")
+	to, from, next, n := param(c, "to"), param(c, "from"), param(c, "next"), param(c, "n")
+	c.Label("copy")
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef("copied"))
+	c.PREFETCHT0(operand.Mem{Base: next})
+	for half := range 2 {
+		v := c.YMM()
+		c.VMOVDQU(operand.Mem{Base: from, Disp: 32 * half}, v)
+		c.VMOVNTDQ(v, operand.Mem{Base: to, Disp: 32 * half})
+	}
+	for _, p := range []reg.GPVirtual{to, from, next} {
+		c.ADDQ(operand.Imm(64), p)
+	}
+	c.SUBQ(operand.Imm(64), n)
+	c.JMP(operand.LabelRef("copy"))
+	c.Label("copied")
 	c.VZEROUPPER()
 	c.RET()
 }
