@@ -67,7 +67,7 @@ class Roofline:
         self.code = ctypes.CDLL(str(library))
         self.size = size
         self.to = torch.zeros(size, dtype=torch.uint8)
-        self.source = torch.ones(size, dtype=torch.uint8)
+        self.source = torch.randint(256, (size,), dtype=torch.uint8)
 
     def loop(self, reads: int, writes: int, threads: int) -> Callable[[], None]:
         """A call that reads and writes about so many bytes, in turns of as many lines as their ratio."""
