@@ -107,10 +107,10 @@ func nodeOf(v Value) *node {
 // Keep; false where there is none.
 func (a *Autodiff[B, C]) Grad(x Float[*Autodiff[B, C]], g *Gradients[B]) (Float[B], bool) {
 	n := nodeOf(x.v)
-	if n == nil || g == nil {
+	if n == nil {
 		return Float[B]{}, false
 	}
-	e := g.g.find(n.id)
+	e := g.of().find(n.id)
 	if e == nil {
 		return Float[B]{}, false
 	}
@@ -139,8 +139,13 @@ func (a *Autodiff[B, C]) GradReplace(x Float[*Autodiff[B, C]], g *Gradients[B], 
 		return err
 	}
 	n := nodeOf(x.v)
-	if n == nil {
+	switch {
+	case g.absent():
+		return errNoGradients
+	case n == nil:
 		return fmt.Errorf("autodiff: grad_replace: %v is not tracked", x)
+	case !a.inner.Owns(grad.v):
+		return fmt.Errorf("autodiff: grad_replace: the gradient %v belongs to another backend than %s", grad, a.inner.Name())
 	}
 	return g.g.replace(n, grad.v)
 }

@@ -7,9 +7,10 @@ import (
 // Value is one tensor of a backend, as the backend sees it. Users hold Float,
 // Int, Bool and Quantized instead, which know their backend.
 //
-// A Value is one handle on the elements, which never change. Several handles
-// may share them. Whoever forgets to release a handle leaves it to the garbage
-// collector; releasing lets the backend use the memory again at once.
+// A Value is one handle on the elements, which only operations in place
+// change. Several handles may share them. Whoever forgets to release a handle
+// leaves it to the garbage collector; releasing lets the backend use the
+// memory again at once.
 type Value interface {
 	DType() tensor.DType
 	// Shape returns the extents. Callers do not change it.
@@ -22,6 +23,9 @@ type Value interface {
 	Release()
 	// Alone reports whether no other handle shares the elements.
 	Alone() bool
+	// Version counts how often the elements were changed in place, through
+	// whichever handle.
+	Version() int64
 }
 
 // Outputs are an operation's results: the first, and for some operations one

@@ -12,6 +12,7 @@ import (
 type buffer struct {
 	mem     []byte
 	holders atomic.Int32
+	version atomic.Int64
 	pool    *pool
 	class   int
 }

@@ -78,6 +78,10 @@ func (e *engine) View(v Value) (tensor.View, error) {
 	if err != nil {
 		return tensor.View{}, fmt.Errorf("autodiff: view: %w", err)
 	}
+	defer e.letGo(v)
+	if x, ok := v.(*Var); ok {
+		x.seen.Store(true)
+	}
 	return e.inner.View(inner)
 }
 
@@ -108,7 +112,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 	if err != nil {
 		return Outputs{}, err
 	}
-	if !tracked || rules[op].constant {
+	if !tracked || rules[op].constant || !ops[op].carries(out[0].DType()) {
 		for i, v := range out {
 			out[i] = e.wrap(v, nil)
 		}
@@ -143,7 +147,6 @@ func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
 		if !x.node.leaf {
 			return Outputs{}, fmt.Errorf("autodiff: %v: %v was computed; only a leaf can be changed in place", op, x)
 		}
-		x.node.version.Add(1)
 	}
 	return e.inner.Run(op, at, inner...)
 }
@@ -171,9 +174,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node,
 		switch {
 		case inner[i] == nil:
 		case ed.n == nil || ed.n.leaf:
-			if ed.n != nil {
-				ed.version = ed.n.version.Load()
-			}
+			ed.version = inner[i].Version()
 			if needed || all {
 				var err error
 				if ed.v, err = inner[i].Share(); err != nil {
@@ -185,6 +186,9 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node,
 				return nil, err
 			}
 		}
+	}
+	if from := n.in[0].n; op == OpReshape && (from == nil || from.leaf || from.shares) {
+		n.shares, n.version = true, inner[0].Version()
 	}
 	n.again = n.computeAgain()
 	if needs.has(output) {

@@ -190,3 +190,25 @@ func ExampleTensor_Err() {
 	fmt.Println(y.Err())
 	// Output: autodiff: matmul: shapes [2,3] and [2,3] do not fit: the inner extents are 3 and 2
 }
+
+// A gradient can be replaced, by one of the same type and shape.
+func ExampleAutodiff_GradReplace() {
+	ad := autodiff.New(autodiff.NewCPU(), autodiff.None{})
+	x := ad.Label(ad.Track(autodiff.Floats(ad, []float32{1, 2})), "x")
+	grads, err := ad.Backward(x.Sum())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(ad.GradReplace(x, grads, autodiff.Floats(ad.InnerBackend(), []float32{3})))
+	fmt.Println(ad.GradReplace(x, grads, autodiff.Floats(ad.InnerBackend(), []float32{3, 4})))
+	dx, _ := ad.GradRemove(x, grads)
+	fmt.Println(dx.Float32s())
+	_, ok := ad.Grad(x, grads)
+	fmt.Println(ok)
+	// Output:
+	// autodiff: grad_replace: the gradient is f32[1]; want the type and shape of "x" f32[2]
+	// <nil>
+	// [3 4] <nil>
+	// false
+}

@@ -71,7 +71,7 @@ func (x Float[B]) Float32s() ([]float32, error) {
 
 // Item returns the one element of a tensor that has one.
 func (x Float[B]) Item() (float64, error) {
-	if n := x.Len(); n != 1 && x.err == nil {
+	if n := x.Len(); n != 1 && x.Err() == nil {
 		return 0, failed(x.be, "item: the tensor is %v; want one element", x).err
 	}
 	v, err := x.Float64s()

@@ -5,11 +5,11 @@ func (x Float[B]) Reshape(shape ...int) Float[B] { return Float[B]{x.reshape(sha
 
 // Flatten joins all dimensions from axis on.
 func (x Float[B]) Flatten(axis int) Float[B] {
-	if axisOf(&axis, x.Rank()) != nil && x.err == nil {
+	if axisOf(&axis, x.Rank()) != nil && x.Err() == nil {
 		return Float[B]{failed(x.be, "flatten: axis %d is out of range for %v", axis, x)}
 	}
 	shape := x.Shape()
-	if x.err == nil {
+	if x.Err() == nil {
 		n := 1
 		for _, d := range shape[axis:] {
 			n *= d

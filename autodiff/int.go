@@ -100,6 +100,9 @@ func (x Int[B]) ToFloat() Float[B] { return Float[B]{x.run(OpCast, &Attr{DType: 
 
 // OneHot returns f32 rows of n classes with a 1 at the index.
 func (x Int[B]) OneHot(n int) Float[B] {
+	if err := x.Err(); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
 	classes := Arange(x.be, 0, 1, n).Cast(x.DType())
 	return x.Unsqueeze(x.Rank()).Equal(classes).ToFloat()
 }

@@ -35,8 +35,11 @@ type node struct {
 	by     *backward // the pass that has claimed the node
 	slot   int       // in that pass
 
-	leaf    bool
-	version atomic.Int64 // of a leaf: how often it was changed in place
+	leaf bool
+	// shares says that the result has the elements of a leaf or a constant,
+	// which had this version.
+	shares  bool
+	version int64
 }
 
 // edge is one input of a node.
@@ -44,7 +47,7 @@ type edge struct {
 	n       *node // nil: not tracked
 	v       Value // a handle on a constant's or a leaf's elements, if needed
 	info    Info
-	version int64 // of the leaf, when it was used
+	version int64 // of a constant's or a leaf's elements, when they were used
 }
 
 // The states of a node.

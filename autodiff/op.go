@@ -153,6 +153,10 @@ type opDef struct {
 	inPlace bool
 }
 
+// carries reports whether a result of a type can carry a gradient: floats do,
+// and codes by the straight-through estimate.
+func (d *opDef) carries(t tensor.DType) bool { return t.IsFloat() || d.scheme }
+
 // String returns the operation's name.
 func (o Op) String() string {
 	if o >= opCount {

@@ -21,7 +21,10 @@ type Parameters interface {
 }
 
 // GradientSet is a *Gradients.
-type GradientSet interface{ find(id uint64) Value }
+type GradientSet interface {
+	find(id uint64) Value
+	absent() bool
+}
 
 func (p *Params[B]) each(f func(name string, v Value) error) error {
 	for _, name := range p.names {
@@ -39,11 +42,13 @@ func (p *Params[B]) each(f func(name string, v Value) error) error {
 func (p *Params[B]) runner() Backend { return p.be }
 
 func (g *Gradients[B]) find(id uint64) Value {
-	if e := g.g.find(id); e != nil {
+	if e := g.of().find(id); e != nil {
 		return e.v
 	}
 	return nil
 }
+
+func (g *Gradients[B]) absent() bool { return g == nil || g.g == nil }
 
 // SGD is stochastic gradient descent, with momentum as PyTorch defines it.
 type SGD struct {
@@ -122,6 +127,9 @@ func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float
 // step applies an operation in place to every parameter that has a gradient,
 // with a number of tensors that begin as zeros.
 func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step int) *Attr) error {
+	if g == nil || g.absent() {
+		return errNoGradients
+	}
 	if *s == nil {
 		*s = state{}
 	}
