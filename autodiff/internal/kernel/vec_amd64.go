@@ -2,48 +2,18 @@
 
 package kernel
 
-import "golang.org/x/sys/cpu"
+import (
+	"os"
+
+	"golang.org/x/sys/cpu"
+)
 
 // The loops of f32 that training spends its time in besides matrix products,
-// in assembly. Each works on a multiple of 8 elements and is followed by its
-// Go loop for the rest; both give the same bits.
+// in assembly (see internal/gen/vectors.go). Each works on a multiple of 8
+// elements and is followed by its Go loop for the rest; both give the same bits.
 
-// addAVX2 is: z[i] = x[i] + y[i].
-//
-//go:noescape
-func addAVX2(z, x, y *float32, n int)
-
-// addLanesAVX2 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
-//
-//go:noescape
-func addLanesAVX2(acc *[64]float32, x *float32, n int)
-
-// mulAVX2 is: z[i] = x[i] * y[i].
-//
-//go:noescape
-func mulAVX2(z, x, y *float32, n int)
-
-// scaleAVX2 is: z[i] = x[i] * y[0].
-//
-//go:noescape
-func scaleAVX2(z, x, y *float32, n int)
-
-// descendAVX2 is: z[i] -= x[i] * y[0].
-//
-//go:noescape
-func descendAVX2(z, x, y *float32, n int)
-
-// reluAVX2 is: z[i] = max(x[i], 0).
-//
-//go:noescape
-func reluAVX2(z, x, y *float32, n int)
-
-// reluGradAVX2 is: z[i] = x[i] if y[i] != 0, else 0.
-//
-//go:noescape
-func reluGradAVX2(z, x, y *float32, n int)
-
-var hasAVX2 = cpu.X86.HasAVX2
+// hasAVX2 is false too where the environment asks for the Go loops, as in plans.
+var hasAVX2 = cpu.X86.HasAVX2 && os.Getenv("ISOBIT_ROWS") != "go"
 
 // vector names an assembly loop. It is no function value, which would move
 // its arguments to the heap.
