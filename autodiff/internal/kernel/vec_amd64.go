@@ -2,18 +2,13 @@
 
 package kernel
 
-import (
-	"os"
-
-	"golang.org/x/sys/cpu"
-)
+import "golang.org/x/sys/cpu"
 
 // The loops of f32 that training spends its time in besides matrix products,
 // in assembly (see internal/gen/vectors.go). Each works on a multiple of 8
 // elements and is followed by its Go loop for the rest; both give the same bits.
 
-// hasAVX2 is false too where the environment asks for the Go loops, as in plans.
-var hasAVX2 = cpu.X86.HasAVX2 && os.Getenv("ISOBIT_ROWS") != "go"
+var hasAVX2 = cpu.X86.HasAVX2
 
 // vector names an assembly loop. It is no function value, which would move
 // its arguments to the heap.
