@@ -76,6 +76,7 @@ type keeper struct {
 	limit    int64
 	total    int64
 	kept     []keptNode // in the order in which they were computed
+	enough   int        // as many in kept that a sweep may find some to forget
 	// Once the limit was reached: keep only what is not cheap to compute
 	// again, and of that every stride-th.
 	pressed bool
@@ -142,6 +143,11 @@ func (k *keeper) fits(n *node, bytes int64) bool {
 		if !k.thin() {
 			return false
 		}
+	}
+	if len(k.kept) >= k.enough {
+		// Graphs that were dropped leave entries behind.
+		k.sweep()
+		k.enough = max(1024, 2*len(k.kept))
 	}
 	k.skipped = 0
 	k.total += bytes
