@@ -190,7 +190,7 @@ func TestSecondDerivatives(t *testing.T) {
 				}
 				return s
 			}
-			second := c.second(t, cpu, None{}, points)
+			second := c.second(t, cpu, None{}, None{}, points)
 			for i := range points {
 				p := append([]float64(nil), points[i]...)
 				points[i] = p
@@ -205,10 +205,11 @@ func TestSecondDerivatives(t *testing.T) {
 	}
 }
 
-// second returns the gradients of the sum of the gradients' squares.
-func (c *testCase) second(t *testing.T, cpu *CPU, s Strategy, points [][]float64) (grads [][]float64) {
+// second returns the gradients of the sum of the gradients' squares, with a
+// strategy for each level.
+func (c *testCase) second(t *testing.T, cpu *CPU, s, higher Strategy, points [][]float64) (grads [][]float64) {
 	below := newEngine(cpu, s)
-	above := newEngine(below, s)
+	above := newEngine(below, higher)
 	x := c.tracked(t, below, points)
 	var top []dyn
 	for _, xi := range x {
@@ -252,8 +253,14 @@ func (c *testCase) second(t *testing.T, cpu *CPU, s Strategy, points [][]float64
 }
 
 // TestStrategiesAgree runs every case under every strategy and with 1, 2 and 8
-// threads: the same bits, in first and second derivatives.
+// threads: the same bits, in first and second derivatives. For the latter the
+// two levels have the same strategy, or different ones.
 func TestStrategiesAgree(t *testing.T) {
+	above := map[Strategy]Strategy{}
+	for i, s := range strategies {
+		above[s] = strategies[(i*2+1)%len(strategies)]
+	}
+	above[None{}] = None{}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			digest := ""
@@ -262,7 +269,7 @@ func TestStrategiesAgree(t *testing.T) {
 					cpu := NewCPUThreads(threads)
 					loss, grads := c.gradient(t, cpu, s, c.points())
 					if !c.once && !c.estimate && c.want == nil {
-						grads = append(grads, c.second(t, cpu, s, c.points())...)
+						grads = append(grads, c.second(t, cpu, s, above[s], c.points())...)
 					}
 					d := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%x %x", loss, grads)))
 					if digest == "" {
