@@ -41,13 +41,19 @@ type AutodiffBackend[S, B Backend] interface {
 	GradReplace(x Float[S], g *Gradients[B], grad Float[B]) error
 	// Inner returns the elements without the graph.
 	Inner(x Float[S]) Float[B]
+	// IntInner returns the same tensor of the inner backend.
 	IntInner(x Int[S]) Int[B]
+	// BoolInner returns the same tensor of the inner backend.
 	BoolInner(x Bool[S]) Bool[B]
+	// QInner returns the codes and their parameters without the graph.
 	QInner(x Quantized[S]) Quantized[B]
 	// FromInner returns an untracked tensor of this backend.
 	FromInner(x Float[B]) Float[S]
+	// IntFromInner returns the same tensor of this backend.
 	IntFromInner(x Int[B]) Int[S]
+	// BoolFromInner returns the same tensor of this backend.
 	BoolFromInner(x Bool[B]) Bool[S]
+	// QFromInner returns the codes and their parameters, untracked.
 	QFromInner(x Quantized[B]) Quantized[S]
 }
 
@@ -185,7 +191,8 @@ func fromInner[S, B Backend](e *engine, be S, x Tensor[B]) Tensor[S] {
 	return out
 }
 
-// Inner returns x's elements as a tensor of the inner backend.
+// Inner returns x's elements as a tensor of the inner backend. They are shared:
+// those of a parameter change with it.
 func (a *Autodiff[B, C]) Inner(x Float[*Autodiff[B, C]]) Float[B] {
 	return Float[B]{innerOf(a.engine, a.b, x.Tensor)}
 }
@@ -235,7 +242,7 @@ func (a *Autodiff[B, C]) Track(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] 
 	return x
 }
 
-// Detach returns an untracked tensor with the elements of x.
+// Detach returns an untracked tensor with the elements of x, shared as by Inner.
 func (a *Autodiff[B, C]) Detach(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
 	return a.FromInner(a.Inner(x))
 }

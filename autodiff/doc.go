@@ -18,7 +18,8 @@
 // Tensors are Float[B], Int[B], Bool[B] and Quantized[B]. Only float tensors
 // carry gradients; codes of a Quantized pass them on by the straight-through
 // estimate. Tensors never change; only an Optimizer and Params.Load change
-// parameters, in place.
+// parameters, in place, and with a parameter what shares its elements: its
+// Inner, Detach, Track and Reshape. A graph that saw other elements says so.
 //
 // # Errors
 //

@@ -23,7 +23,10 @@ func newEngine(inner Backend, s Strategy) *engine {
 	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit(), again: !none, stride: 1}}
 }
 
-func (e *engine) Name() string          { return "autodiff(" + e.inner.Name() + ")" }
+// Name returns "autodiff" and the inner backend's name.
+func (e *engine) Name() string { return "autodiff(" + e.inner.Name() + ")" }
+
+// Device returns the inner backend's.
 func (e *engine) Device() tensor.Device { return e.inner.Device() }
 
 // Owns reports whether v is a float tensor of this backend, or any other
@@ -35,6 +38,7 @@ func (e *engine) Owns(v Value) bool {
 	return e.inner.Owns(v)
 }
 
+// FromView copies a tensor from host memory, untracked.
 func (e *engine) FromView(v tensor.View) (Value, error) {
 	inner, err := e.inner.FromView(v)
 	if err != nil {

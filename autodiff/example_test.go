@@ -212,3 +212,27 @@ func ExampleAutodiff_GradReplace() {
 	// [3 4] <nil>
 	// false
 }
+
+// A strategy decides what the graph keeps; the bits are the same.
+func ExampleBudget() {
+	fmt.Println(gradientUnder(autodiff.None{}))
+	fmt.Println(gradientUnder(autodiff.Budget{Bytes: 16}))
+	// Output:
+	// [4 2] <nil>
+	// [4 2] <nil>
+}
+
+func gradientUnder[C autodiff.Strategy](strategy C) ([]float32, error) {
+	ad := autodiff.New(autodiff.NewCPU(), strategy)
+	x := ad.Track(autodiff.Floats(ad, []float32{2, 1}))
+	y := x
+	for range 10 {
+		y = y.Recip().Recip().Relu()
+	}
+	grads, err := ad.Backward(y.Mul(y).Sum())
+	if err != nil {
+		return nil, err
+	}
+	dx, _ := ad.Grad(x, grads)
+	return dx.Float32s()
+}

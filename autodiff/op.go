@@ -126,6 +126,7 @@ type Info struct {
 	Shape []int64
 }
 
+// String returns the type and shape, such as "f32[8,64]".
 func (i Info) String() string {
 	if i.DType == tensor.None {
 		return "none"

@@ -25,6 +25,7 @@ type Var struct {
 	gone     atomic.Bool
 }
 
+// String names the tensor as errors do.
 func (v *Var) String() string {
 	if v.node != nil {
 		return v.node.String()
