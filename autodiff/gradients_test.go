@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -19,6 +20,13 @@ func forStrategies(t *testing.T, f func(t *testing.T, s Strategy)) {
 	for _, s := range strategies {
 		t.Run(s.String(), func(t *testing.T) { f(t, s) })
 	}
+}
+
+// splitFinely has small tensors computed by several goroutines, too.
+func splitFinely(t *testing.T) {
+	piece := kernel.MinPiece
+	kernel.MinPiece = 1
+	t.Cleanup(func() { kernel.MinPiece = piece })
 }
 
 // elementsOf returns an input's elements; random ones are the same each time.
@@ -256,6 +264,7 @@ func (c *testCase) second(t *testing.T, cpu *CPU, s, higher Strategy, points [][
 // threads: the same bits, in first and second derivatives. For the latter the
 // two levels have the same strategy, or different ones.
 func TestStrategiesAgree(t *testing.T) {
+	splitFinely(t)
 	above := map[Strategy]Strategy{}
 	for i, s := range strategies {
 		above[s] = strategies[(i*2+1)%len(strategies)]

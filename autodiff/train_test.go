@@ -128,6 +128,7 @@ func trained(t *testing.T, threads int, s Strategy) string {
 // TestTrainingIsReproducible compares the digest of a training run under every
 // strategy and with 1, 2 and 8 threads, and with the one that is written here.
 func TestTrainingIsReproducible(t *testing.T) {
+	splitFinely(t)
 	want := trained(t, 1, None{})
 	for _, s := range append(strategies, Budget{20_000}) {
 		for _, threads := range []int{1, 2, 8} {
