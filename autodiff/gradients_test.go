@@ -291,6 +291,20 @@ func TestStrategiesAgree(t *testing.T) {
 	}
 }
 
+// TestBuffersMayHoldAnything runs every case in memory full of NaNs.
+func TestBuffersMayHoldAnything(t *testing.T) {
+	for _, c := range cases {
+		clean, poisoned := NewCPUThreads(1), NewCPUThreads(1)
+		poisoned.pool.poison = true
+		for _, s := range strategies {
+			loss, grads := c.gradient(t, clean, s, c.points())
+			again, same := c.gradient(t, poisoned, s, c.points())
+			require.Equal(t, loss, again, c.name)
+			require.Equal(t, grads, same, c.name)
+		}
+	}
+}
+
 // TestEveryRuleIsTested holds the table of cases to the table of rules.
 func TestEveryRuleIsTested(t *testing.T) {
 	tested := map[Op]bool{}
