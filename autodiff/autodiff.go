@@ -256,7 +256,9 @@ func (a *Autodiff[B, C]) Keep(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
 		v.kept.Store(true)
 		if _, err := v.hold(); err != nil {
 			x.v, x.err = nil, fmt.Errorf("autodiff: keep: %w", err)
+			return x
 		}
+		v.letGo()
 	}
 	return x
 }
@@ -264,7 +266,7 @@ func (a *Autodiff[B, C]) Keep(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
 // Label gives a tracked tensor a name for error messages.
 func (a *Autodiff[B, C]) Label(x Float[*Autodiff[B, C]], name string) Float[*Autodiff[B, C]] {
 	if n := nodeOf(x.v); n != nil {
-		n.label = name
+		n.label.Store(&name)
 	}
 	return x
 }

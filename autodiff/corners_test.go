@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"math"
+	"runtime/debug"
 	"sync"
 	"testing"
 
@@ -152,6 +153,41 @@ func TestNormOfMixedTypes(t *testing.T) {
 	norm, err = g.Norm()
 	require.NoError(t, err)
 	require.InDelta(t, 1, norm, 1e-7)
+}
+
+// What was kept, read and released is memory for the next step.
+func TestReleasedMemoryComesBack(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		cpu := ad.InnerBackend()
+		w := leaf(ad, make([]float64, 1000))
+		step := func() {
+			h := ad.Keep(w.Gelu().AddScalar(1).Exp())
+			loss := h.Sum()
+			g, err := ad.Backward(loss)
+			require.NoError(t, err)
+			_, err = h.View()
+			require.NoError(t, err)
+			_, err = loss.Item()
+			require.NoError(t, err)
+			_, err = h.Float32s()
+			require.NoError(t, err)
+			g.Release()
+			h.Release()
+			loss.Release()
+		}
+		for range 3 {
+			step()
+		}
+		made, _ := cpu.MemoryStats()
+		for range 20 {
+			step()
+		}
+		again, idle := cpu.MemoryStats()
+		require.Equal(t, made, again)
+		require.Greater(t, idle, made/2)
+	})
 }
 
 func TestImpossibleWindows(t *testing.T) {

@@ -26,11 +26,7 @@ func Arange[B Backend](be B, start, step, length int) Int[B] {
 
 // Int64s copies the elements out.
 func (x Int[B]) Int64s() ([]int64, error) {
-	v, err := x.Cast(tensor.I64).View()
-	if err != nil {
-		return nil, err
-	}
-	return append([]int64(nil), tensor.Slice[int64](v)...), nil
+	return copied[int64](x.Tensor, x.Cast(tensor.I64).Tensor)
 }
 
 func (x Int[B]) scalar(v int64) Int[B] {

@@ -15,7 +15,7 @@ type node struct {
 	at    *Attr
 	in    []edge
 	out   Info
-	label string // given by the user
+	label atomic.Pointer[string] // given by the user
 
 	// val is a handle on the result, where the graph keeps it; aux on a
 	// further one, such as the positions of maxima. Guarded by engine.mu
@@ -62,14 +62,12 @@ var lastID atomic.Uint64
 // String names the tensor for errors: what the user called it, or the
 // operation and a number.
 func (n *node) String() string {
-	name := n.label
-	switch {
-	case name != "":
-		name = fmt.Sprintf("%q", name)
-	case n.leaf:
-		name = fmt.Sprintf("leaf#%d", n.id)
-	default:
-		name = fmt.Sprintf("%v#%d", n.op, n.id)
+	what := "leaf"
+	if !n.leaf {
+		what = n.op.String()
 	}
-	return fmt.Sprintf("%s %v", name, n.out)
+	if label := n.label.Load(); label != nil {
+		return fmt.Sprintf("%q %v", *label, n.out)
+	}
+	return fmt.Sprintf("%s#%d %v", what, n.id, n.out)
 }

@@ -271,7 +271,7 @@ var ops = [opCount]opDef{
 	OpQuantizedLinear:      {name: "quantized_linear", inputs: 3, optional: 1, infer: floats(linear), plan: true},
 
 	OpAddInPlace:  {name: "add_", inputs: 2, infer: update, inPlace: true},
-	OpCopyInPlace: {name: "copy_", inputs: 2, infer: update, inPlace: true},
+	OpCopyInPlace: {name: "copy_", inputs: 2, infer: alike, inPlace: true, moves: true},
 	OpSGD:         {name: "sgd_", inputs: 3, optional: 1, infer: update, inPlace: true},
 	OpAdam:        {name: "adam_", inputs: 4, infer: update, inPlace: true},
 }

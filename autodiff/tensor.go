@@ -92,6 +92,19 @@ func (t Tensor[B]) View() (tensor.View, error) {
 	return t.be.View(t.v)
 }
 
+// copied returns the elements of cast, which is x or was made of it.
+func copied[T tensor.Element, B Backend](x, cast Tensor[B]) ([]T, error) {
+	v, err := cast.View()
+	if err != nil {
+		return nil, err
+	}
+	out := append([]T(nil), tensor.Slice[T](v)...)
+	if cast.v != x.v {
+		cast.Release()
+	}
+	return out, nil
+}
+
 // Release gives the memory back at once instead of leaving it to the garbage
 // collector. Using t, or a copy of it, is an error from then on; what a graph
 // of Autodiff needs for its gradients stays.

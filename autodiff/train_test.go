@@ -221,6 +221,24 @@ func TestParams(t *testing.T) {
 	r := NewParams(ad, 1)
 	r.Zeros("unknown", 2)
 	require.ErrorContains(t, r.Load(path), `has no parameter "unknown"`)
+
+	// All or none, and of any type.
+	half := func(shape ...int) *Params[adf] {
+		p := NewParams(ad, 1)
+		p.Add("first", Full(ad, 3, 2).Cast(tensor.BF16))
+		p.Full("second", 4, shape...)
+		return p
+	}
+	require.NoError(t, half(2).Save(path))
+	other := NewParams(ad, 1)
+	x16 := other.Add("first", Zeros(ad, 2).Cast(tensor.BF16))
+	other.Zeros("second", 3)
+	require.ErrorContains(t, other.Load(path), `"second" is f32[2]; want f32[3]`)
+	require.Equal(t, []float64{0, 0}, list(t, x16))
+	fitting := half(2)
+	require.NoError(t, fitting.Load(path))
+	x16, _ = fitting.Get("first")
+	require.Equal(t, []float64{3, 3}, list(t, x16))
 }
 
 func TestSafetensors(t *testing.T) {
