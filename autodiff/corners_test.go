@@ -99,60 +99,66 @@ func TestChangedThroughAnotherHandle(t *testing.T) {
 }
 
 func TestSeedOfAnotherBackend(t *testing.T) {
-	ad := over(None{})
-	x := leaf(ad, []float64{1, 2})
-	_, err := ad.Backward(x, WithSeed(Floats(ad, []float64{1, 2})))
-	require.ErrorContains(t, err, "the seed f64[2] belongs to another backend than cpu")
-	_, err = ad.Backward(x, WithSeed(Float[*CPU]{}))
-	require.ErrorContains(t, err, "absent")
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x := leaf(ad, []float64{1, 2})
+		_, err := ad.Backward(x, WithSeed(Floats(ad, []float64{1, 2})))
+		require.ErrorContains(t, err, "the seed f64[2] belongs to another backend than cpu")
+		_, err = ad.Backward(x, WithSeed(Float[*CPU]{}))
+		require.ErrorContains(t, err, "absent")
 
-	below := over(None{})
-	above := New[*Autodiff[*CPU, Strategy], Strategy](below, None{})
-	y := above.Track(above.FromInner(x))
-	require.ErrorContains(t, y.Err(), "f64[2] does not belong to autodiff(cpu)")
-	y = above.Track(Floats(above, []float64{1, 2}))
-	g, err := above.Backward(y, WithSum())
-	require.NoError(t, err)
-	require.ErrorContains(t, above.GradReplace(y, g, x), "the gradient f64[2] belongs to another backend")
+		below := over(s)
+		above := New[*Autodiff[*CPU, Strategy], Strategy](below, s)
+		y := above.Track(above.FromInner(x))
+		require.ErrorContains(t, y.Err(), "f64[2] does not belong to autodiff(cpu)")
+		y = above.Track(Floats(above, []float64{1, 2}))
+		g, err := above.Backward(y, WithSum())
+		require.NoError(t, err)
+		require.ErrorContains(t, above.GradReplace(y, g, x), "the gradient f64[2] belongs to another backend")
+	})
 }
 
 // A pass that failed leaves nil gradients behind.
 func TestAbsentGradients(t *testing.T) {
-	ad := over(None{})
-	p := NewParams(ad, 1)
-	w := p.Full("w", 1, 1)
-	g, err := ad.Backward(w)
-	require.NoError(t, err)
-	for _, none := range []*Gradients[*CPU]{nil, {}} {
-		_, ok := ad.Grad(w, none)
-		require.False(t, ok)
-		_, ok = ad.GradRemove(w, none)
-		require.False(t, ok)
-		require.Zero(t, none.Len())
-		none.Release()
-		require.NoError(t, none.Scale(2))
-		norm, err := none.ClipNorm(1)
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		p := NewParams(ad, 1)
+		w := p.Full("w", 1, 1)
+		g, err := ad.Backward(w)
 		require.NoError(t, err)
-		require.Zero(t, norm)
-		for _, err := range []error{ad.GradReplace(w, none, Ones(ad.InnerBackend(), 1)), g.Merge(none), none.Merge(g), (&Adam{Rate: 1}).Step(p, none)} {
-			require.ErrorContains(t, err, "the gradients are absent (nil)")
+		for _, none := range []*Gradients[*CPU]{nil, {}} {
+			_, ok := ad.Grad(w, none)
+			require.False(t, ok)
+			_, ok = ad.GradRemove(w, none)
+			require.False(t, ok)
+			require.Zero(t, none.Len())
+			none.Release()
+			require.NoError(t, none.Scale(2))
+			norm, err := none.ClipNorm(1)
+			require.NoError(t, err)
+			require.Zero(t, norm)
+			for _, err := range []error{ad.GradReplace(w, none, Ones(ad.InnerBackend(), 1)), g.Merge(none), none.Merge(g), (&Adam{Rate: 1}).Step(p, none)} {
+				require.ErrorContains(t, err, "the gradients are absent (nil)")
+			}
 		}
-	}
-	require.ErrorContains(t, (&SGD{Rate: 1}).Step(p, nil), "the gradients are absent (nil)")
-	require.Equal(t, []float64{1}, list(t, w))
+		require.ErrorContains(t, (&SGD{Rate: 1}).Step(p, nil), "the gradients are absent (nil)")
+		require.Equal(t, []float64{1}, list(t, w))
+	})
 }
 
 func TestNormOfMixedTypes(t *testing.T) {
-	ad := over(None{})
-	x, y := leaf(ad, []float64{1}), ad.Track(Ones(ad, 1).MulScalar(2))
-	g, err := ad.Backward(x.Add(y.PowScalar(2).Cast(tensor.F64)))
-	require.NoError(t, err)
-	norm, err := g.ClipNorm(1)
-	require.NoError(t, err)
-	require.InDelta(t, math.Sqrt(17), norm, 1e-12)
-	norm, err = g.Norm()
-	require.NoError(t, err)
-	require.InDelta(t, 1, norm, 1e-7)
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x, y := leaf(ad, []float64{1}), ad.Track(Ones(ad, 1).MulScalar(2))
+		g, err := ad.Backward(x.Add(y.PowScalar(2).Cast(tensor.F64)))
+		require.NoError(t, err)
+		norm, err := g.ClipNorm(1)
+		require.NoError(t, err)
+		require.InDelta(t, math.Sqrt(17), norm, 1e-12)
+		norm, err = g.Norm()
+		require.NoError(t, err)
+		require.InDelta(t, 1, norm, 1e-7)
+	})
 }
 
 // What was kept, read and released is memory for the next step.
@@ -205,38 +211,42 @@ func TestImpossibleWindows(t *testing.T) {
 
 // Smoothing everything spreads the weight over all classes.
 func TestSmoothingOfOne(t *testing.T) {
-	ad := over(None{})
-	x := leaf(ad, []float64{1, 2, 4})
-	y := x.Reshape(1, 3).CrossEntropy(Ints(ad, []int64{1}), 1)
-	want := x.LogSoftmax(0).Mean().Neg()
-	require.InDelta(t, list(t, want)[0], list(t, y)[0], 1e-12)
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x := leaf(ad, []float64{1, 2, 4})
+		y := x.Reshape(1, 3).CrossEntropy(Ints(ad, []int64{1}), 1)
+		want := x.LogSoftmax(0).Mean().Neg()
+		require.InDelta(t, list(t, want)[0], list(t, y)[0], 1e-12)
+	})
 }
 
 // The zero value of every tensor stands for an absent one, everywhere.
 func TestAbsentTensors(t *testing.T) {
-	ad := over(None{})
-	var z Float[adf]
-	var i Int[adf]
-	var b Bool[adf]
-	x := Ones(ad, 2, 2)
-	ad.Keep(z)
-	ad.Label(z, "nothing")
-	z.Release()
-	require.Equal(t, "none", z.String())
-	for n, err := range []error{
-		z.Exp().Err(), z.Flip(0).Err(), z.Transpose(0, 1).Err(), z.Squeeze(0).Err(), z.Unsqueeze(0).Err(), z.Unsqueeze(5).Err(), z.Flatten(0).Err(),
-		z.AddScalar(1).Err(), z.Recip().Err(), z.Slice(0, 0, 1).Err(), z.Cast(tensor.F16).Err(), Cat(0, z, x).Err(), Stack(0, x, z).Err(),
-		z.MSE(x).Err(), z.LayerNorm(x, x, 1).Err(), z.QuantizeDynamic(PerTensor(-8, 7)).Dequantize(tensor.F32).Err(),
-		z.MaxPool2d(Window{Kernel: [2]int{2, 2}}).Err(), z.MaxAll().Err(), z.IsNaN().Any(0).Err(), z.MaskFill(b, 0).Err(), x.MaskFill(b, 0).Err(),
-		x.MatMul(z).Err(), x.Less(z).Err(), Where(b, x, x).Err(), Where(x.Less(x), z, x).Err(), x.SliceAssign(0, 0, z).Err(),
-		x.Gather(0, i).Err(), x.Embedding(i).Err(), x.Linear(z, z).Err(), x.FakeQuantize(z, PerTensor(-8, 7)).Err(),
-		i.OneHot(3).Err(), i.AddScalar(1).Err(), i.EqualScalar(1).Err(), i.ToFloat().Err(), CatInts(0, i, i).Err(), b.All(0).Err(),
-		ad.Track(z).Err(), ad.Detach(z).Err(), ad.Inner(z).Err(), ad.FromInner(Float[*CPU]{}).Err(), ad.QInner(Quantized[adf]{}).Err(),
-	} {
-		require.ErrorContains(t, err, "absent", "%d", n)
-	}
-	_, err := ad.Backward(z)
-	require.ErrorContains(t, err, "absent")
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		var z Float[adf]
+		var i Int[adf]
+		var b Bool[adf]
+		x := Ones(ad, 2, 2)
+		ad.Keep(z)
+		ad.Label(z, "nothing")
+		z.Release()
+		require.Equal(t, "none", z.String())
+		for n, err := range []error{
+			z.Exp().Err(), z.Flip(0).Err(), z.Transpose(0, 1).Err(), z.Squeeze(0).Err(), z.Unsqueeze(0).Err(), z.Unsqueeze(5).Err(), z.Flatten(0).Err(),
+			z.AddScalar(1).Err(), z.Recip().Err(), z.Slice(0, 0, 1).Err(), z.Cast(tensor.F16).Err(), Cat(0, z, x).Err(), Stack(0, x, z).Err(),
+			z.MSE(x).Err(), z.LayerNorm(x, x, 1).Err(), z.QuantizeDynamic(PerTensor(-8, 7)).Dequantize(tensor.F32).Err(),
+			z.MaxPool2d(Window{Kernel: [2]int{2, 2}}).Err(), z.MaxAll().Err(), z.IsNaN().Any(0).Err(), z.MaskFill(b, 0).Err(), x.MaskFill(b, 0).Err(),
+			x.MatMul(z).Err(), x.Less(z).Err(), Where(b, x, x).Err(), Where(x.Less(x), z, x).Err(), x.SliceAssign(0, 0, z).Err(),
+			x.Gather(0, i).Err(), x.Embedding(i).Err(), x.Linear(z, z).Err(), x.FakeQuantize(z, PerTensor(-8, 7)).Err(),
+			i.OneHot(3).Err(), i.AddScalar(1).Err(), i.EqualScalar(1).Err(), i.ToFloat().Err(), CatInts(0, i, i).Err(), b.All(0).Err(),
+			ad.Track(z).Err(), ad.Detach(z).Err(), ad.Inner(z).Err(), ad.FromInner(Float[*CPU]{}).Err(), ad.QInner(Quantized[adf]{}).Err(),
+		} {
+			require.ErrorContains(t, err, "absent", "%d", n)
+		}
+		_, err := ad.Backward(z)
+		require.ErrorContains(t, err, "absent")
+	})
 }
 
 // Goroutines that differentiate one graph: the first has it, the others get an
