@@ -57,17 +57,19 @@ func vectors(c *build.Context) {
 		l.function(c)
 	}
 	addLanes(c)
+	finite(c)
 }
 
-// rowSignature declares a function of pointers to f32 and a number of elements.
-func rowSignature(c *build.Context, name, doc string, pointers ...*types.Var) {
+// rowSignature declares a function of pointers to f32 and a number of elements;
+// result is nil for none.
+func rowSignature(c *build.Context, name, doc string, result *types.Tuple, pointers ...*types.Var) {
 	c.Function(name)
 	c.Doc(name + " is: " + doc + ".")
 	c.Attributes(attr.NOSPLIT)
 	c.Pragma("noescape")
 	pkg := types.NewPackage("kernel", "kernel")
 	params := append(pointers, types.NewVar(0, pkg, "n", types.Typ[types.Int]))
-	c.Signature(gotypes.NewSignature(pkg, types.NewSignatureType(nil, nil, nil, types.NewTuple(params...), nil, false)))
+	c.Signature(gotypes.NewSignature(pkg, types.NewSignatureType(nil, nil, nil, types.NewTuple(params...), result, false)))
 }
 
 func pointerTo(t types.Type, name string) *types.Var {
@@ -76,7 +78,7 @@ func pointerTo(t types.Type, name string) *types.Var {
 
 func (l *rowLoop) function(c *build.Context) {
 	f32 := types.Typ[types.Float32]
-	rowSignature(c, l.name+"AVX2", l.doc+", for n a multiple of 8", pointerTo(f32, "z"), pointerTo(f32, "x"), pointerTo(f32, "y"))
+	rowSignature(c, l.name+"AVX2", l.doc+", for n a multiple of 8", nil, pointerTo(f32, "z"), pointerTo(f32, "x"), pointerTo(f32, "y"))
 	z, x, y, n := param(c, "z"), param(c, "x"), param(c, "y"), param(c, "n")
 	number := c.YMM()
 	if l.number {
@@ -116,7 +118,7 @@ func (l *rowLoop) function(c *build.Context) {
 // addLanes keeps the 64 lanes of a sum in registers.
 func addLanes(c *build.Context) {
 	f32 := types.Typ[types.Float32]
-	rowSignature(c, "addLanesAVX2", "acc[i%64] += x[i], for n a multiple of 64, not 0", pointerTo(types.NewArray(f32, 64), "acc"), pointerTo(f32, "x"))
+	rowSignature(c, "addLanesAVX2", "acc[i%64] += x[i], for n a multiple of 64, not 0", nil, pointerTo(types.NewArray(f32, 64), "acc"), pointerTo(f32, "x"))
 	acc, x, n := param(c, "acc"), param(c, "x"), param(c, "n")
 	var lanes [8]reg.VecVirtual
 	for i := range lanes {
@@ -134,5 +136,28 @@ func addLanes(c *build.Context) {
 		c.VMOVUPS(l, operand.Mem{Base: acc, Disp: i * 32})
 	}
 	c.VZEROUPPER()
+	c.RET()
+}
+
+// finite leaves x - x, which is 0 or a NaN, of all elements together.
+func finite(c *build.Context) {
+	f32 := types.Typ[types.Float32]
+	answers := types.NewTuple(types.NewVar(0, nil, "", types.Typ[types.Bool]))
+	rowSignature(c, "finiteAVX2", "whether no x[i] is infinite or a NaN, for n a multiple of 8, not 0", answers, pointerTo(f32, "x"))
+	x, n := param(c, "x"), param(c, "n")
+	v, all := c.YMM(), c.YMM()
+	c.VXORPS(all, all, all)
+	c.Label("vector")
+	c.VMOVUPS(operand.Mem{Base: x}, v)
+	c.VSUBPS(v, v, v)
+	c.VORPS(v, all, all)
+	c.ADDQ(operand.I32(32), x)
+	c.SUBQ(operand.I32(8), n)
+	c.JNZ(operand.LabelRef("vector"))
+	c.VPTEST(all, all)
+	c.VZEROUPPER()
+	answer := c.GP8()
+	c.SETEQ(answer)
+	c.Store(answer, c.ReturnIndex(0))
 	c.RET()
 }

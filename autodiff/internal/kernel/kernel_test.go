@@ -120,6 +120,35 @@ func convolve(d *Conv, x, w, bias []float64) []float64 {
 	return y
 }
 
+// A zero in a does not hide an infinity or a NaN in b, wherever it is.
+func TestGemmOfInfinities(t *testing.T) {
+	const m, n, k, ld = 3, 37, 5, 40
+	for at := range n {
+		for _, v := range []float32{float32(math.Inf(1)), float32(math.NaN())} {
+			a, b := make([]float32, m*k), uniform[float32](k*ld, 2)
+			a[0], a[k] = 1, -1
+			b[3*ld+at] = v // where every row of a is 0
+			b[4*ld+n] = v  // beyond b
+			for _, transA := range []bool{false, true} {
+				x, lda := a, k
+				if transA {
+					x, lda = make([]float32, m*k), m
+					Transpose(1, x, a, m, k, k)
+				}
+				c := make([]float32, m*n)
+				Gemm(2, transA, m, n, k, x, lda, b, ld, c, n, false)
+				for i, got := range c {
+					if i%n == at {
+						require.True(t, got != got, "row %d, column %d is %v", i/n, i%n, got)
+						continue
+					}
+					require.Equal(t, a[i/n*k]*b[i%n]+0, got)
+				}
+			}
+		}
+	}
+}
+
 func TestConv(t *testing.T) {
 	scratch := func(n int) ([]float64, func()) { return make([]float64, n), func() {} }
 	one := [2]int{1, 1}

@@ -48,6 +48,16 @@ func fast[T any](v vector, z, x, y []T) int {
 	return n
 }
 
+// fastFinite reports how many elements it has looked at, and whether those are
+// finite.
+func fastFinite[T any](x []T) (n int, finite bool) {
+	n = len(x) &^ 7
+	if !hasAVX2 || n == 0 || !isFloat32[T]() {
+		return 0, true
+	}
+	return n, finiteAVX2(as[float32](&x[0]), n)
+}
+
 func fastLanes[T any](acc *[lanes]T, x []T) int {
 	n := len(x) / lanes * lanes
 	if !hasAVX2 || n == 0 || !isFloat32[T]() {

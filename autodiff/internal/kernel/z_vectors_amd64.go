@@ -38,3 +38,8 @@ func reluGradAVX2(z *float32, x *float32, y *float32, n int)
 //
 //go:noescape
 func addLanesAVX2(acc *[64]float32, x *float32, n int)
+
+// finiteAVX2 is: whether no x[i] is infinite or a NaN, for n a multiple of 8, not 0.
+//
+//go:noescape
+func finiteAVX2(x *float32, n int) bool
