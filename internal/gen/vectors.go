@@ -58,6 +58,7 @@ func vectors(c *build.Context) {
 	}
 	addLanes(c)
 	finite(c)
+	maxPool2(c)
 }
 
 // rowSignature declares a function of pointers to f32 and a number of elements;

@@ -170,34 +170,6 @@ func TestConv(t *testing.T) {
 	}
 }
 
-func TestPools(t *testing.T) {
-	nan := float32(math.NaN())
-	x := []float32{
-		1, 2, 5, 5,
-		2, 0, 5, nan,
-		0, float32(math.Copysign(0, -1)), -1, -2,
-		nan, nan, -3, -4,
-	}
-	want := []float32{2, nan, nan, -1}
-	wantAt := []int32{1, 7, 12, 10}
-	p := &Pool{Planes: 1, H: 4, W: 4, KH: 2, KW: 2, OH: 2, OW: 2, Stride: [2]int{2, 2}}
-	y, at := make([]float32, 4), make([]int32, 4)
-	MaxPool(1, p, y, at, x)
-	require.Equal(t, bits(want), bits(y))
-	require.Equal(t, wantAt, at)
-	// f64 takes the general loop.
-	x64 := make([]float64, len(x))
-	for i, v := range x {
-		x64[i] = float64(v)
-	}
-	MaxPool(1, p, make([]float64, 4), at, x64)
-	require.Equal(t, wantAt, at)
-
-	p.CountPad = true
-	AvgPool(1, p, y, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
-	require.Equal(t, []float32{3.5, 5.5, 11.5, 13.5}, y)
-}
-
 func TestPermute(t *testing.T) {
 	shape := []int64{3, 4, 5, 2}
 	x := make([]uint32, 120)

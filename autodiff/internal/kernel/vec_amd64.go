@@ -58,6 +58,15 @@ func fastFinite[T any](x []T) (n int, finite bool) {
 	return n, finiteAVX2(as[float32](&x[0]), n)
 }
 
+// fastPool does all windows of a row.
+func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
+	if !hasAVX2 || len(y) == 0 {
+		return false
+	}
+	maxPool2AVX2(&y[0], &at[0], &a[0], &b[0], int32(first), int32(w), len(y))
+	return true
+}
+
 func fastLanes[T any](acc *[lanes]T, x []T) int {
 	n := len(x) / lanes * lanes
 	if !hasAVX2 || n == 0 || !isFloat32[T]() {

@@ -43,3 +43,8 @@ func addLanesAVX2(acc *[64]float32, x *float32, n int)
 //
 //go:noescape
 func finiteAVX2(x *float32, n int) bool
+
+// maxPool2AVX2 is: y[i] = the largest of a[2*i], a[2*i+1], b[2*i], b[2*i+1], first of equals, first NaN before all, and at[i] = its position: first is a[0]'s, first+w b[0]'s.
+//
+//go:noescape
+func maxPool2AVX2(y *float32, at *int32, a *float32, b *float32, first int32, w int32, n int)

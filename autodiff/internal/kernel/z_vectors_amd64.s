@@ -343,3 +343,161 @@ vector:
 	SETEQ   AL
 	MOVB    AL, ret+16(FP)
 	RET
+
+// func maxPool2AVX2(y *float32, at *int32, a *float32, b *float32, first int32, w int32, n int)
+// Requires: AVX, AVX2
+TEXT ·maxPool2AVX2(SB), NOSPLIT, $0-48
+	MOVQ         y+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         a+16(FP), DX
+	MOVQ         b+24(FP), BX
+	MOVQ         n+40(FP), SI
+	MOVL         first+32(FP), DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	MOVL         w+36(FP), DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	VPADDD       poolLanes<>+0(SB), Y0, Y0
+	VPCMPEQD     Y2, Y2, Y2
+	VPSRLD       $0x1f, Y2, Y2
+	VPSLLD       $0x04, Y2, Y3
+	JMP          test
+
+whole:
+	VMOVUPS   (DX), Y5
+	VMOVUPS   32(DX), Y6
+	VSHUFPS   $0x88, Y6, Y5, Y4
+	VSHUFPS   $0xdd, Y6, Y5, Y6
+	VMOVAPS   Y4, Y4
+	VMOVAPS   Y0, Y5
+	VPADDD    Y2, Y0, Y7
+	VCMPPS    $0x16, Y4, Y6, Y8
+	VCMPPS    $0x07, Y4, Y4, Y9
+	VANDPS    Y9, Y8, Y8
+	VBLENDVPS Y8, Y6, Y4, Y4
+	VBLENDVPS Y8, Y7, Y5, Y5
+	VMOVUPS   (BX), Y7
+	VMOVUPS   32(BX), Y8
+	VSHUFPS   $0x88, Y8, Y7, Y6
+	VSHUFPS   $0xdd, Y8, Y7, Y8
+	VPADDD    Y1, Y0, Y7
+	VCMPPS    $0x16, Y4, Y6, Y9
+	VCMPPS    $0x07, Y4, Y4, Y10
+	VANDPS    Y10, Y9, Y9
+	VBLENDVPS Y9, Y6, Y4, Y4
+	VBLENDVPS Y9, Y7, Y5, Y5
+	VPADDD    Y2, Y7, Y7
+	VCMPPS    $0x16, Y4, Y8, Y6
+	VCMPPS    $0x07, Y4, Y4, Y9
+	VANDPS    Y9, Y6, Y6
+	VBLENDVPS Y6, Y8, Y4, Y4
+	VBLENDVPS Y6, Y7, Y5, Y5
+	VPERMPD   $0xd8, Y4, Y4
+	VPERMQ    $0xd8, Y5, Y5
+	VMOVUPS   Y4, (AX)
+	VMOVUPS   Y5, (CX)
+	VPADDD    Y3, Y0, Y0
+	ADDQ      $+32, AX
+	ADDQ      $+32, CX
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
+	SUBQ      $+8, SI
+
+test:
+	CMPQ       SI, $+8
+	JGE        whole
+	TESTQ      SI, SI
+	JE         done
+	LEAQ       poolMasks<>+0(SB), DI
+	MOVQ       SI, R8
+	SHLQ       $0x03, R8
+	NEGQ       R8
+	ADDQ       DI, R8
+	VMOVUPS    64(R8), Y3
+	VMOVUPS    96(R8), Y6
+	VMASKMOVPS (DX), Y3, Y5
+	VMASKMOVPS 32(DX), Y6, Y7
+	VSHUFPS    $0x88, Y7, Y5, Y4
+	VSHUFPS    $0xdd, Y7, Y5, Y7
+	VMOVAPS    Y4, Y4
+	VMOVAPS    Y0, Y5
+	VPADDD     Y2, Y0, Y8
+	VCMPPS     $0x16, Y4, Y7, Y9
+	VCMPPS     $0x07, Y4, Y4, Y10
+	VANDPS     Y10, Y9, Y9
+	VBLENDVPS  Y9, Y7, Y4, Y4
+	VBLENDVPS  Y9, Y8, Y5, Y5
+	VMASKMOVPS (BX), Y3, Y3
+	VMASKMOVPS 32(BX), Y6, Y7
+	VSHUFPS    $0x88, Y7, Y3, Y6
+	VSHUFPS    $0xdd, Y7, Y3, Y3
+	VPADDD     Y1, Y0, Y8
+	VCMPPS     $0x16, Y4, Y6, Y0
+	VCMPPS     $0x07, Y4, Y4, Y1
+	VANDPS     Y1, Y0, Y0
+	VBLENDVPS  Y0, Y6, Y4, Y4
+	VBLENDVPS  Y0, Y8, Y5, Y5
+	VPADDD     Y2, Y8, Y8
+	VCMPPS     $0x16, Y4, Y3, Y0
+	VCMPPS     $0x07, Y4, Y4, Y1
+	VANDPS     Y1, Y0, Y0
+	VBLENDVPS  Y0, Y3, Y4, Y4
+	VBLENDVPS  Y0, Y8, Y5, Y5
+	VPERMPD    $0xd8, Y4, Y4
+	VPERMQ     $0xd8, Y5, Y5
+	MOVQ       SI, R8
+	SHLQ       $0x02, R8
+	NEGQ       R8
+	ADDQ       DI, R8
+	VMOVUPS    64(R8), Y0
+	VMASKMOVPS Y4, Y0, (AX)
+	VMASKMOVPS Y5, Y0, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA poolLanes<>+0(SB)/4, $0x00000000
+DATA poolLanes<>+4(SB)/4, $0x00000002
+DATA poolLanes<>+8(SB)/4, $0x00000008
+DATA poolLanes<>+12(SB)/4, $0x0000000a
+DATA poolLanes<>+16(SB)/4, $0x00000004
+DATA poolLanes<>+20(SB)/4, $0x00000006
+DATA poolLanes<>+24(SB)/4, $0x0000000c
+DATA poolLanes<>+28(SB)/4, $0x0000000e
+GLOBL poolLanes<>(SB), RODATA|NOPTR, $32
+
+DATA poolMasks<>+0(SB)/4, $0xffffffff
+DATA poolMasks<>+4(SB)/4, $0xffffffff
+DATA poolMasks<>+8(SB)/4, $0xffffffff
+DATA poolMasks<>+12(SB)/4, $0xffffffff
+DATA poolMasks<>+16(SB)/4, $0xffffffff
+DATA poolMasks<>+20(SB)/4, $0xffffffff
+DATA poolMasks<>+24(SB)/4, $0xffffffff
+DATA poolMasks<>+28(SB)/4, $0xffffffff
+DATA poolMasks<>+32(SB)/4, $0xffffffff
+DATA poolMasks<>+36(SB)/4, $0xffffffff
+DATA poolMasks<>+40(SB)/4, $0xffffffff
+DATA poolMasks<>+44(SB)/4, $0xffffffff
+DATA poolMasks<>+48(SB)/4, $0xffffffff
+DATA poolMasks<>+52(SB)/4, $0xffffffff
+DATA poolMasks<>+56(SB)/4, $0xffffffff
+DATA poolMasks<>+60(SB)/4, $0xffffffff
+DATA poolMasks<>+64(SB)/4, $0x00000000
+DATA poolMasks<>+68(SB)/4, $0x00000000
+DATA poolMasks<>+72(SB)/4, $0x00000000
+DATA poolMasks<>+76(SB)/4, $0x00000000
+DATA poolMasks<>+80(SB)/4, $0x00000000
+DATA poolMasks<>+84(SB)/4, $0x00000000
+DATA poolMasks<>+88(SB)/4, $0x00000000
+DATA poolMasks<>+92(SB)/4, $0x00000000
+DATA poolMasks<>+96(SB)/4, $0x00000000
+DATA poolMasks<>+100(SB)/4, $0x00000000
+DATA poolMasks<>+104(SB)/4, $0x00000000
+DATA poolMasks<>+108(SB)/4, $0x00000000
+DATA poolMasks<>+112(SB)/4, $0x00000000
+DATA poolMasks<>+116(SB)/4, $0x00000000
+DATA poolMasks<>+120(SB)/4, $0x00000000
+DATA poolMasks<>+124(SB)/4, $0x00000000
+GLOBL poolMasks<>(SB), RODATA|NOPTR, $128
