@@ -207,3 +207,11 @@ func crossEntropy(at *Attr, in []Info) ([3]Info, error) {
 	}
 	return one(in[0].DType, []int64{})
 }
+
+func crossEntropyGrad(at *Attr, in []Info) ([3]Info, error) {
+	loss, err := crossEntropy(at, in[:2])
+	if g := in[2]; err == nil && (g.DType != in[0].DType || len(g.Shape) != 0) {
+		err = fmt.Errorf("the gradient is %v; want %v", g, loss[0])
+	}
+	return [3]Info{in[0]}, err
+}

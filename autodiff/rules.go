@@ -164,7 +164,10 @@ var rules = [opCount]rule{
 	OpAvgPool2d:  perInput(grad(0, func(c *ctx) T { return c.shaped(OpAvgPoolPut, 0, c.g) })),
 	OpAvgPoolPut: perInput(grad(0, func(c *ctx) T { return c.with(OpAvgPool2d, c.g) })),
 
-	OpCrossEntropy: perInput(grad(in0|in1, crossEntropyGrad), none),
+	OpCrossEntropy: perInput(grad(in0|in1, func(c *ctx) T {
+		return T{c.in(0).run(OpCrossEntropyGrad, c.at, c.tensor(1), c.g.Tensor)}
+	}), none),
+	OpCrossEntropyGrad: perInput(grad(in0|in2, crossEntropyCurve), none, grad(in0|in1, crossEntropyError)),
 
 	OpEmbedding: perInput(grad(in1, func(c *ctx) T {
 		return c.shaped(OpEmbeddingBackward, 0, c.g, c.tensor(1))

@@ -120,19 +120,16 @@ func rowsOf(x T) T {
 	return T{x.run(OpReshape, &Attr{Shape: []int64{rows, n}})}
 }
 
-// crossEntropyGrad is (softmax - smoothed one-hot) * g / n.
-func crossEntropyGrad(c *ctx) T {
-	rows, classes := c.shape(0)[0], c.shape(0)[1]
-	smoothing := c.at.Floats[0]
-	column := []int64{rows, 1}
-	p := c.in(0).Softmax(1)
-	label := T{fill[Backend](c.sc, p.DType(), smoothing-1, column)}
-	at := Int[Backend]{c.index(1).run(OpReshape, &Attr{Shape: column})}
-	d := p.ScatterAdd(1, at, label)
-	if smoothing != 0 {
-		d = d.SubScalar(smoothing / float64(classes))
-	}
-	return d.Mul(c.g.DivScalar(float64(rows)))
+// crossEntropyCurve is softmax's gradient, scaled as the error is.
+func crossEntropyCurve(c *ctx) T {
+	scaled := c.g.Mul(c.in(2).DivScalar(float64(c.shape(0)[0])))
+	return T{scaled.run(OpSoftmaxGrad, &Attr{Axis: 1}, c.in(0).Softmax(1).Tensor)}
+}
+
+// crossEntropyError is the gradient of the gradient's scale.
+func crossEntropyError(c *ctx) T {
+	one := fill[Backend](c.sc, c.g.DType(), 1, []int64{})
+	return c.g.Mul(T{c.in(0).run(OpCrossEntropyGrad, c.at, c.tensor(1), one)}).Sum()
 }
 
 // skipping returns the attributes for a backward that computes several

@@ -47,8 +47,9 @@ func addLanes[T Float](acc *[lanes]T, x []T) {
 }
 
 func (s *Stripe[T]) fold() T {
+	used := min(s.n, lanes) // the others are +0
 	for h := lanes / 2; h > 0; h /= 2 {
-		for l := range h {
+		for l := range min(h, used-h) {
 			s.acc[l] += s.acc[l+h]
 		}
 	}
