@@ -146,18 +146,23 @@ def best(turns):
     return {**result, "rest": result["step"] - result["products"]}
 
 
-HEADS = ("step", "forward", "backward", "update", "products", "rest")
+PARTS = ("step", "forward", "backward", "update", "products", "rest")
+WIDTHS = [10, 7, 24, 9, 9, 9, 9, 9, 9, 7, 9]
+HEAD = ["model", "threads", "", *PARTS, "MiB", "KiB/step"]
 
 
 def line(r):
     memory = [f"{r['buffer_bytes'] / 2**20:.1f}", f"{r['bytes'] / 1024:.1f}"] if "bytes" in r else ["", ""]
-    return [r["model"], str(r["threads"]), r["strategy"], *(f"{r[k]:.3f}" for k in HEADS), *memory]
+    return [r["model"], str(r["threads"]), r["strategy"], *(f"{r[k]:.3f}" for k in PARTS), *memory]
+
+
+def aligned(row):
+    return " ".join(f"{c:<{w}}" if i < 3 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, WIDTHS, strict=True)))
 
 
 def write(rows, versions):
-    head = ["model", "threads", "", *HEADS, "MiB", "KiB/step"]
     text = f"# One training step\n\n`python autodiff/bench/compare.py --write`: {versions}. Times in ms; see there.\n\n"
-    for row in [head, ["---"] * 3 + ["---:"] * 8, *rows]:
+    for row in [HEAD, ["---"] * 3 + ["---:"] * 8, *rows]:
         text += "| " + " | ".join(row) + " |\n"
     Path(__file__).with_name("results.md").write_text(text)
 
@@ -173,16 +178,11 @@ def main():
     options = parser.parse_args()
     binary = options.binary or build()
     rows, slower = [], []
+    print(aligned(HEAD))
 
     def show(r):
         rows.append(line(r))
-        widths = [10, 2, 24, *[9] * len(HEADS), 7, 7]
-        print(
-            " ".join(
-                f"{c:<{w}}" if i < 3 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(rows[-1], widths, strict=True))
-            ),
-            flush=True,
-        )
+        print(aligned(rows[-1]), flush=True)
 
     for threads in options.threads:
         for name, net, x, y in models():

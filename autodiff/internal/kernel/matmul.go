@@ -39,7 +39,7 @@ func Gemm[T Float](t Threads, transA bool, m, n, k int, a []T, lda int, b []T, l
 	}
 	rows := (m + gemmRows - 1) / gemmRows
 	cols := (n + gemmCols - 1) / gemmCols
-	t.For(rows*cols, min(m, gemmRows)*min(n, gemmCols)*k/8, 1, func(lo, hi int) {
+	t.For(rows*cols, min(m, gemmRows)*min(n, gemmCols)*k/4, 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			// Blocks that share columns of b come one after the other.
 			r, j := i%rows*gemmRows, i/rows*gemmCols

@@ -10,7 +10,7 @@ type Threads int
 
 // MinPiece is how many elements of plain arithmetic are worth a second
 // goroutine, which takes about 30 microseconds to get going. Tests lower it.
-var MinPiece = 32 << 10
+var MinPiece = 64 << 10
 
 // For calls body for consecutive ranges that cover [0, n). cost is the work
 // per index, in elements of plain arithmetic. Ranges start at multiples of
