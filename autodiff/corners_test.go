@@ -196,6 +196,22 @@ func TestReleasedMemoryComesBack(t *testing.T) {
 	})
 }
 
+// Every rule's result is checked, on every call.
+func TestWrongRule(t *testing.T) {
+	right := rules[OpNeg]
+	defer func() { rules[OpNeg] = right }()
+	for _, wrong := range []func(c *ctx) T{
+		func(c *ctx) T { return c.g.Sum() },
+		func(c *ctx) T { return c.g.Cast(tensor.F32) },
+		func(*ctx) T { return T{} },
+	} {
+		rules[OpNeg] = perInput(grad(0, wrong))
+		ad := over(None{})
+		_, err := ad.Backward(leaf(ad, []float64{1, 2}).Neg(), WithSum())
+		require.ErrorContains(t, err, "the gradient of neg#")
+	}
+}
+
 func TestImpossibleWindows(t *testing.T) {
 	be := NewCPU()
 	x, w := Ones(be, 1, 1, 8, 8), Ones(be, 1, 1, 5, 5)

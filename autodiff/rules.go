@@ -5,7 +5,7 @@ import "math"
 // grad is a row of a rule: the gradient of one input, and what it reads.
 func grad(use uses, f func(c *ctx) T) vjp { return vjp{use, f} }
 
-// each makes a rule of a row per input.
+// perInput makes a rule of a row per input.
 func perInput(rows ...vjp) rule { return rule{each: rows} }
 
 // spread is perInput for operations that broadcast.
@@ -28,7 +28,7 @@ func fused(op Op, use uses) vjp {
 	})
 }
 
-// again is the row of a gradient operation's own first input, in which it is
+// linearIn is the row of a gradient operation's own first input, in which it is
 // linear: the same operation.
 func linearIn(op Op) vjp {
 	return grad(in1, func(c *ctx) T { return c.with(op, c.g, c.in(1)) })
