@@ -41,13 +41,19 @@ type AutodiffBackend[S, B Backend] interface {
 	GradReplace(x Float[S], g *Gradients[B], grad Float[B]) error
 	// Inner returns the elements without the graph.
 	Inner(x Float[S]) Float[B]
+	// IntInner returns the same tensor of the inner backend.
 	IntInner(x Int[S]) Int[B]
+	// BoolInner returns the same tensor of the inner backend.
 	BoolInner(x Bool[S]) Bool[B]
+	// QInner returns the codes and their parameters without the graph.
 	QInner(x Quantized[S]) Quantized[B]
 	// FromInner returns an untracked tensor of this backend.
 	FromInner(x Float[B]) Float[S]
+	// IntFromInner returns the same tensor of this backend.
 	IntFromInner(x Int[B]) Int[S]
+	// BoolFromInner returns the same tensor of this backend.
 	BoolFromInner(x Bool[B]) Bool[S]
+	// QFromInner returns the codes and their parameters, untracked.
 	QFromInner(x Quantized[B]) Quantized[S]
 }
 
@@ -107,10 +113,10 @@ func nodeOf(v Value) *node {
 // Keep; false where there is none.
 func (a *Autodiff[B, C]) Grad(x Float[*Autodiff[B, C]], g *Gradients[B]) (Float[B], bool) {
 	n := nodeOf(x.v)
-	if n == nil || g == nil {
+	if n == nil {
 		return Float[B]{}, false
 	}
-	e := g.g.find(n.id)
+	e := g.of().find(n.id)
 	if e == nil {
 		return Float[B]{}, false
 	}
@@ -139,8 +145,13 @@ func (a *Autodiff[B, C]) GradReplace(x Float[*Autodiff[B, C]], g *Gradients[B], 
 		return err
 	}
 	n := nodeOf(x.v)
-	if n == nil {
+	switch {
+	case g.absent():
+		return errNoGradients
+	case n == nil:
 		return fmt.Errorf("autodiff: grad_replace: %v is not tracked", x)
+	case !a.inner.Owns(grad.v):
+		return fmt.Errorf("autodiff: grad_replace: the gradient %v belongs to another backend than %s", grad, a.inner.Name())
 	}
 	return g.g.replace(n, grad.v)
 }
@@ -180,7 +191,8 @@ func fromInner[S, B Backend](e *engine, be S, x Tensor[B]) Tensor[S] {
 	return out
 }
 
-// Inner returns x's elements as a tensor of the inner backend.
+// Inner returns x's elements as a tensor of the inner backend. They are shared:
+// those of a parameter change with it.
 func (a *Autodiff[B, C]) Inner(x Float[*Autodiff[B, C]]) Float[B] {
 	return Float[B]{innerOf(a.engine, a.b, x.Tensor)}
 }
@@ -230,7 +242,7 @@ func (a *Autodiff[B, C]) Track(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] 
 	return x
 }
 
-// Detach returns an untracked tensor with the elements of x.
+// Detach returns an untracked tensor with the elements of x, shared as by Inner.
 func (a *Autodiff[B, C]) Detach(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
 	return a.FromInner(a.Inner(x))
 }
@@ -244,7 +256,9 @@ func (a *Autodiff[B, C]) Keep(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
 		v.kept.Store(true)
 		if _, err := v.hold(); err != nil {
 			x.v, x.err = nil, fmt.Errorf("autodiff: keep: %w", err)
+			return x
 		}
+		v.letGo()
 	}
 	return x
 }
@@ -252,7 +266,7 @@ func (a *Autodiff[B, C]) Keep(x Float[*Autodiff[B, C]]) Float[*Autodiff[B, C]] {
 // Label gives a tracked tensor a name for error messages.
 func (a *Autodiff[B, C]) Label(x Float[*Autodiff[B, C]], name string) Float[*Autodiff[B, C]] {
 	if n := nodeOf(x.v); n != nil {
-		n.label = name
+		n.label.Store(&name)
 	}
 	return x
 }

@@ -7,10 +7,12 @@ import (
 // Value is one tensor of a backend, as the backend sees it. Users hold Float,
 // Int, Bool and Quantized instead, which know their backend.
 //
-// A Value is one handle on the elements, which never change. Several handles
-// may share them. Whoever forgets to release a handle leaves it to the garbage
-// collector; releasing lets the backend use the memory again at once.
+// A Value is one handle on the elements, which only operations in place
+// change. Several handles may share them. Whoever forgets to release a handle
+// leaves it to the garbage collector; releasing lets the backend use the
+// memory again at once.
 type Value interface {
+	// DType returns the element type.
 	DType() tensor.DType
 	// Shape returns the extents. Callers do not change it.
 	Shape() []int64
@@ -22,6 +24,9 @@ type Value interface {
 	Release()
 	// Alone reports whether no other handle shares the elements.
 	Alone() bool
+	// Version counts how often the elements were changed in place, through
+	// whichever handle.
+	Version() int64
 }
 
 // Outputs are an operation's results: the first, and for some operations one
@@ -53,15 +58,15 @@ type Backend interface {
 // Scheme says how a tensor is quantized; see the problem texts of plans for
 // the meaning of each granularity.
 type Scheme struct {
-	Granularity string  // per_tensor, per_channel, per_token, per_group or per_block
-	Axis        int     // of per_channel
-	GroupSize   int     // of per_group
-	BlockSize   []int64 // of per_block: an extent per dimension
-	QMin, QMax  int64   // codes
-	Storage     tensor.DType
-	Reciprocal  bool    // round x * (1/scale), as PyTorch does on the CPU
-	Asymmetric  bool    // parameters that are chosen from the data have zero points
-	GradFactor  float64 // of FakeQuantize's gradients of the parameters; 0 means 1
+	Granularity string       // per_tensor, per_channel, per_token, per_group or per_block
+	Axis        int          // of per_channel
+	GroupSize   int          // of per_group
+	BlockSize   []int64      // of per_block: an extent per dimension
+	QMin, QMax  int64        // codes
+	Storage     tensor.DType // of the codes; None: s8 where they fit, else u8
+	Reciprocal  bool         // round x * (1/scale), as PyTorch does on the CPU
+	Asymmetric  bool         // parameters that are chosen from the data have zero points
+	GradFactor  float64      // of FakeQuantize's gradients of the parameters; 0 means 1
 }
 
 // PerTensor quantizes with one scale.
@@ -100,28 +105,28 @@ func (s *Scheme) storage() tensor.DType {
 type Window struct {
 	Kernel   [2]int // of pooling
 	Stride   [2]int // of pooling: the kernel where 0
-	Pad      [2]int
-	Dilation [2]int
-	Groups   int
-	NoPad    bool // an average leaves the padding out of its count
+	Pad      [2]int // on either side
+	Dilation [2]int // of a convolution: the step between the elements of its kernel
+	Groups   int    // of a convolution: parts of the channels that do not mix
+	NoPad    bool   // an average leaves the padding out of its count
 }
 
 // Attr holds an operation's attributes; each operation reads its own.
 type Attr struct {
-	Axis    int
-	Axes    []int
-	Shape   []int64
-	Starts  []int
+	Axis    int     // one dimension
+	Axes    []int   // several; nil for all
+	Shape   []int64 // of the result
+	Starts  []int   // of a slice, for each dimension
 	Steps   []int
-	Floats  [6]float64
-	Seed    uint64
-	DType   tensor.DType
-	Flag    bool // keep the dimension, descending, backwards, align the corners: see the operation
-	TransA  bool
-	TransB  bool
+	Floats  [6]float64   // numbers
+	Seed    uint64       // of random numbers
+	DType   tensor.DType // of the result
+	Flag    bool         // keep the dimension, descending, backwards, align the corners: see the operation
+	TransA  bool         // the first matrix is transposed
+	TransB  bool         // the second is
 	Window  Window
 	Scheme  *Scheme
-	Mode    string
-	Padding string
+	Mode    string  // of GridSample
+	Padding string  // of GridSample
 	Skip    [3]bool // of a backward's gradients: those that are not wanted
 }

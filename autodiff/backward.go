@@ -3,6 +3,8 @@ package autodiff
 import (
 	"fmt"
 	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // backward is one pass through a graph. Its slices are used again by the next.
@@ -70,7 +72,13 @@ func (e *engine) backward(v Value, o backwardOptions) (*gradients, error) {
 // seed returns the gradient of the root with respect to itself.
 func (b *backward) seed(x *Var, o backwardOptions) (Value, error) {
 	info := infoOf(x)
+	if !info.DType.IsFloat() {
+		return nil, fmt.Errorf("%v holds no floats: differentiate what is computed from it", x)
+	}
 	if o.seed != nil {
+		if !b.e.inner.Owns(o.seed) {
+			return nil, fmt.Errorf("the seed %v belongs to another backend than %s, the inner one", o.seed, b.e.inner.Name())
+		}
 		if s := infoOf(o.seed); s.DType != info.DType || !slices.Equal(s.Shape, info.Shape) {
 			return nil, fmt.Errorf("the seed is %v; want the type and shape of %v", s, x)
 		}
@@ -198,7 +206,10 @@ func (b *backward) pass(c *ctx) error {
 
 // add adds v to a gradient, in place where nobody else sees it.
 func (b *backward) add(sum *Value, v Value) error {
-	defer v.Release()
+	defer func() { v.Release() }()
+	if err := b.sameType(sum, &v); err != nil {
+		return err
+	}
 	if (*sum).Alone() && (*sum).DType().Size() >= 4 {
 		_, err := b.e.inner.Run(OpAddInPlace, &Attr{}, *sum, v)
 		return err
@@ -209,6 +220,32 @@ func (b *backward) add(sum *Value, v Value) error {
 	}
 	(*sum).Release()
 	*sum = out[0]
+	return nil
+}
+
+// sameType widens one of two gradients of codes, which have the types of what
+// was computed from the codes.
+func (b *backward) sameType(x, y *Value) error {
+	if (*x).DType() == (*y).DType() {
+		return nil
+	}
+	wide := tensor.F32
+	for _, v := range []*Value{x, y} {
+		if (*v).DType() == tensor.F64 {
+			wide = tensor.F64
+		}
+	}
+	for _, v := range []*Value{x, y} {
+		if (*v).DType() == wide {
+			continue
+		}
+		out, err := b.e.inner.Run(OpCast, &Attr{DType: wide}, *v)
+		if err != nil {
+			return err
+		}
+		(*v).Release()
+		*v = out[0]
+	}
 	return nil
 }
 

@@ -162,6 +162,9 @@ func (c *CPU) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		}
 		return Outputs{}, fmt.Errorf("autodiff: %v: %w", op, err)
 	}
+	if ops[op].inPlace {
+		k.in[0].buf.version.Add(1)
+	}
 	var out Outputs
 	for i, t := range k.out {
 		if t != nil {

@@ -12,6 +12,7 @@ import (
 type buffer struct {
 	mem     []byte
 	holders atomic.Int32
+	version atomic.Int64
 	pool    *pool
 	class   int
 }
@@ -23,6 +24,8 @@ type pool struct {
 	free [classes][]*buffer
 	// Statistics, in bytes: made new, and lying here unused.
 	made, idle int64
+	// poison fills what get returns with bytes that are NaNs: for tests.
+	poison bool
 }
 
 // Sizes are rounded up to 4, 5, 6 or 7 times a power of two.
@@ -41,6 +44,16 @@ func sizeClass(n int) (class, size int) {
 
 // get returns a buffer of at least n bytes, with arbitrary content.
 func (p *pool) get(n int) *buffer {
+	b := p.take(n)
+	if p.poison {
+		for i := range b.mem {
+			b.mem[i] = 0xff
+		}
+	}
+	return b
+}
+
+func (p *pool) take(n int) *buffer {
 	class, size := sizeClass(n)
 	p.mu.Lock()
 	if list := p.free[class]; len(list) > 0 {

@@ -40,7 +40,7 @@ func matmulOf[T kernel.Float](k *call) error {
 	if count < 2*k.c.Threads() || l.Rows == 1 {
 		each, inner = 1, k.t
 	}
-	l.Do(each, m*n*depth/8, func(o, rows int, in [3]int) {
+	l.Do(each, m*n*depth/4, func(o, rows int, in [3]int) {
 		for i := range rows {
 			ai, bi := (in[0]+i*l.Step[0])*m*depth, (in[1]+i*l.Step[1])*depth*n
 			kernel.Gemm(inner, k.at.TransA, m, n, depth, x[ai:], lda, y[bi:], ldb, z[(o+i)*m*n:], n, false)

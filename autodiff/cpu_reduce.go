@@ -190,3 +190,27 @@ func crossEntropyOf[T kernel.Float](k *call) error {
 	z[0] /= T(rows)
 	return nil
 }
+
+// crossEntropyGradOf is (softmax - smoothed one-hot) * (g / rows).
+func crossEntropyGradOf[T kernel.Float](k *call) error {
+	x, smoothing := k.in[0], k.at.Floats[0]
+	rows, classes := int(x.shape[0]), int(x.shape[1])
+	at, err := indexes(k.in[1], classes)
+	if err != nil {
+		return err
+	}
+	z := elements[T](k.out[0])
+	kernel.Softmax(k.t, z, elements[T](x), rows, classes, 1)
+	scale := elements[T](k.in[2])[0] / T(rows)
+	label, others := T(smoothing-1), T(smoothing/float64(classes))
+	k.t.For(rows, 2*classes, 1, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row := z[r*classes:][:classes]
+			row[at(r)] += label
+			for i, v := range row {
+				row[i] = (v - others) * scale
+			}
+		}
+	})
+	return nil
+}

@@ -50,6 +50,9 @@ func (t *cpuTensor) Release() {
 // Alone reports whether no other handle shares the elements.
 func (t *cpuTensor) Alone() bool { return t.buf.holders.Load() == 1 }
 
+// Version counts changes in place.
+func (t *cpuTensor) Version() int64 { return t.buf.version.Load() }
+
 // elements reads a tensor as elements of a type of its size.
 func elements[T any](t *cpuTensor) []T {
 	if t == nil {

@@ -18,7 +18,8 @@
 // Tensors are Float[B], Int[B], Bool[B] and Quantized[B]. Only float tensors
 // carry gradients; codes of a Quantized pass them on by the straight-through
 // estimate. Tensors never change; only an Optimizer and Params.Load change
-// parameters, in place.
+// parameters, in place, and with a parameter what shares its elements: its
+// Inner, Detach, Track and Reshape. A graph that saw other elements says so.
 //
 // # Errors
 //
@@ -67,5 +68,8 @@
 //
 // The gradient of Relu and Abs at 0 is 0, Clamp passes it at its bounds, and
 // of equals Maximum and Minimum give it to the first argument, and Max, Min
-// and MaxPool2d to the first element. Rounding functions have gradient 0.
+// and MaxPool2d to the first element. Rounding functions have gradient 0, and
+// so have powers at 0 where the exponent is 0. (PyTorch halves the gradient
+// between equals of Maximum and Minimum, and stops Clamp's at the bounds.)
+// Inputs of one operation have one float type: nothing is promoted silently.
 package autodiff

@@ -23,7 +23,10 @@ func newEngine(inner Backend, s Strategy) *engine {
 	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit(), again: !none, stride: 1}}
 }
 
-func (e *engine) Name() string          { return "autodiff(" + e.inner.Name() + ")" }
+// Name returns "autodiff" and the inner backend's name.
+func (e *engine) Name() string { return "autodiff(" + e.inner.Name() + ")" }
+
+// Device returns the inner backend's.
 func (e *engine) Device() tensor.Device { return e.inner.Device() }
 
 // Owns reports whether v is a float tensor of this backend, or any other
@@ -35,6 +38,7 @@ func (e *engine) Owns(v Value) bool {
 	return e.inner.Owns(v)
 }
 
+// FromView copies a tensor from host memory, untracked.
 func (e *engine) FromView(v tensor.View) (Value, error) {
 	inner, err := e.inner.FromView(v)
 	if err != nil {
@@ -78,6 +82,10 @@ func (e *engine) View(v Value) (tensor.View, error) {
 	if err != nil {
 		return tensor.View{}, fmt.Errorf("autodiff: view: %w", err)
 	}
+	defer e.letGo(v)
+	if x, ok := v.(*Var); ok {
+		x.seen.Store(true)
+	}
 	return e.inner.View(inner)
 }
 
@@ -108,7 +116,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 	if err != nil {
 		return Outputs{}, err
 	}
-	if !tracked || rules[op].constant {
+	if !tracked || rules[op].constant || !ops[op].carries(out[0].DType()) {
 		for i, v := range out {
 			out[i] = e.wrap(v, nil)
 		}
@@ -143,7 +151,6 @@ func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
 		if !x.node.leaf {
 			return Outputs{}, fmt.Errorf("autodiff: %v: %v was computed; only a leaf can be changed in place", op, x)
 		}
-		x.node.version.Add(1)
 	}
 	return e.inner.Run(op, at, inner...)
 }
@@ -171,9 +178,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node,
 		switch {
 		case inner[i] == nil:
 		case ed.n == nil || ed.n.leaf:
-			if ed.n != nil {
-				ed.version = ed.n.version.Load()
-			}
+			ed.version = inner[i].Version()
 			if needed || all {
 				var err error
 				if ed.v, err = inner[i].Share(); err != nil {
@@ -185,6 +190,9 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node,
 				return nil, err
 			}
 		}
+	}
+	if from := n.in[0].n; op == OpReshape && (from == nil || from.leaf || from.shares) {
+		n.shares, n.version = true, inner[0].Version()
 	}
 	n.again = n.computeAgain()
 	if needs.has(output) {

@@ -190,3 +190,49 @@ func ExampleTensor_Err() {
 	fmt.Println(y.Err())
 	// Output: autodiff: matmul: shapes [2,3] and [2,3] do not fit: the inner extents are 3 and 2
 }
+
+// A gradient can be replaced, by one of the same type and shape.
+func ExampleAutodiff_GradReplace() {
+	ad := autodiff.New(autodiff.NewCPU(), autodiff.None{})
+	x := ad.Label(ad.Track(autodiff.Floats(ad, []float32{1, 2})), "x")
+	grads, err := ad.Backward(x.Sum())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(ad.GradReplace(x, grads, autodiff.Floats(ad.InnerBackend(), []float32{3})))
+	fmt.Println(ad.GradReplace(x, grads, autodiff.Floats(ad.InnerBackend(), []float32{3, 4})))
+	dx, _ := ad.GradRemove(x, grads)
+	fmt.Println(dx.Float32s())
+	_, ok := ad.Grad(x, grads)
+	fmt.Println(ok)
+	// Output:
+	// autodiff: grad_replace: the gradient is f32[1]; want the type and shape of "x" f32[2]
+	// <nil>
+	// [3 4] <nil>
+	// false
+}
+
+// A strategy decides what the graph keeps; the bits are the same.
+func ExampleBudget() {
+	fmt.Println(gradientUnder(autodiff.None{}))
+	fmt.Println(gradientUnder(autodiff.Budget{Bytes: 16}))
+	// Output:
+	// [4 2] <nil>
+	// [4 2] <nil>
+}
+
+func gradientUnder[C autodiff.Strategy](strategy C) ([]float32, error) {
+	ad := autodiff.New(autodiff.NewCPU(), strategy)
+	x := ad.Track(autodiff.Floats(ad, []float32{2, 1}))
+	y := x
+	for range 10 {
+		y = y.Recip().Recip().Relu()
+	}
+	grads, err := ad.Backward(y.Mul(y).Sum())
+	if err != nil {
+		return nil, err
+	}
+	dx, _ := ad.Grad(x, grads)
+	return dx.Float32s()
+}

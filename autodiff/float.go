@@ -53,25 +53,17 @@ func Normal[B Backend](be B, seed uint64, mean, std float64, shape ...int) Float
 
 // Float64s copies the elements out, widened.
 func (x Float[B]) Float64s() ([]float64, error) {
-	v, err := x.Cast(tensor.F64).View()
-	if err != nil {
-		return nil, err
-	}
-	return append([]float64(nil), tensor.Slice[float64](v)...), nil
+	return copied[float64](x.Tensor, x.Cast(tensor.F64).Tensor)
 }
 
 // Float32s copies the elements out, rounded to f32.
 func (x Float[B]) Float32s() ([]float32, error) {
-	v, err := x.Cast(tensor.F32).View()
-	if err != nil {
-		return nil, err
-	}
-	return append([]float32(nil), tensor.Slice[float32](v)...), nil
+	return copied[float32](x.Tensor, x.Cast(tensor.F32).Tensor)
 }
 
 // Item returns the one element of a tensor that has one.
 func (x Float[B]) Item() (float64, error) {
-	if n := x.Len(); n != 1 && x.err == nil {
+	if n := x.Len(); n != 1 && x.Err() == nil {
 		return 0, failed(x.be, "item: the tensor is %v; want one element", x).err
 	}
 	v, err := x.Float64s()
@@ -87,6 +79,14 @@ func (x Float[B]) scalar(v float64) Tensor[B] {
 		return x.Tensor
 	}
 	return fill(x.be, x.DType(), v, []int64{})
+}
+
+// number computes with a number. Its tensor goes with the operation, unless a
+// graph needs it.
+func (x Float[B]) number(op Op, v float64) Float[B] {
+	y := Float[B]{x.scalar(v)}
+	defer y.Release()
+	return x.op2(op, y)
 }
 
 func (x Float[B]) op1(op Op) Float[B] { return Float[B]{x.run(op, nil)} }
@@ -121,16 +121,16 @@ func (x Float[B]) Maximum(y Float[B]) Float[B] { return x.op2(OpMaximum, y) }
 func (x Float[B]) Minimum(y Float[B]) Float[B] { return x.op2(OpMinimum, y) }
 
 // AddScalar returns x + v.
-func (x Float[B]) AddScalar(v float64) Float[B] { return x.Add(Float[B]{x.scalar(v)}) }
+func (x Float[B]) AddScalar(v float64) Float[B] { return x.number(OpAdd, v) }
 
 // SubScalar returns x - v.
-func (x Float[B]) SubScalar(v float64) Float[B] { return x.Sub(Float[B]{x.scalar(v)}) }
+func (x Float[B]) SubScalar(v float64) Float[B] { return x.number(OpSub, v) }
 
 // MulScalar returns x * v.
-func (x Float[B]) MulScalar(v float64) Float[B] { return x.Mul(Float[B]{x.scalar(v)}) }
+func (x Float[B]) MulScalar(v float64) Float[B] { return x.number(OpMul, v) }
 
 // DivScalar returns x / v.
-func (x Float[B]) DivScalar(v float64) Float[B] { return x.Div(Float[B]{x.scalar(v)}) }
+func (x Float[B]) DivScalar(v float64) Float[B] { return x.number(OpDiv, v) }
 
 // PowScalar returns x to the power v. Whole powers are exact products.
 func (x Float[B]) PowScalar(v float64) Float[B] {
@@ -138,7 +138,11 @@ func (x Float[B]) PowScalar(v float64) Float[B] {
 }
 
 // Recip returns 1 / x.
-func (x Float[B]) Recip() Float[B] { return Float[B]{x.scalar(1)}.Div(x) }
+func (x Float[B]) Recip() Float[B] {
+	one := Float[B]{x.scalar(1)}
+	defer one.Release()
+	return one.Div(x)
+}
 
 // Neg returns -x.
 func (x Float[B]) Neg() Float[B] { return x.op1(OpNeg) }

@@ -5,11 +5,11 @@ func (x Float[B]) Reshape(shape ...int) Float[B] { return Float[B]{x.reshape(sha
 
 // Flatten joins all dimensions from axis on.
 func (x Float[B]) Flatten(axis int) Float[B] {
-	if axisOf(&axis, x.Rank()) != nil && x.err == nil {
+	if axisOf(&axis, x.Rank()) != nil && x.Err() == nil {
 		return Float[B]{failed(x.be, "flatten: axis %d is out of range for %v", axis, x)}
 	}
 	shape := x.Shape()
-	if x.err == nil {
+	if x.Err() == nil {
 		n := 1
 		for _, d := range shape[axis:] {
 			n *= d
@@ -102,7 +102,9 @@ func Where[B Backend](condition Bool[B], x, y Float[B]) Float[B] {
 
 // MaskFill puts v where the mask holds.
 func (x Float[B]) MaskFill(mask Bool[B], v float64) Float[B] {
-	return Where(mask, Float[B]{x.scalar(v)}, x)
+	y := Float[B]{x.scalar(v)}
+	defer y.Release()
+	return Where(mask, y, x)
 }
 
 func (x Float[B]) compare(op Op, y Float[B]) Bool[B] { return Bool[B]{x.run(op, nil, y.Tensor)} }
@@ -126,10 +128,18 @@ func (x Float[B]) Greater(y Float[B]) Bool[B] { return x.compare(OpGreater, y) }
 func (x Float[B]) GreaterEqual(y Float[B]) Bool[B] { return x.compare(OpGreaterEqual, y) }
 
 // LessScalar compares with a number.
-func (x Float[B]) LessScalar(v float64) Bool[B] { return x.Less(Float[B]{x.scalar(v)}) }
+func (x Float[B]) LessScalar(v float64) Bool[B] {
+	y := Float[B]{x.scalar(v)}
+	defer y.Release()
+	return x.Less(y)
+}
 
 // GreaterScalar compares with a number.
-func (x Float[B]) GreaterScalar(v float64) Bool[B] { return x.Greater(Float[B]{x.scalar(v)}) }
+func (x Float[B]) GreaterScalar(v float64) Bool[B] {
+	y := Float[B]{x.scalar(v)}
+	defer y.Release()
+	return x.Greater(y)
+}
 
 // IsNaN tells where x is not a number.
 func (x Float[B]) IsNaN() Bool[B] { return x.NotEqual(x) }

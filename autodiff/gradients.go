@@ -1,8 +1,11 @@
 package autodiff
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Gradients holds the result of Backward: tensors of the inner backend B, by
@@ -31,6 +34,16 @@ func (g *gradients) add(n *node, v Value) {
 	g.list = append(g.list, gradient{n.id, n.String(), v})
 }
 
+// of returns what g holds; a nil or zero Gradients holds nothing.
+func (g *Gradients[B]) of() *gradients {
+	if g.absent() {
+		return &gradients{}
+	}
+	return g.g
+}
+
+var errNoGradients = errors.New("autodiff: the gradients are absent (nil): did Backward return an error?")
+
 func (g *gradients) find(id uint64) *gradient {
 	if i, ok := g.byID[id]; ok && g.list[i].v != nil {
 		return &g.list[i]
@@ -51,7 +64,7 @@ func (g *gradients) release() {
 // Len returns the number of gradients.
 func (g *Gradients[B]) Len() int {
 	n := 0
-	for _, e := range g.g.list {
+	for _, e := range g.of().list {
 		if e.v != nil {
 			n++
 		}
@@ -60,12 +73,15 @@ func (g *Gradients[B]) Len() int {
 }
 
 // Release gives the memory of all gradients back at once.
-func (g *Gradients[B]) Release() { g.g.release() }
+func (g *Gradients[B]) Release() { g.of().release() }
 
 // Merge adds another pass's gradients to these: what accumulates over several
 // batches, or over the goroutines that shared them. The other keeps its own.
 func (g *Gradients[B]) Merge(other *Gradients[B]) error {
-	for _, e := range other.g.list {
+	if g.absent() || other.absent() {
+		return errNoGradients
+	}
+	for _, e := range other.of().list {
 		if e.v == nil {
 			continue
 		}
@@ -92,8 +108,9 @@ func (g *Gradients[B]) Merge(other *Gradients[B]) error {
 // Scale multiplies every gradient, for example by 1 over the number of
 // batches that were merged.
 func (g *Gradients[B]) Scale(factor float64) error {
-	for i := range g.g.list {
-		e := &g.g.list[i]
+	list := g.of().list
+	for i := range list {
+		e := &list[i]
 		if e.v == nil {
 			continue
 		}
@@ -110,10 +127,10 @@ func (g *Gradients[B]) Scale(factor float64) error {
 // Norm returns the square root of the sum of the squares of all gradients.
 func (g *Gradients[B]) Norm() (float64, error) {
 	var squares []Float[B]
-	for _, e := range g.g.list {
+	for _, e := range g.of().list {
 		if e.v != nil {
 			x := Float[B]{Tensor[B]{be: g.be, v: e.v}}
-			squares = append(squares, x.PowScalar(2).Sum().Reshape(1))
+			squares = append(squares, x.PowScalar(2).Sum().Cast(tensor.F64).Reshape(1))
 		}
 	}
 	if len(squares) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -19,6 +20,13 @@ func forStrategies(t *testing.T, f func(t *testing.T, s Strategy)) {
 	for _, s := range strategies {
 		t.Run(s.String(), func(t *testing.T) { f(t, s) })
 	}
+}
+
+// splitFinely has small tensors computed by several goroutines, too.
+func splitFinely(t *testing.T) {
+	piece := kernel.MinPiece
+	kernel.MinPiece = 1
+	t.Cleanup(func() { kernel.MinPiece = piece })
 }
 
 // elementsOf returns an input's elements; random ones are the same each time.
@@ -190,7 +198,7 @@ func TestSecondDerivatives(t *testing.T) {
 				}
 				return s
 			}
-			second := c.second(t, cpu, None{}, points)
+			second := c.second(t, cpu, None{}, None{}, points)
 			for i := range points {
 				p := append([]float64(nil), points[i]...)
 				points[i] = p
@@ -205,10 +213,11 @@ func TestSecondDerivatives(t *testing.T) {
 	}
 }
 
-// second returns the gradients of the sum of the gradients' squares.
-func (c *testCase) second(t *testing.T, cpu *CPU, s Strategy, points [][]float64) (grads [][]float64) {
+// second returns the gradients of the sum of the gradients' squares, with a
+// strategy for each level.
+func (c *testCase) second(t *testing.T, cpu *CPU, s, higher Strategy, points [][]float64) (grads [][]float64) {
 	below := newEngine(cpu, s)
-	above := newEngine(below, s)
+	above := newEngine(below, higher)
 	x := c.tracked(t, below, points)
 	var top []dyn
 	for _, xi := range x {
@@ -252,8 +261,15 @@ func (c *testCase) second(t *testing.T, cpu *CPU, s Strategy, points [][]float64
 }
 
 // TestStrategiesAgree runs every case under every strategy and with 1, 2 and 8
-// threads: the same bits, in first and second derivatives.
+// threads: the same bits, in first and second derivatives. For the latter the
+// two levels have the same strategy, or different ones.
 func TestStrategiesAgree(t *testing.T) {
+	splitFinely(t)
+	above := map[Strategy]Strategy{}
+	for i, s := range strategies {
+		above[s] = strategies[(i*2+1)%len(strategies)]
+	}
+	above[None{}] = None{}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			digest := ""
@@ -262,7 +278,7 @@ func TestStrategiesAgree(t *testing.T) {
 					cpu := NewCPUThreads(threads)
 					loss, grads := c.gradient(t, cpu, s, c.points())
 					if !c.once && !c.estimate && c.want == nil {
-						grads = append(grads, c.second(t, cpu, s, c.points())...)
+						grads = append(grads, c.second(t, cpu, s, above[s], c.points())...)
 					}
 					d := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%x %x", loss, grads)))
 					if digest == "" {
@@ -275,6 +291,20 @@ func TestStrategiesAgree(t *testing.T) {
 	}
 }
 
+// TestBuffersMayHoldAnything runs every case in memory full of NaNs.
+func TestBuffersMayHoldAnything(t *testing.T) {
+	for _, c := range cases {
+		clean, poisoned := NewCPUThreads(1), NewCPUThreads(1)
+		poisoned.pool.poison = true
+		for _, s := range strategies {
+			loss, grads := c.gradient(t, clean, s, c.points())
+			again, same := c.gradient(t, poisoned, s, c.points())
+			require.Equal(t, loss, again, c.name)
+			require.Equal(t, grads, same, c.name)
+		}
+	}
+}
+
 // TestEveryRuleIsTested holds the table of cases to the table of rules.
 func TestEveryRuleIsTested(t *testing.T) {
 	tested := map[Op]bool{}
@@ -283,7 +313,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 	// The gradients of gradients are tested by second derivatives.
 	second := map[Op]bool{OpReluGrad: true, OpTanhGrad: true, OpSigmoidGrad: true, OpGeluGrad: true, OpClampGrad: true,
-		OpSoftmaxGrad: true, OpLogSoftmaxGrad: true, OpConv2dDX: true, OpConv2dDW: true, OpPoolPut: true, OpPoolTake: true,
+		OpSoftmaxGrad: true, OpLogSoftmaxGrad: true, OpConv2dDX: true, OpConv2dDW: true, OpPoolPut: true, OpCrossEntropyGrad: true, OpProdGrad: true, OpPoolTake: true,
 		OpAvgPoolPut: true, OpEmbeddingBackward: true, OpAffineGridBackward: true, OpQuantizeBackward: true}
 	for op := range opCount {
 		require.NotEmpty(t, ops[op].name, "operation %d has no row", op)

@@ -199,15 +199,20 @@ func create(at *Attr, in []Info) ([3]Info, error) {
 	return one(at.DType, at.Shape)
 }
 
-// update is the rule of operations in place on equal shapes.
-func update(_ *Attr, in []Info) ([3]Info, error) {
+// alike is the rule of operations in place on equal types and shapes.
+func alike(_ *Attr, in []Info) ([3]Info, error) {
 	for i, x := range in {
 		if x.DType != tensor.None && (x.DType != in[0].DType || !slices.Equal(x.Shape, in[0].Shape)) {
 			return fail("input %d is %v; want %v", i, x, in[0])
 		}
 	}
+	return [3]Info{}, nil
+}
+
+// update is alike for those that compute.
+func update(at *Attr, in []Info) ([3]Info, error) {
 	if d := in[0].DType; d != tensor.F32 && d != tensor.F64 {
 		return fail("input 0 is %v; want f32 or f64", in[0])
 	}
-	return [3]Info{}, nil
+	return alike(at, in)
 }

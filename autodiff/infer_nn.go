@@ -48,17 +48,28 @@ func linear(_ *Attr, in []Info) ([3]Info, error) {
 	return one(in[0].DType, shape)
 }
 
+// maxWindow is beyond any image; sums and products of two still fit an int64.
+const maxWindow = 1 << 30
+
 // complete fills in a window's defaults and checks it.
 func (w *Window) complete() error {
-	w.Groups = max(w.Groups, 1)
+	if w.Groups == 0 {
+		w.Groups = 1
+	}
+	good := w.Groups > 0
 	for i := range 2 {
 		if w.Stride[i] == 0 {
 			w.Stride[i] = max(w.Kernel[i], 1)
 		}
-		w.Dilation[i] = max(w.Dilation[i], 1)
-		if w.Stride[i] < 0 || w.Pad[i] < 0 || w.Kernel[i] < 0 {
-			return fmt.Errorf("the window %+v has a negative extent", *w)
+		if w.Dilation[i] == 0 {
+			w.Dilation[i] = 1
 		}
+		for _, n := range []int{w.Kernel[i], w.Pad[i], w.Stride[i] - 1, w.Dilation[i] - 1} {
+			good = good && n >= 0 && n < maxWindow
+		}
+	}
+	if !good {
+		return fmt.Errorf("the window is %+v; want groups, strides and dilations of at least 1, no negative padding, and nothing beyond %d", *w, maxWindow)
 	}
 	return nil
 }
@@ -191,8 +202,16 @@ func crossEntropy(at *Attr, in []Info) ([3]Info, error) {
 	if !in[0].DType.IsFloat() || len(in[0].Shape) != 2 || !slices.Equal(in[0].Shape[:1], in[1].Shape) || in[0].Shape[0] == 0 {
 		return fail("logits are %v and labels %v; want [n, classes] and [n], n at least 1", in[0], in[1])
 	}
-	if s := at.Floats[0]; !(s >= 0 && s < 1) {
+	if s := at.Floats[0]; !(s >= 0 && s <= 1) {
 		return fail("the label smoothing is %v; want 0 to 1", s)
 	}
 	return one(in[0].DType, []int64{})
+}
+
+func crossEntropyGrad(at *Attr, in []Info) ([3]Info, error) {
+	loss, err := crossEntropy(at, in[:2])
+	if g := in[2]; err == nil && (g.DType != in[0].DType || len(g.Shape) != 0) {
+		err = fmt.Errorf("the gradient is %v; want %v", g, loss[0])
+	}
+	return [3]Info{in[0]}, err
 }

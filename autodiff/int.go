@@ -26,11 +26,7 @@ func Arange[B Backend](be B, start, step, length int) Int[B] {
 
 // Int64s copies the elements out.
 func (x Int[B]) Int64s() ([]int64, error) {
-	v, err := x.Cast(tensor.I64).View()
-	if err != nil {
-		return nil, err
-	}
-	return append([]int64(nil), tensor.Slice[int64](v)...), nil
+	return copied[int64](x.Tensor, x.Cast(tensor.I64).Tensor)
 }
 
 func (x Int[B]) scalar(v int64) Int[B] {
@@ -100,6 +96,9 @@ func (x Int[B]) ToFloat() Float[B] { return Float[B]{x.run(OpCast, &Attr{DType: 
 
 // OneHot returns f32 rows of n classes with a 1 at the index.
 func (x Int[B]) OneHot(n int) Float[B] {
+	if err := x.Err(); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
 	classes := Arange(x.be, 0, 1, n).Cast(x.DType())
 	return x.Unsqueeze(x.Rank()).Equal(classes).ToFloat()
 }

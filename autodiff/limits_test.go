@@ -15,11 +15,8 @@ func TestMemoryOfForwardPasses(t *testing.T) {
 		t.Skip("takes seconds, and the race detector needs memory of its own")
 	}
 	forStrategies(t, func(t *testing.T, s Strategy) {
+		const passes = 100_000
 		ad := over(s)
-		passes := 100_000
-		if _, ok := s.(None); !ok {
-			passes = 10_000
-		}
 		p := NewParams(ad, 1)
 		w1, b1 := p.Linear("a", 64, 64)
 		w2, b2 := p.Linear("b", 64, 10)
@@ -29,7 +26,7 @@ func TestMemoryOfForwardPasses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2000 {
+		for range 20_000 { // what the collector takes for itself
 			pass()
 		}
 		before := resident(t)

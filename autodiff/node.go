@@ -15,7 +15,7 @@ type node struct {
 	at    *Attr
 	in    []edge
 	out   Info
-	label string // given by the user
+	label atomic.Pointer[string] // given by the user
 
 	// val is a handle on the result, where the graph keeps it; aux on a
 	// further one, such as the positions of maxima. Guarded by engine.mu
@@ -35,8 +35,11 @@ type node struct {
 	by     *backward // the pass that has claimed the node
 	slot   int       // in that pass
 
-	leaf    bool
-	version atomic.Int64 // of a leaf: how often it was changed in place
+	leaf bool
+	// shares says that the result has the elements of a leaf or a constant,
+	// which had this version.
+	shares  bool
+	version int64
 }
 
 // edge is one input of a node.
@@ -44,7 +47,7 @@ type edge struct {
 	n       *node // nil: not tracked
 	v       Value // a handle on a constant's or a leaf's elements, if needed
 	info    Info
-	version int64 // of the leaf, when it was used
+	version int64 // of a constant's or a leaf's elements, when they were used
 }
 
 // The states of a node.
@@ -59,14 +62,12 @@ var lastID atomic.Uint64
 // String names the tensor for errors: what the user called it, or the
 // operation and a number.
 func (n *node) String() string {
-	name := n.label
-	switch {
-	case name != "":
-		name = fmt.Sprintf("%q", name)
-	case n.leaf:
-		name = fmt.Sprintf("leaf#%d", n.id)
-	default:
-		name = fmt.Sprintf("%v#%d", n.op, n.id)
+	what := "leaf"
+	if !n.leaf {
+		what = n.op.String()
 	}
-	return fmt.Sprintf("%s %v", name, n.out)
+	if label := n.label.Load(); label != nil {
+		return fmt.Sprintf("%q %v", *label, n.out)
+	}
+	return fmt.Sprintf("%s#%d %v", what, n.id, n.out)
 }

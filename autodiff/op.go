@@ -86,17 +86,18 @@ const (
 	OpUniform // Floats: lo, hi; Seed
 	OpNormal  // Floats: mean, standard deviation; Seed
 	// Networks.
-	OpMatMul     // (a, b); TransA, TransB
-	OpLinear     // (x, weight, bias?)
-	OpConv2d     // (x, weight, bias?); Window
-	OpConv2dDX   // (gradient, weight); Window; Shape is x's
-	OpConv2dDW   // (gradient, x); Window; Shape is the weight's
-	OpMaxPool2d  // Window; also the positions
-	OpPoolTake   // (x, positions)
-	OpPoolPut    // (gradient, positions); Shape
-	OpAvgPool2d  // Window
-	OpAvgPoolPut // (gradient); Window, Shape
-	OpCrossEntropy
+	OpMatMul           // (a, b); TransA, TransB
+	OpLinear           // (x, weight, bias?)
+	OpConv2d           // (x, weight, bias?); Window
+	OpConv2dDX         // (gradient, weight); Window; Shape is x's
+	OpConv2dDW         // (gradient, x); Window; Shape is the weight's
+	OpMaxPool2d        // Window; also the positions
+	OpPoolTake         // (x, positions)
+	OpPoolPut          // (gradient, positions); Shape
+	OpAvgPool2d        // Window
+	OpAvgPoolPut       // (gradient); Window, Shape
+	OpCrossEntropy     // (logits, labels); Floats[0] is the smoothing
+	OpCrossEntropyGrad // (logits, labels, gradient)
 	// The plans of this project.
 	OpEmbedding            // (weight, indices)
 	OpEmbeddingBackward    // (gradient, indices); Shape is the weight's
@@ -126,6 +127,7 @@ type Info struct {
 	Shape []int64
 }
 
+// String returns the type and shape, such as "f32[8,64]".
 func (i Info) String() string {
 	if i.DType == tensor.None {
 		return "none"
@@ -152,6 +154,10 @@ type opDef struct {
 	// inPlace operations change their first input, and have no outputs.
 	inPlace bool
 }
+
+// carries reports whether a result of a type can carry a gradient: floats do,
+// and codes by the straight-through estimate.
+func (d *opDef) carries(t tensor.DType) bool { return t.IsFloat() || d.scheme }
 
 // String returns the operation's name.
 func (o Op) String() string {
@@ -238,17 +244,18 @@ var ops = [opCount]opDef{
 	OpUniform: {name: "uniform", infer: floats(create)},
 	OpNormal:  {name: "normal", infer: floats(create)},
 
-	OpMatMul:       {name: "matmul", inputs: 2, infer: floats(matmul)},
-	OpLinear:       {name: "linear", inputs: 3, optional: 1, infer: floats(linear)},
-	OpConv2d:       {name: "conv2d", inputs: 3, optional: 1, infer: floats(conv2d)},
-	OpConv2dDX:     {name: "conv2d_dx", inputs: 2, infer: floats(convGrad(true))},
-	OpConv2dDW:     {name: "conv2d_dw", inputs: 2, infer: floats(convGrad(false))},
-	OpMaxPool2d:    {name: "max_pool2d", inputs: 1, infer: floats(pool2d(true))},
-	OpPoolTake:     {name: "pool_take", inputs: 2, infer: poolTake},
-	OpPoolPut:      {name: "pool_put", inputs: 2, infer: poolPutShape},
-	OpAvgPool2d:    {name: "avg_pool2d", inputs: 1, infer: floats(pool2d(false))},
-	OpAvgPoolPut:   {name: "avg_pool_put", inputs: 1, infer: floats(avgPoolPutShape)},
-	OpCrossEntropy: {name: "cross_entropy", inputs: 2, infer: crossEntropy},
+	OpMatMul:           {name: "matmul", inputs: 2, infer: floats(matmul)},
+	OpLinear:           {name: "linear", inputs: 3, optional: 1, infer: floats(linear)},
+	OpConv2d:           {name: "conv2d", inputs: 3, optional: 1, infer: floats(conv2d)},
+	OpConv2dDX:         {name: "conv2d_dx", inputs: 2, infer: floats(convGrad(true))},
+	OpConv2dDW:         {name: "conv2d_dw", inputs: 2, infer: floats(convGrad(false))},
+	OpMaxPool2d:        {name: "max_pool2d", inputs: 1, infer: floats(pool2d(true))},
+	OpPoolTake:         {name: "pool_take", inputs: 2, infer: poolTake},
+	OpPoolPut:          {name: "pool_put", inputs: 2, infer: poolPutShape},
+	OpAvgPool2d:        {name: "avg_pool2d", inputs: 1, infer: floats(pool2d(false))},
+	OpAvgPoolPut:       {name: "avg_pool_put", inputs: 1, infer: floats(avgPoolPutShape)},
+	OpCrossEntropy:     {name: "cross_entropy", inputs: 2, infer: crossEntropy},
+	OpCrossEntropyGrad: {name: "cross_entropy_grad", inputs: 3, infer: crossEntropyGrad},
 
 	OpEmbedding:            {name: "embedding", inputs: 2, infer: embedding, plan: true},
 	OpEmbeddingBackward:    {name: "embedding_backward", inputs: 2, infer: toShape, plan: true},
@@ -266,7 +273,7 @@ var ops = [opCount]opDef{
 	OpQuantizedLinear:      {name: "quantized_linear", inputs: 3, optional: 1, infer: floats(linear), plan: true},
 
 	OpAddInPlace:  {name: "add_", inputs: 2, infer: update, inPlace: true},
-	OpCopyInPlace: {name: "copy_", inputs: 2, infer: update, inPlace: true},
+	OpCopyInPlace: {name: "copy_", inputs: 2, infer: alike, inPlace: true, moves: true},
 	OpSGD:         {name: "sgd_", inputs: 3, optional: 1, infer: update, inPlace: true},
 	OpAdam:        {name: "adam_", inputs: 4, infer: update, inPlace: true},
 }

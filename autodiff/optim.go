@@ -11,6 +11,7 @@ import (
 // Nothing else may use the parameters meanwhile. A graph that was built with
 // the old values cannot be differentiated any more; that is an error.
 type Optimizer interface {
+	// Step changes every parameter that has a gradient, once.
 	Step(p Parameters, g GradientSet) error
 }
 
@@ -21,7 +22,10 @@ type Parameters interface {
 }
 
 // GradientSet is a *Gradients.
-type GradientSet interface{ find(id uint64) Value }
+type GradientSet interface {
+	find(id uint64) Value
+	absent() bool
+}
 
 func (p *Params[B]) each(f func(name string, v Value) error) error {
 	for _, name := range p.names {
@@ -39,18 +43,20 @@ func (p *Params[B]) each(f func(name string, v Value) error) error {
 func (p *Params[B]) runner() Backend { return p.be }
 
 func (g *Gradients[B]) find(id uint64) Value {
-	if e := g.g.find(id); e != nil {
+	if e := g.of().find(id); e != nil {
 		return e.v
 	}
 	return nil
 }
 
+func (g *Gradients[B]) absent() bool { return g == nil || g.g == nil }
+
 // SGD is stochastic gradient descent, with momentum as PyTorch defines it.
 type SGD struct {
 	Rate        float64
-	Momentum    float64
-	WeightDecay float64
-	Nesterov    bool
+	Momentum    float64 // 0: none
+	WeightDecay float64 // times the parameter, added to the gradient
+	Nesterov    bool    // step along the momentum that is to come
 	state       state
 }
 
@@ -72,8 +78,8 @@ func (o *SGD) Step(p Parameters, g GradientSet) error {
 // see AdamW. Zero values of Beta1, Beta2 and Eps mean 0.9, 0.999 and 1e-8.
 type Adam struct {
 	Rate         float64
-	Beta1, Beta2 float64
-	Eps          float64
+	Beta1, Beta2 float64 // of the running means of the gradient and of its square
+	Eps          float64 // added to the root of the latter
 	WeightDecay  float64
 	state        state
 }
@@ -83,11 +89,12 @@ func (o *Adam) Step(p Parameters, g GradientSet) error {
 	return o.state.adam(p, g, o.Rate, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, false)
 }
 
-// AdamW is Adam with the weights decayed apart from the gradient.
+// AdamW is Adam with the weights decayed apart from the gradient, by Rate times
+// WeightDecay.
 type AdamW struct {
 	Rate         float64
-	Beta1, Beta2 float64
-	Eps          float64
+	Beta1, Beta2 float64 // of the running means of the gradient and of its square
+	Eps          float64 // added to the root of the latter
 	WeightDecay  float64
 	state        state
 }
@@ -122,6 +129,9 @@ func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float
 // step applies an operation in place to every parameter that has a gradient,
 // with a number of tensors that begin as zeros.
 func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step int) *Attr) error {
+	if g == nil || g.absent() {
+		return errNoGradients
+	}
 	if *s == nil {
 		*s = state{}
 	}

@@ -100,7 +100,7 @@ func (p *Params[B]) get(name string, shape []int, make func(seed uint64) Float[B
 	if t, ok := any(p.be).(tracker); ok && x.Err() == nil {
 		x.v, x.err = t.leafVar(x.v)
 		if n := nodeOf(x.v); n != nil {
-			n.label = name
+			n.label.Store(&name)
 		}
 	}
 	p.names = append(p.names, name)
@@ -130,8 +130,9 @@ func (p *Params[B]) Save(path string) error {
 }
 
 // Load reads parameters from a safetensors file: those that exist change in
-// place, and others have the file's elements when they are asked for. A
-// parameter that is not in the file is an error.
+// place, and others have the file's elements when they are asked for. Where a
+// parameter is not in the file, or has another type or shape there, nothing
+// changes and Load returns an error.
 func (p *Params[B]) Load(path string) error {
 	tensors, _, err := LoadSafetensors(path)
 	if err != nil {
@@ -141,13 +142,22 @@ func (p *Params[B]) Load(path string) error {
 	for _, t := range tensors {
 		left[t.Name] = t.View
 	}
+	// All or none.
 	for _, name := range p.names {
 		v, ok := left[name]
-		if !ok {
+		x := p.byName[name]
+		switch {
+		case !ok:
 			return fmt.Errorf("autodiff: %s has no parameter %q", path, name)
+		case x.Err() != nil:
+			return x.Err()
+		case v.DType != x.DType() || !slices.Equal(v.Shape, x.v.Shape()):
+			return fmt.Errorf("autodiff: %s: %q is %v; want %v", path, name, &v, x)
 		}
+	}
+	for _, name := range p.names {
+		x := FloatView(p.be, left[name])
 		delete(left, name)
-		x := FloatView(p.be, v)
 		if err := x.Err(); err != nil {
 			return fmt.Errorf("autodiff: %s: %q: %w", path, name, err)
 		}

@@ -10,9 +10,9 @@ import "github.com/isobit-ml/isobit/tensor"
 // stops it elsewhere.
 type Quantized[B Backend] struct {
 	Codes     Tensor[B] // s8 or u8, or a float type that holds whole numbers
-	Scale     Float[B]
+	Scale     Float[B]  // one, or one for each group: see Scheme
 	ZeroPoint Tensor[B] // an Int's, a Float's or absent (0)
-	Scheme    Scheme
+	Scheme    Scheme    // how the tensor was quantized
 }
 
 // Quantize rounds x / scale to codes. A zero point, an Int's tensor or a

@@ -80,6 +80,7 @@ func randomGraph(t *testing.T, seed uint64, s Strategy, threads int) string {
 
 // TestRandomGraphs compares graphs of all shapes under all strategies.
 func TestRandomGraphs(t *testing.T) {
+	splitFinely(t)
 	graphs := uint64(300)
 	if testing.Short() || raceEnabled {
 		graphs = 60

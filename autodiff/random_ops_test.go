@@ -13,6 +13,7 @@ import (
 // TestRandomOperations runs operations on whatever: nothing may panic, every
 // error names the operation, and results have the inferred types and shapes.
 func TestRandomOperations(t *testing.T) {
+	splitFinely(t)
 	runs := 60_000
 	if testing.Short() || raceEnabled {
 		runs = 10_000

@@ -19,7 +19,7 @@ func (b *backward) have(n *node) Value {
 // from a stack, not from recursion: graphs may be deep.
 func (b *backward) value(n *node) (Value, error) {
 	if v := b.have(n); v != nil {
-		return v, nil
+		return n.unchanged(v)
 	}
 	stack := append(b.stack[:0], n)
 	for len(stack) > 0 {
@@ -83,10 +83,31 @@ func (e *edge) held() (Value, error) {
 	if e.v == nil {
 		return nil, errNotHeld
 	}
-	if e.n != nil && e.n.version.Load() != e.version {
-		return nil, fmt.Errorf("autodiff: %v was changed in place (by an optimizer?) after it was used", e.n)
+	if e.v.Version() != e.version {
+		return nil, changed(e)
 	}
 	return e.v, nil
+}
+
+// unchanged returns n's result v, or the error of elements that it shares
+// having changed.
+func (n *node) unchanged(v Value) (Value, error) {
+	if n.shares && v.Version() != n.version {
+		return nil, changed(n)
+	}
+	return v, nil
+}
+
+func changed(what any) error {
+	return fmt.Errorf("autodiff: %v was changed in place (by an optimizer?) after it was used", what)
+}
+
+// String names the input for errors.
+func (e *edge) String() string {
+	if e.n != nil {
+		return e.n.String()
+	}
+	return fmt.Sprintf("a constant %v", e.info)
 }
 
 // used is told that a result was read once.

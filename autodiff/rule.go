@@ -126,7 +126,13 @@ func (c *ctx) shape(i int) []int64 { return c.n.in[i].info.Shape }
 func (c *ctx) wants(i int) bool { return i < len(c.n.in) && c.n.in[i].n != nil }
 
 // zeros makes a tensor of zeros like an input.
-func (c *ctx) zeros(i int) T { return T{fill[Backend](c.sc, c.g.DType(), 0, c.shape(i))} }
+func (c *ctx) zeros(i int) T {
+	d := c.n.in[i].info.DType
+	if !d.IsFloat() { // codes
+		d = c.g.DType()
+	}
+	return T{fill[Backend](c.sc, d, 0, c.shape(i))}
+}
 
 // with applies another operation with the attributes of this one.
 func (c *ctx) with(op Op, x T, rest ...T) T {

@@ -5,7 +5,7 @@ import "math"
 // grad is a row of a rule: the gradient of one input, and what it reads.
 func grad(use uses, f func(c *ctx) T) vjp { return vjp{use, f} }
 
-// each makes a rule of a row per input.
+// perInput makes a rule of a row per input.
 func perInput(rows ...vjp) rule { return rule{each: rows} }
 
 // spread is perInput for operations that broadcast.
@@ -28,7 +28,7 @@ func fused(op Op, use uses) vjp {
 	})
 }
 
-// again is the row of a gradient operation's own first input, in which it is
+// linearIn is the row of a gradient operation's own first input, in which it is
 // linear: the same operation.
 func linearIn(op Op) vjp {
 	return grad(in1, func(c *ctx) T { return c.with(op, c.g, c.in(1)) })
@@ -51,9 +51,7 @@ var rules = [opCount]rule{
 	OpMinimum: spread(
 		grad(in0|in1, func(c *ctx) T { return c.g.MaskFill(c.in(1).Less(c.in(0)), 0) }),
 		grad(in0|in1, func(c *ctx) T { return c.g.MaskFill(c.in(1).Less(c.in(0)).Not(), 0) })),
-	OpPow: spread(
-		grad(in0|in1, func(c *ctx) T { return c.g.Mul(c.in(1)).Mul(c.in(0).Pow(c.in(1).SubScalar(1))) }),
-		grad(in0|output, func(c *ctx) T { return c.g.Mul(c.out()).Mul(c.in(0).Log()) })),
+	OpPow: spread(grad(in0|in1, powBase), grad(in0|in1|output, powExponent)),
 	OpWhere: spread(none,
 		grad(in0, func(c *ctx) T { return c.g.MaskFill(c.condition(0).Not(), 0) }),
 		grad(in0, func(c *ctx) T { return c.g.MaskFill(c.condition(0), 0) })),
@@ -77,6 +75,9 @@ var rules = [opCount]rule{
 	OpRound: perInput(zero(0)),
 	OpPowScalar: perInput(grad(in0, func(c *ctx) T {
 		p := c.at.Floats[0]
+		if p == 0 {
+			return c.zeros(0)
+		}
 		return c.g.Mul(c.in(0).PowScalar(p - 1).MulScalar(p))
 	})),
 	OpClamp: perInput(fused(OpClampGrad, in0)),
@@ -106,7 +107,13 @@ var rules = [opCount]rule{
 		grad(in1, func(c *ctx) T { return c.g.Sub(c.g.Mul(c.in(1).Exp()).SumKeep(c.at.Axis)) }),
 		grad(in0|in1, func(c *ctx) T { return c.g.Mul(c.in(1).Exp()).Mul(c.in(0).SumKeep(c.at.Axis)).Neg() })),
 
-	OpProd:   perInput(fused(OpProdGrad, in0)),
+	OpProd: perInput(fused(OpProdGrad, in0)),
+	OpProdGrad: perInput(
+		grad(in1, func(c *ctx) T {
+			others := c.with(OpProdGrad, T{fill[Backend](c.sc, c.g.DType(), 1, c.shape(0))}, c.in(1))
+			return T{c.g.Mul(others).run(OpSum, &Attr{Axes: []int{c.at.Axis}, Flag: c.at.Flag})}
+		}),
+		grad(in0|in1, prodGradAgain)),
 	OpMax:    perInput(grad(further, putBack)),
 	OpMin:    perInput(grad(further, putBack)),
 	OpSort:   perInput(grad(further, putBack)),
@@ -157,7 +164,10 @@ var rules = [opCount]rule{
 	OpAvgPool2d:  perInput(grad(0, func(c *ctx) T { return c.shaped(OpAvgPoolPut, 0, c.g) })),
 	OpAvgPoolPut: perInput(grad(0, func(c *ctx) T { return c.with(OpAvgPool2d, c.g) })),
 
-	OpCrossEntropy: perInput(grad(in0|in1, crossEntropyGrad), none),
+	OpCrossEntropy: perInput(grad(in0|in1, func(c *ctx) T {
+		return T{c.in(0).run(OpCrossEntropyGrad, c.at, c.tensor(1), c.g.Tensor)}
+	}), none),
+	OpCrossEntropyGrad: perInput(grad(in0|in2, crossEntropyCurve), none, grad(in0|in1, crossEntropyError)),
 
 	OpEmbedding: perInput(grad(in1, func(c *ctx) T {
 		return c.shaped(OpEmbeddingBackward, 0, c.g, c.tensor(1))

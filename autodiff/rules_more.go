@@ -6,9 +6,10 @@ import (
 
 // The gradient rules that take more than a line.
 
-// kept returns g with the dimensions that a reduction removed as extents of 1.
-func (c *ctx) kept(g T, axes ...int) T {
-	shape := slices.Clone(c.shape(0))
+// kept returns g with the dimensions that a reduction of input i removed as
+// extents of 1.
+func (c *ctx) kept(g T, i int, axes ...int) T {
+	shape := slices.Clone(c.shape(i))
 	for _, a := range axes {
 		shape[a] = 1
 	}
@@ -17,7 +18,7 @@ func (c *ctx) kept(g T, axes ...int) T {
 
 // repeat gives g the shape that a reduction started from.
 func (c *ctx) repeat(g T) T {
-	return c.shaped(OpExpand, 0, c.kept(g, c.at.Axes...))
+	return c.shaped(OpExpand, 0, c.kept(g, 0, c.at.Axes...))
 }
 
 // putBack gives the gradient to the elements that were picked.
@@ -26,10 +27,29 @@ func putBack(c *ctx) T {
 	if c.n.op != OpSort {
 		shape := slices.Clone(c.shape(0))
 		shape[c.at.Axis] = 1
-		g = c.kept(g, c.at.Axis)
+		g = c.kept(g, 0, c.at.Axis)
 		at = Int[Backend]{at.run(OpReshape, &Attr{Shape: shape})}
 	}
 	return c.zeros(0).ScatterAdd(c.at.Axis, at, g)
+}
+
+// prodGradAgain differentiates g times the product of all others, weighted by
+// u: row i of a square holds x with u in the place of element i, and all but
+// that place take part. It needs no division by a zero.
+func prodGradAgain(c *ctx) T {
+	x := c.in(1)
+	last, n := x.Rank()-1, c.shape(1)[c.at.Axis]
+	wide := func(t T, at int) T { return t.Transpose(c.at.Axis, last).Unsqueeze(at) }
+	place := Arange[Backend](c.sc, 0, 1, int(n))
+	diagonal := place.Unsqueeze(1).Equal(place)
+	square := Where(diagonal, wide(c.g, -1), wide(x, -2))
+	g := c.in(0)
+	if !c.at.Flag {
+		g = c.kept(g, 1, c.at.Axis)
+	}
+	g = g.Transpose(c.at.Axis, last).Expand(square.Shape()[:last+1]...)
+	d := T{g.run(OpProdGrad, &Attr{Axis: last + 1}, square.Tensor)}
+	return d.MaskFill(diagonal, 0).Sum(last).Transpose(c.at.Axis, last)
 }
 
 // reversed sums from the other end.
@@ -37,6 +57,19 @@ func reversed(c *ctx) T {
 	at := *c.at
 	at.Flag = !at.Flag
 	return T{c.g.run(OpCumSum, &at)}
+}
+
+// powBase is y * x^(y-1), and 0 where y is 0, at x = 0 too.
+func powBase(c *ctx) T {
+	x, y := c.in(0), c.in(1)
+	return c.g.Mul(y).Mul(x.Pow(y.SubScalar(1))).MaskFill(y.Equal(T{y.scalar(0)}), 0)
+}
+
+// powExponent is x^y * log(x), and 0 where 0 has a power that is not negative.
+func powExponent(c *ctx) T {
+	x, y := c.in(0), c.in(1)
+	stays := x.Equal(T{x.scalar(0)}).And(y.GreaterEqual(T{y.scalar(0)}))
+	return c.g.Mul(c.out()).Mul(x.Log()).MaskFill(stays, 0)
 }
 
 func permuteBack(c *ctx) T {
@@ -87,19 +120,16 @@ func rowsOf(x T) T {
 	return T{x.run(OpReshape, &Attr{Shape: []int64{rows, n}})}
 }
 
-// crossEntropyGrad is (softmax - smoothed one-hot) * g / n.
-func crossEntropyGrad(c *ctx) T {
-	rows, classes := c.shape(0)[0], c.shape(0)[1]
-	smoothing := c.at.Floats[0]
-	column := []int64{rows, 1}
-	p := c.in(0).Softmax(1)
-	label := T{fill[Backend](c.sc, p.DType(), smoothing-1, column)}
-	at := Int[Backend]{c.index(1).run(OpReshape, &Attr{Shape: column})}
-	d := p.ScatterAdd(1, at, label)
-	if smoothing != 0 {
-		d = d.SubScalar(smoothing / float64(classes))
-	}
-	return d.Mul(c.g.DivScalar(float64(rows)))
+// crossEntropyCurve is softmax's gradient, scaled as the error is.
+func crossEntropyCurve(c *ctx) T {
+	scaled := c.g.Mul(c.in(2).DivScalar(float64(c.shape(0)[0])))
+	return T{scaled.run(OpSoftmaxGrad, &Attr{Axis: 1}, c.in(0).Softmax(1).Tensor)}
+}
+
+// crossEntropyError is the gradient of the gradient's scale.
+func crossEntropyError(c *ctx) T {
+	one := fill[Backend](c.sc, c.g.DType(), 1, []int64{})
+	return c.g.Mul(T{c.in(0).run(OpCrossEntropyGrad, c.at, c.tensor(1), one)}).Sum()
 }
 
 // skipping returns the attributes for a backward that computes several

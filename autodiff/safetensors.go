@@ -18,7 +18,7 @@ import (
 // NamedView is a tensor in a safetensors file.
 type NamedView struct {
 	Name string
-	View tensor.View
+	View tensor.View // in host memory
 }
 
 // The names of element types in safetensors.

@@ -96,40 +96,42 @@ func TestRootMustBeScalarOrSeeded(t *testing.T) {
 }
 
 func TestLeafs(t *testing.T) {
-	ad := over(None{})
-	w := leaf(ad, []float64{3})
-	// A leaf is its own root, any number of times.
-	for range 2 {
-		g, err := ad.Backward(w)
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := leaf(ad, []float64{3})
+		// A leaf is its own root, any number of times.
+		for range 2 {
+			g, err := ad.Backward(w)
+			require.NoError(t, err)
+			x, ok := ad.Grad(w, g)
+			require.True(t, ok)
+			require.Equal(t, []float64{1}, list(t, x))
+		}
+		// An untracked tensor has no gradient, and cannot be differentiated.
+		c := Floats(ad, []float64{2})
+		require.False(t, ad.IsTracked(c))
+		g, err := ad.Backward(w.Mul(c))
 		require.NoError(t, err)
-		x, ok := ad.Grad(w, g)
+		_, ok := ad.Grad(c, g)
+		require.False(t, ok)
+		_, err = ad.Backward(c.Exp())
+		require.ErrorContains(t, err, "not tracked")
+		// Detach leaves the history behind.
+		require.False(t, ad.IsTracked(ad.Detach(w)))
+		g, err = ad.Backward(w.Mul(ad.Detach(w.Exp())))
+		require.NoError(t, err)
+		x, _ := ad.Grad(w, g)
+		require.InDelta(t, math.Exp(3), list(t, x)[0], 1e-12)
+		// Tracking a result makes a leaf of it.
+		mid := ad.Track(w.Exp())
+		g, err = ad.Backward(mid.MulScalar(2))
+		require.NoError(t, err)
+		_, ok = ad.Grad(w, g)
+		require.False(t, ok)
+		x, ok = ad.Grad(mid, g)
 		require.True(t, ok)
-		require.Equal(t, []float64{1}, list(t, x))
-	}
-	// An untracked tensor has no gradient, and cannot be differentiated.
-	c := Floats(ad, []float64{2})
-	require.False(t, ad.IsTracked(c))
-	g, err := ad.Backward(w.Mul(c))
-	require.NoError(t, err)
-	_, ok := ad.Grad(c, g)
-	require.False(t, ok)
-	_, err = ad.Backward(c.Exp())
-	require.ErrorContains(t, err, "not tracked")
-	// Detach leaves the history behind.
-	require.False(t, ad.IsTracked(ad.Detach(w)))
-	g, err = ad.Backward(w.Mul(ad.Detach(w.Exp())))
-	require.NoError(t, err)
-	x, _ := ad.Grad(w, g)
-	require.InDelta(t, math.Exp(3), list(t, x)[0], 1e-12)
-	// Tracking a result makes a leaf of it.
-	mid := ad.Track(w.Exp())
-	g, err = ad.Backward(mid.MulScalar(2))
-	require.NoError(t, err)
-	_, ok = ad.Grad(w, g)
-	require.False(t, ok)
-	x, ok = ad.Grad(mid, g)
-	require.True(t, ok)
-	require.Equal(t, []float64{2}, list(t, x))
+		require.Equal(t, []float64{2}, list(t, x))
+	})
 }
 
 func TestKeptValuesAndGradients(t *testing.T) {
@@ -156,116 +158,128 @@ func TestKeptValuesAndGradients(t *testing.T) {
 }
 
 func TestGradientsAreAValue(t *testing.T) {
-	ad := over(None{})
-	w, v := leaf(ad, []float64{1, 2}), leaf(ad, []float64{5})
-	one, err := ad.Backward(w.Sum().Mul(v).Sum())
-	require.NoError(t, err)
-	two, err := ad.Backward(w.MulScalar(3).Sum())
-	require.NoError(t, err)
-	done := make(chan *Gradients[*CPU])
-	go func() { // another goroutine may have them
-		if err := one.Merge(two); err != nil {
-			t.Error(err)
-		}
-		done <- one
-	}()
-	g := <-done
-	x, _ := ad.Grad(w, g)
-	require.Equal(t, []float64{8, 8}, list(t, x))
-	x, _ = ad.Grad(v, g)
-	require.Equal(t, []float64{3}, list(t, x))
-	// Merging left the other as it was.
-	x, _ = ad.Grad(w, two)
-	require.Equal(t, []float64{3, 3}, list(t, x))
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w, v := leaf(ad, []float64{1, 2}), leaf(ad, []float64{5})
+		one, err := ad.Backward(w.Sum().Mul(v).Sum())
+		require.NoError(t, err)
+		two, err := ad.Backward(w.MulScalar(3).Sum())
+		require.NoError(t, err)
+		done := make(chan *Gradients[*CPU])
+		go func() { // another goroutine may have them
+			if err := one.Merge(two); err != nil {
+				t.Error(err)
+			}
+			done <- one
+		}()
+		g := <-done
+		x, _ := ad.Grad(w, g)
+		require.Equal(t, []float64{8, 8}, list(t, x))
+		x, _ = ad.Grad(v, g)
+		require.Equal(t, []float64{3}, list(t, x))
+		// Merging left the other as it was.
+		x, _ = ad.Grad(w, two)
+		require.Equal(t, []float64{3, 3}, list(t, x))
 
-	norm, err := g.ClipNorm(1)
-	require.NoError(t, err)
-	require.InDelta(t, math.Sqrt(64+64+9), norm, 1e-12)
-	norm, err = g.Norm()
-	require.NoError(t, err)
-	require.InDelta(t, 1, norm, 1e-12)
+		norm, err := g.ClipNorm(1)
+		require.NoError(t, err)
+		require.InDelta(t, math.Sqrt(64+64+9), norm, 1e-12)
+		norm, err = g.Norm()
+		require.NoError(t, err)
+		require.InDelta(t, 1, norm, 1e-12)
 
-	x, ok := ad.GradRemove(w, g)
-	require.True(t, ok)
-	require.NoError(t, x.Err())
-	_, ok = ad.GradRemove(w, g)
-	require.False(t, ok)
-	require.Equal(t, 1, g.Len())
+		x, ok := ad.GradRemove(w, g)
+		require.True(t, ok)
+		require.NoError(t, x.Err())
+		_, ok = ad.GradRemove(w, g)
+		require.False(t, ok)
+		require.Equal(t, 1, g.Len())
 
-	cpu := ad.InnerBackend()
-	require.ErrorContains(t, ad.GradReplace(w, g, Floats(cpu, []float64{1, 2, 3})), "the gradient is f64[3]; want the type and shape of")
-	require.ErrorContains(t, ad.GradReplace(w, g, Floats(cpu, []float32{1, 2})), "the gradient is f32[2]")
-	require.ErrorContains(t, ad.GradReplace(Zeros(ad, 2), g, Zeros(cpu, 2)), "not tracked")
-	require.NoError(t, ad.GradReplace(w, g, Floats(cpu, []float64{7, 8})))
-	require.NoError(t, ad.GradReplace(w, g, Floats(cpu, []float64{7, 9})))
-	x, _ = ad.Grad(w, g)
-	require.Equal(t, []float64{7, 9}, list(t, x))
+		cpu := ad.InnerBackend()
+		require.ErrorContains(t, ad.GradReplace(w, g, Floats(cpu, []float64{1, 2, 3})), "the gradient is f64[3]; want the type and shape of")
+		require.ErrorContains(t, ad.GradReplace(w, g, Floats(cpu, []float32{1, 2})), "the gradient is f32[2]")
+		require.ErrorContains(t, ad.GradReplace(Zeros(ad, 2), g, Zeros(cpu, 2)), "not tracked")
+		require.NoError(t, ad.GradReplace(w, g, Floats(cpu, []float64{7, 8})))
+		require.NoError(t, ad.GradReplace(w, g, Floats(cpu, []float64{7, 9})))
+		x, _ = ad.Grad(w, g)
+		require.Equal(t, []float64{7, 9}, list(t, x))
+	})
 }
 
 func TestNothingIsRecordedForUntracked(t *testing.T) {
-	ad := over(None{})
-	before := lastID.Load()
-	x := Normal(ad, 1, 0, 1, 8, 8)
-	y := x.MatMul(x).Relu().Sum()
-	require.NoError(t, y.Err())
-	require.Equal(t, before, lastID.Load(), "a node was made")
-	require.Nil(t, nodeOf(y.v))
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		before := lastID.Load()
+		x := Normal(ad, 1, 0, 1, 8, 8)
+		y := x.MatMul(x).Relu().Sum()
+		require.NoError(t, y.Err())
+		require.Equal(t, before, lastID.Load(), "a node was made")
+		require.Nil(t, nodeOf(y.v))
+	})
 }
 
 func TestChangedParameter(t *testing.T) {
-	ad := over(None{})
-	p := NewParams(ad, 1)
-	w := p.Normal("w", 1, 3)
-	loss := w.Mul(w).Sum()
-	g, err := ad.Backward(w.Mul(w).Sum())
-	require.NoError(t, err)
-	require.NoError(t, (&SGD{Rate: 0.1}).Step(p, g))
-	_, err = ad.Backward(loss)
-	require.ErrorContains(t, err, `"w" f32[3] was changed in place`)
-	_, err = ad.Backward(w.Mul(w).Sum())
-	require.NoError(t, err)
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		p := NewParams(ad, 1)
+		w := p.Normal("w", 1, 3)
+		loss := w.Mul(w).Sum()
+		g, err := ad.Backward(w.Mul(w).Sum())
+		require.NoError(t, err)
+		require.NoError(t, (&SGD{Rate: 0.1}).Step(p, g))
+		_, err = ad.Backward(loss)
+		require.ErrorContains(t, err, `"w" f32[3] was changed in place`)
+		_, err = ad.Backward(w.Mul(w).Sum())
+		require.NoError(t, err)
+	})
 }
 
 func TestBackendsDoNotMix(t *testing.T) {
-	a, b := over(None{}), over(None{})
-	x, y := leaf(a, []float64{1}), leaf(b, []float64{1})
-	require.ErrorContains(t, x.Mul(y).Err(), "belongs to another backend")
-	_, err := a.Backward(y)
-	require.ErrorContains(t, err, "belongs to another backend")
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		a, b := over(s), over(s)
+		x, y := leaf(a, []float64{1}), leaf(b, []float64{1})
+		require.ErrorContains(t, x.Mul(y).Err(), "belongs to another backend")
+		_, err := a.Backward(y)
+		require.ErrorContains(t, err, "belongs to another backend")
+	})
 }
 
 func TestErrorsPassOn(t *testing.T) {
-	ad := over(None{})
-	x := leaf(ad, []float64{1, 2, 3})
-	bad := x.Reshape(2, 2)
-	require.ErrorContains(t, bad.Err(), "autodiff: reshape: the input is f64[3] with 3 elements")
-	later := bad.Exp().Add(x).Sum()
-	require.Equal(t, bad.Err(), later.Err())
-	_, err := ad.Backward(later)
-	require.Equal(t, bad.Err(), err)
-	_, err = later.Item()
-	require.Equal(t, bad.Err(), err)
-	require.ErrorContains(t, x.Add(Float[adf]{}).Err(), "absent")
-	require.ErrorContains(t, x.Add(Zeros(ad, 3)).Err(), "f64[3] and f32[3]")
-	x.Release()
-	require.ErrorContains(t, x.Exp().Err(), "released")
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x := leaf(ad, []float64{1, 2, 3})
+		bad := x.Reshape(2, 2)
+		require.ErrorContains(t, bad.Err(), "autodiff: reshape: the input is f64[3] with 3 elements")
+		later := bad.Exp().Add(x).Sum()
+		require.Equal(t, bad.Err(), later.Err())
+		_, err := ad.Backward(later)
+		require.Equal(t, bad.Err(), err)
+		_, err = later.Item()
+		require.Equal(t, bad.Err(), err)
+		require.ErrorContains(t, x.Add(Float[adf]{}).Err(), "absent")
+		require.ErrorContains(t, x.Add(Zeros(ad, 3)).Err(), "f64[3] and f32[3]")
+		x.Release()
+		require.ErrorContains(t, x.Exp().Err(), "released")
+	})
 }
 
 func TestAccessors(t *testing.T) {
-	ad := over(None{})
-	cpu := ad.InnerBackend()
-	x := leaf(ad, []float64{1, 2})
-	in := ad.Inner(x)
-	require.Equal(t, []float64{1, 2}, list(t, in))
-	in.Release() // a handle of its own
-	require.Equal(t, []float64{1, 2}, list(t, x))
-	require.Equal(t, []float64{1, 2}, list(t, ad.FromInner(Floats(cpu, []float64{1, 2}))))
-	i := Ints(ad, []int64{1, 2})
-	require.Equal(t, tensor.I64, ad.IntFromInner(ad.IntInner(i)).DType())
-	b := Bools(ad, []bool{true})
-	require.Equal(t, tensor.Bool, ad.BoolFromInner(ad.BoolInner(b)).DType())
-	q := ad.Detach(x).QuantizeDynamic(PerTensor(-127, 127))
-	back := ad.QFromInner(ad.QInner(q))
-	require.NoError(t, back.Err())
-	require.InDeltaSlice(t, []float64{1, 2}, list(t, back.Dequantize(tensor.F32)), 0.01)
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		cpu := ad.InnerBackend()
+		x := leaf(ad, []float64{1, 2})
+		in := ad.Inner(x)
+		require.Equal(t, []float64{1, 2}, list(t, in))
+		in.Release() // a handle of its own
+		require.Equal(t, []float64{1, 2}, list(t, x))
+		require.Equal(t, []float64{1, 2}, list(t, ad.FromInner(Floats(cpu, []float64{1, 2}))))
+		i := Ints(ad, []int64{1, 2})
+		require.Equal(t, tensor.I64, ad.IntFromInner(ad.IntInner(i)).DType())
+		b := Bools(ad, []bool{true})
+		require.Equal(t, tensor.Bool, ad.BoolFromInner(ad.BoolInner(b)).DType())
+		q := ad.Detach(x).QuantizeDynamic(PerTensor(-127, 127))
+		back := ad.QFromInner(ad.QInner(q))
+		require.NoError(t, back.Err())
+		require.InDeltaSlice(t, []float64{1, 2}, list(t, back.Dequantize(tensor.F32)), 0.01)
+	})
 }

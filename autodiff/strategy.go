@@ -17,13 +17,14 @@ type Strategy interface {
 	// other result, so that those that stay are spread evenly. Parameters and
 	// constants do not count.
 	Limit() int64
+	// String names the strategy, for people.
 	String() string
 }
 
 // Candidate is a result that may be kept.
 type Candidate struct {
-	Op    Op
-	Bytes int64
+	Op    Op    // what computed it
+	Bytes int64 // its elements'
 	// Again is how many operations, all of them bound by memory, compute the
 	// result from others that are kept anyway; 0 where that is not possible.
 	Again int
@@ -38,6 +39,7 @@ func (None) Keep(Candidate) bool { return true }
 // Limit returns a number that is never reached.
 func (None) Limit() int64 { return math.MaxInt64 }
 
+// String returns "none".
 func (None) String() string { return "none" }
 
 // Balanced computes again what is bound by memory and can be had from what is
@@ -54,12 +56,15 @@ func (Balanced) Keep(c Candidate) bool { return c.Again == 0 || c.Again > balanc
 // Limit returns a number that is never reached.
 func (Balanced) Limit() int64 { return math.MaxInt64 }
 
+// String returns "balanced".
 func (Balanced) String() string { return "balanced" }
 
 // Budget keeps what fits into a number of bytes and computes the rest again,
 // matrix products included. The backward pass needs more for what it is
 // working on: about what lies between two results that are kept.
-type Budget struct{ Bytes int64 }
+type Budget struct {
+	Bytes int64 // that all graphs of a backend may keep together
+}
 
 // Keep returns true.
 func (Budget) Keep(Candidate) bool { return true }
@@ -67,6 +72,7 @@ func (Budget) Keep(Candidate) bool { return true }
 // Limit returns the number of bytes.
 func (b Budget) Limit() int64 { return b.Bytes }
 
+// String says how many bytes.
 func (b Budget) String() string { return fmt.Sprintf("budget of %d bytes", b.Bytes) }
 
 // keeper applies a strategy. Its methods are called with engine.mu held.
@@ -76,6 +82,7 @@ type keeper struct {
 	limit    int64
 	total    int64
 	kept     []keptNode // in the order in which they were computed
+	enough   int        // as many in kept that a sweep may find some to forget
 	// Once the limit was reached: keep only what is not cheap to compute
 	// again, and of that every stride-th.
 	pressed bool
@@ -142,6 +149,11 @@ func (k *keeper) fits(n *node, bytes int64) bool {
 		if !k.thin() {
 			return false
 		}
+	}
+	if len(k.kept) >= k.enough {
+		// Graphs that were dropped leave entries behind.
+		k.sweep()
+		k.enough = max(1024, 2*len(k.kept))
 	}
 	k.skipped = 0
 	k.total += bytes

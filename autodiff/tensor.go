@@ -92,6 +92,19 @@ func (t Tensor[B]) View() (tensor.View, error) {
 	return t.be.View(t.v)
 }
 
+// copied returns the elements of cast, which is x or was made of it.
+func copied[T tensor.Element, B Backend](x, cast Tensor[B]) ([]T, error) {
+	v, err := cast.View()
+	if err != nil {
+		return nil, err
+	}
+	out := append([]T(nil), tensor.Slice[T](v)...)
+	if cast.v != x.v {
+		cast.Release()
+	}
+	return out, nil
+}
+
 // Release gives the memory back at once instead of leaving it to the garbage
 // collector. Using t, or a copy of it, is an error from then on; what a graph
 // of Autodiff needs for its gradients stays.
@@ -203,8 +216,8 @@ func (t Tensor[B]) transpose(a, b int) Tensor[B] {
 		axes[i] = i
 	}
 	if axisOf(&a, len(axes)) != nil || axisOf(&b, len(axes)) != nil {
-		if t.err != nil {
-			return t
+		if err := t.Err(); err != nil {
+			return Tensor[B]{be: t.be, err: err}
 		}
 		return failed(t.be, "transpose: axes %d and %d are out of range for %v", a, b, t)
 	}
@@ -268,20 +281,22 @@ func (t Tensor[B]) extent(axis int) int {
 
 func (t Tensor[B]) unsqueeze(axis int) Tensor[B] {
 	shape := t.Shape()
-	if err := axisOf(&axis, len(shape)+1); err != nil {
+	if err := axisOf(&axis, len(shape)+1); err != nil && t.Err() == nil {
 		return failed(t.be, "unsqueeze: %v", err)
 	}
-	shape = append(shape[:axis:axis], append([]int{1}, shape[axis:]...)...)
+	if t.Err() == nil {
+		shape = append(shape[:axis:axis], append([]int{1}, shape[axis:]...)...)
+	}
 	return t.reshape(shape)
 }
 
 func (t Tensor[B]) squeeze(axis int) Tensor[B] {
-	if t.extent(axis) != 1 && t.err == nil {
+	if t.extent(axis) != 1 && t.Err() == nil {
 		return failed(t.be, "squeeze: axis %d of %v has not extent 1", axis, t)
 	}
 	axisOf(&axis, t.Rank())
 	shape := t.Shape()
-	if t.err == nil {
+	if t.Err() == nil {
 		shape = append(shape[:axis:axis], shape[axis+1:]...)
 	}
 	return t.reshape(shape)

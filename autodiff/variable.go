@@ -18,11 +18,14 @@ type Var struct {
 	// set it aside (nil) where the graph can bring it back: see hold. It is
 	// guarded by engine.mu then.
 	value    Value
-	holds    int32 // guarded by engine.mu: who needs value where it is
+	holds    atomic.Int32 // how many need value where it is
 	kept     atomic.Bool
-	released atomic.Bool
+	seen     atomic.Bool // by View: the elements stay where they are
+	released atomic.Bool // value goes with the last that holds it
+	gone     atomic.Bool
 }
 
+// String names the tensor as errors do.
 func (v *Var) String() string {
 	if v.node != nil {
 		return v.node.String()
@@ -38,6 +41,20 @@ func (v *Var) Shape() []int64 { return v.info.Shape }
 
 // Alone reports false: a graph may need the elements.
 func (v *Var) Alone() bool { return false }
+
+// Version counts changes in place. Results never change; what shares its
+// elements with a leaf or a constant changes with it.
+func (v *Var) Version() int64 {
+	if n := v.node; n != nil && !n.leaf && !n.shares {
+		return 0
+	}
+	inner, err := v.hold()
+	if err != nil {
+		return 0 // whoever uses the elements gets the error
+	}
+	defer v.letGo()
+	return inner.Version()
+}
 
 // check returns the error of using a released tensor.
 func (v *Var) check() error {
@@ -65,7 +82,14 @@ func (v *Var) Share() (Value, error) {
 
 // Release ends this handle.
 func (v *Var) Release() {
-	if !v.released.CompareAndSwap(false, true) {
+	if v.released.CompareAndSwap(false, true) && v.holds.Load() == 0 {
+		v.free()
+	}
+}
+
+// free releases the elements, once.
+func (v *Var) free() {
+	if !v.gone.CompareAndSwap(false, true) {
 		return
 	}
 	v.e.mu.Lock()
@@ -76,11 +100,20 @@ func (v *Var) Release() {
 }
 
 // hold returns the inner backend's tensor, brought back if it was set aside,
-// and keeps it where it is until letGo.
-func (v *Var) hold() (Value, error) {
-	if err := v.check(); err != nil {
+// and keeps it where it is until letGo, whoever releases v meanwhile.
+func (v *Var) hold() (value Value, err error) {
+	v.holds.Add(1)
+	if err = v.check(); err == nil {
+		value, err = v.present()
+	}
+	if err != nil {
+		v.letGo()
 		return nil, err
 	}
+	return value, nil
+}
+
+func (v *Var) present() (Value, error) {
 	if !v.e.keep.again {
 		return v.value, nil
 	}
@@ -93,15 +126,12 @@ func (v *Var) hold() (Value, error) {
 		}
 		v.e.recent.add(v)
 	}
-	v.holds++
 	return v.value, nil
 }
 
 func (v *Var) letGo() {
-	if v.e.keep.again {
-		v.e.mu.Lock()
-		v.holds--
-		v.e.mu.Unlock()
+	if v.holds.Add(-1) == 0 && v.released.Load() {
+		v.free()
 	}
 }
 
@@ -126,7 +156,7 @@ func (r *recent) add(v *Var) {
 
 func (v *Var) setAside() {
 	n := v.node
-	if v.holds > 0 || v.value == nil || v.released.Load() || v.kept.Load() || n.val != nil || n.state.Load() != live {
+	if v.holds.Load() > 0 || v.value == nil || v.released.Load() || v.kept.Load() || v.seen.Load() || n.val != nil || n.state.Load() != live {
 		return
 	}
 	if v.e.keep.limited() || n.computeAgain() > 0 {
@@ -167,7 +197,9 @@ func (e *engine) bringBack(n *node) (v Value, err error) {
 					return nil, err
 				}
 			case p.val != nil:
-				in[i] = p.val
+				if in[i], err = p.unchanged(p.val); err != nil {
+					return nil, err
+				}
 			case made[p] != nil:
 				in[i] = made[p]
 			default:
@@ -183,7 +215,10 @@ func (e *engine) bringBack(n *node) (v Value, err error) {
 		}
 	}
 	if n.val != nil {
-		return n.val.Share()
+		if v, err = n.unchanged(n.val); err != nil {
+			return nil, err
+		}
+		return v.Share()
 	}
 	return made[n], nil
 }

@@ -58,12 +58,33 @@ func rowsPerJob(d int64) int64 { return max(1, jobSize/max(1, d)) }
 
 // checkIndices asks every index to name a row.
 func checkIndices(c *call, indices *tensor.View, rows int64) error {
-	for i := range indices.NumElements() {
-		if v := indexAt(indices, i); v < 0 || v >= rows {
-			return errorf(InvalidArgument, c.problem.op.name, "indices", "is %d at position %d; want 0 to %d", v, i, rows-1)
+	at := int64(-1)
+	switch {
+	case !indices.IsContiguous():
+		for i := int64(0); i < indices.NumElements() && at < 0; i++ {
+			if v := indexAt(indices, i); v < 0 || v >= rows {
+				at = i
+			}
+		}
+	case indices.DType == tensor.I32:
+		at = firstOutside(tensor.Slice[int32](*indices), rows)
+	default:
+		at = firstOutside(tensor.Slice[int64](*indices), rows)
+	}
+	if at < 0 {
+		return nil
+	}
+	return errorf(InvalidArgument, c.problem.op.name, "indices", "is %d at position %d; want 0 to %d", indexAt(indices, at), at, rows-1)
+}
+
+// firstOutside returns the position of the first index that names no row, or -1.
+func firstOutside[T int32 | int64](indices []T, rows int64) int64 {
+	for i, v := range indices {
+		if uint64(v) >= uint64(rows) {
+			return int64(i)
 		}
 	}
-	return nil
+	return -1
 }
 
 // indexAt returns the index at a row-major position.
@@ -93,8 +114,12 @@ func copyRows(c *call, kernel cpu.RowCopy, stream bool, number int64) {
 	if d == 0 {
 		return
 	}
-	end := min((number+1)*per, index.NumElements())
-	for i := number * per; i < end; i++ {
+	begin, end := number*per, min((number+1)*per, index.NumElements())
+	if !stream && weight.IsContiguous() && y.IsContiguous() {
+		copyWholeRows(c, d*weight.DType.Size(), begin, end)
+		return
+	}
+	for i := begin; i < end; i++ {
 		row := indexAt(index, i)
 		if row < 0 || row >= weight.Shape[0] {
 			cpu.ZeroRow(rowAt(y, i), d)
@@ -108,5 +133,19 @@ func copyRows(c *call, kernel cpu.RowCopy, stream bool, number int64) {
 			}
 		}
 		kernel(rowAt(y, i), from, d, next, stream)
+	}
+}
+
+// copyWholeRows copies rows of a number of bytes that follow each other: what
+// small embeddings spend their time on is finding them.
+func copyWholeRows(c *call, size, begin, end int64) {
+	weight, index, y := &c.args[0], &c.args[1], &c.args[2]
+	for i := begin; i < end; i++ {
+		to := unsafe.Slice((*byte)(unsafe.Add(y.Data, i*size)), size)
+		if row := indexAt(index, i); row >= 0 && row < weight.Shape[0] {
+			copy(to, unsafe.Slice((*byte)(unsafe.Add(weight.Data, row*size)), size))
+		} else {
+			clear(to)
+		}
 	}
 }

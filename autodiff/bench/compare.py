@@ -1,15 +1,18 @@
 """One training step of three small models: PyTorch beside autodiff, in the same run.
 
-    python autodiff/bench/compare.py [--seconds 2]
+    python autodiff/bench/compare.py [--write]
 
-Prints a table: medians in ms. `products` is the time in matrix products and
-convolutions, `rest` the other time of the step; MiB are the buffers that the
-backend made in all, KiB/step what a step allocates after the first ones.
+Prints a table, in ms. PyTorch and autodiff take turns, and each time is one that
+a tenth of the steps stay under: other programs disturb the rest. `products` is
+the time in matrix products and convolutions, `rest` the other time of the step;
+MiB are the buffers that the backend made in all, KiB/step what a step allocates
+after the first ones. --write also writes results.md beside this file.
 """
 
 import argparse
+import contextlib
 import json
-import statistics
+import platform
 import subprocess
 import time
 from pathlib import Path
@@ -17,10 +20,10 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCTS = ("mm", "addmm", "mkldnn_convolution", "_slow_conv2d_forward", "convolution_backward")
+STRATEGIES = ("none", "balanced", "budget")
 
 
 class MeanEmbedding(nn.Module):
@@ -60,15 +63,33 @@ def models():
     yield "embedding", nn.Sequential(MeanEmbedding(), nn.Linear(64, 10)), index, labels
 
 
-def products(step, steps=15):
-    """The time that one step spends in matrix products and convolutions, in ms: the median."""
+class Products(TorchDispatchMode):
+    """Adds up the time in matrix products and convolutions."""
+
+    NAMES = ("aten::mm", "aten::addmm", "aten::convolution", "aten::convolution_backward")
+    seconds = 0.0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        start = time.perf_counter()
+        result = func(*args, **(kwargs or {}))
+        if func.name().split(".")[0] in self.NAMES:
+            self.seconds += time.perf_counter() - start
+        return result
+
+
+def low(times):
+    """What a tenth of the times stay under."""
+    return sorted(times)[len(times) // 10]
+
+
+def products(step, steps=30):
+    """The time that one step spends in matrix products and convolutions, in ms."""
     times = []
     for _ in range(steps):
-        with profile(activities=[ProfilerActivity.CPU]) as p:
+        with Products() as p:
             step()
-        events = [e for e in p.key_averages() if e.key.removeprefix("aten::") in PRODUCTS]
-        times.append(sum(e.self_cpu_time_total for e in events) / 1e3)
-    return statistics.median(times)
+        times.append(p.seconds * 1e3)
+    return low(times)
 
 
 def pytorch(name, net, x, y, threads, seconds):
@@ -95,7 +116,7 @@ def pytorch(name, net, x, y, threads, seconds):
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         step()
-    result = {part: statistics.median(t) for part, t in times.items()}
+    result = {part: low(t) for part, t in times.items()}
     return {"model": name, "strategy": "PyTorch", "threads": threads, **result, "products": products(step)}
 
 
@@ -110,29 +131,81 @@ def autodiff(binary, name, threads, seconds, *options):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+def processor():
+    """The processor's name, or its architecture."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as f:
+        for text in f:
+            if text.startswith("model name"):
+                return text.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def best(turns):
+    """The smallest of each time; rest is the step's less the products'."""
+    result = {k: min(r[k] for r in turns) if isinstance(v, float) else v for k, v in turns[0].items()}
+    return {**result, "rest": result["step"] - result["products"]}
+
+
+PARTS = ("step", "forward", "backward", "update", "products", "rest")
+WIDTHS = [10, 7, 24, 9, 9, 9, 9, 9, 9, 7, 9]
+HEAD = ["model", "threads", "", *PARTS, "MiB", "KiB/step"]
+
+
 def line(r):
-    rest = r["step"] - r["products"]
-    parts = "  ".join(f"{r[k]:9.3f}" for k in ("step", "forward", "backward", "update", "products"))
-    memory = f"{r['buffer_bytes'] / 2**20:9.1f}  {r['bytes'] / 1024:9.1f}" if "bytes" in r else ""
-    print(f"{r['model']:<10} {r['threads']}  {r['strategy']:<22} {parts}  {rest:9.3f}  {memory}", flush=True)
+    memory = [f"{r['buffer_bytes'] / 2**20:.1f}", f"{r['bytes'] / 1024:.1f}"] if "bytes" in r else ["", ""]
+    return [r["model"], str(r["threads"]), r["strategy"], *(f"{r[k]:.3f}" for k in PARTS), *memory]
+
+
+def aligned(row):
+    return " ".join(f"{c:<{w}}" if i < 3 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, WIDTHS, strict=True)))
+
+
+def write(rows, versions):
+    text = f"# One training step\n\n`python autodiff/bench/compare.py --write`: {versions}. Times in ms; see there.\n\n"
+    for row in [HEAD, ["---"] * 3 + ["---:"] * 8, *rows]:
+        text += "| " + " | ".join(row) + " |\n"
+    Path(__file__).with_name("results.md").write_text(text)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=0.7, help="of each turn")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--model", help="only this one")
     parser.add_argument("--binary", type=Path, help="instead of building the Go program")
+    parser.add_argument("--write", action="store_true", help="results.md")
     options = parser.parse_args()
     binary = options.binary or build()
-    heads = ("step", "forward", "backward", "update", "products", "rest", "MiB", "KiB/step")
-    print(f"{'model':<10} T  {'':<22} {'  '.join(f'{h:>9}' for h in heads)}")
-    for threads in (1, 2):
+    rows, slower = [], []
+    print(aligned(HEAD))
+
+    def show(r):
+        rows.append(line(r))
+        print(aligned(rows[-1]), flush=True)
+
+    for threads in options.threads:
         for name, net, x, y in models():
-            line(pytorch(name, net, x, y, threads, options.seconds))
-            for strategy in ("none", "balanced", "budget"):
-                line(autodiff(binary, name, threads, options.seconds, "-strategy", strategy))
+            if options.model not in (None, name):
+                continue
+            turns = {who: [] for who in ("PyTorch", *STRATEGIES)}
+            for _ in range(options.turns):
+                turns["PyTorch"].append(pytorch(name, net, x, y, threads, options.seconds))
+                for s in STRATEGIES:
+                    turns[s].append(autodiff(binary, name, threads, options.seconds, "-strategy", s))
+            results = {who: best(t) for who, t in turns.items()}
+            for r in results.values():
+                show(r)
+            if results["none"]["rest"] > results["PyTorch"]["rest"]:
+                slower.append(f"{name} with {threads} threads")
     # Sixteen layers of Linear and Gelu, whose memory is in the activations.
-    for strategy in ("none", "balanced", "budget"):
-        line(autodiff(binary, "deep gelu", 1, options.seconds, "-strategy", strategy))
+    if options.model in (None, "deep gelu"):
+        for s in STRATEGIES:
+            show(best([autodiff(binary, "deep gelu", 1, options.seconds, "-strategy", s) for _ in range(2)]))
+    if options.write:
+        go = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
+        write(rows, f"PyTorch {torch.__version__}, {go}, {processor()}")
+    print("outside the products autodiff takes longer than PyTorch: " + (", ".join(slower) or "nowhere"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // Command gen writes the assembly of package cpu: for each op its kernels on
-// every instruction set, and the Go declarations that go with them. Without
-// arguments it writes the files; a test compares them with those on disk.
+// every instruction set, and the Go declarations that go with them; and that of
+// autodiff's loops. A test compares the files with those on disk.
 package main
 
 import (
@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-const folder = "../../cpu"
+// root is the repository's, from here.
+const root = "../.."
 
 func main() {
 	files, err := generate()
@@ -18,14 +19,14 @@ func main() {
 		os.Exit(1)
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(root, name), text, 0o644); err != nil {
 			fmt.Fprintln(os.Stderr, "gen:", err)
 			os.Exit(1)
 		}
 	}
 }
 
-// generate returns the text of each file.
+// generate returns the text of each file, by its path from the root.
 func generate() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, o := range ops {
@@ -33,8 +34,8 @@ func generate() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		files["z_"+o.fileName()+"_amd64.s"] = text
-		if files["z_"+o.fileName()+"_amd64.go"], err = o.declarations(); err != nil {
+		files["cpu/z_"+o.fileName()+"_amd64.s"] = text
+		if files["cpu/z_"+o.fileName()+"_amd64.go"], err = o.declarations(); err != nil {
 			return nil, err
 		}
 	}
@@ -44,9 +45,9 @@ func generate() (map[string][]byte, error) {
 		}
 	}
 	var err error
-	if files["z_frame.go"], err = frameFile(); err != nil {
+	if files["cpu/z_frame.go"], err = frameFile(); err != nil {
 		return nil, err
 	}
-	files["z_none.go"], err = noneFile()
+	files["cpu/z_none.go"], err = noneFile()
 	return files, err
 }

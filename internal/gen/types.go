@@ -224,9 +224,9 @@ func (k *kernel) toInt32(v value) value {
 		high, both := k.half(), k.vector()
 		k.emit("VCVTPD2DQ", v[i+1], high)
 		if k.isa.bytes == 64 {
-			k.emit("VINSERTI64X4", 1, high, low.(reg.VecVirtual).AsZ(), both)
+			k.emit("VINSERTI64X4", 1, high, low.AsZ(), both)
 		} else {
-			k.emit("VINSERTI128", 1, high, low.(reg.VecVirtual).AsY(), both)
+			k.emit("VINSERTI128", 1, high, low.AsY(), both)
 		}
 		whole = append(whole, both)
 	}

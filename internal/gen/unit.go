@@ -2,31 +2,35 @@ package main
 
 import (
 	"fmt"
+	"path"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
 )
 
-// unit is a file of kernels that are not elementwise: each function emits one.
+// unit is a file of kernels that are not one op's: each function emits some.
 type unit struct {
-	file      string
-	functions []func(c *build.Context)
+	folder     string
+	file       string
+	constraint string
+	functions  []func(c *build.Context)
 }
 
 // units lists them.
 var units = []unit{
-	{"quantized_linear", []func(c *build.Context){dotVNNI, dotAVX2}},
-	{"embedding", []func(c *build.Context){embeddingSums}},
-	{"grid", []func(c *build.Context){gridKernels}},
-	{"packed", []func(c *build.Context){packed}},
-	{"weight_only_linear", []func(c *build.Context){stripeProducts}},
+	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotVNNI, dotAVX2}},
+	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums}},
+	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
+	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
+	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){stripeProducts}},
+	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){vectors}},
 }
 
 // write adds the unit's assembly and declarations to files.
 func (u unit) write(files map[string][]byte) error {
 	c := build.NewContext()
-	c.ConstraintExpr("amd64")
+	c.ConstraintExpr(u.constraint)
 	for _, f := range u.functions {
 		f(c)
 	}
@@ -37,10 +41,11 @@ func (u unit) write(files map[string][]byte) error {
 	if err := pass.Compile.Execute(file); err != nil {
 		return fmt.Errorf("%s: %w", u.file, err)
 	}
-	config := printer.Config{Name: "internal/gen", Pkg: "cpu"}
-	if files["z_"+u.file+"_amd64.s"], err = printer.NewGoAsm(config).Print(file); err != nil {
+	config := printer.Config{Name: "internal/gen", Pkg: path.Base(u.folder)}
+	name := u.folder + "/z_" + u.file + "_amd64"
+	if files[name+".s"], err = printer.NewGoAsm(config).Print(file); err != nil {
 		return err
 	}
-	files["z_"+u.file+"_amd64.go"], err = printer.NewStubs(config).Print(file)
+	files[name+".go"], err = printer.NewStubs(config).Print(file)
 	return err
 }

@@ -171,6 +171,8 @@ func Tanh32(x float32) float32 {
 	v := float64(x)
 	a := math.Abs(v)
 	switch {
+	case v == 0: // -0 stays
+		return x
 	case a > 10:
 		return float32(math.Copysign(1, v))
 	case a < 0.02:

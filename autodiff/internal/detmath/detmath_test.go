@@ -89,6 +89,22 @@ func TestSpecialValues(t *testing.T) {
 	}
 }
 
+// Odd functions keep the sign of a zero.
+func TestZeroSigns(t *testing.T) {
+	minus := math.Copysign(0, -1)
+	for name, f := range map[string]func(float64) float64{
+		"tanh": Tanh, "erf": Erf, "log1p": Log1p, "gelu": Gelu,
+		"tanh32": func(x float64) float64 { return float64(Tanh32(float32(x))) },
+	} {
+		if got := f(minus); got != 0 || !math.Signbit(got) {
+			t.Errorf("%s(-0) is %v", name, got)
+		}
+		if got := f(0); got != 0 || math.Signbit(got) {
+			t.Errorf("%s(0) is %v", name, got)
+		}
+	}
+}
+
 func BenchmarkExp32(b *testing.B) {
 	s := float32(0)
 	for i := range b.N {

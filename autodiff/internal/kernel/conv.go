@@ -92,7 +92,7 @@ func (d *Conv) sizes() (cg, og, k, p int) {
 // imageCost is the arithmetic of one image, in elements.
 func (d *Conv) imageCost() int {
 	_, _, k, p := d.sizes()
-	return d.O * k * p / 8
+	return d.O * k * p / 4
 }
 
 // Forward computes the convolution, and adds the bias where there is one.

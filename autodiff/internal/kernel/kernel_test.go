@@ -18,77 +18,6 @@ func uniform[T Float](n int, seed uint64) []T {
 // sizes lie around the widths of vectors, lanes and blocks.
 var sizes = []int{0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 200, 1000, 4099}
 
-// stripe is the numeric contract's Stripe order, word for word.
-func stripe[T Float](x []T) T {
-	var blocks []T
-	for b := 0; b < max(len(x), 1); b += 65536 {
-		var acc [64]T
-		for i, v := range x[b:min(b+65536, len(x))] {
-			acc[i%64] += v
-		}
-		for h := 32; h > 0; h /= 2 {
-			for l := range h {
-				acc[l] += acc[l+h]
-			}
-		}
-		blocks = append(blocks, acc[0])
-	}
-	for len(blocks) > 1 {
-		var next []T
-		for i := 0; i < len(blocks); i += 2 {
-			if i+1 < len(blocks) {
-				next = append(next, blocks[i]+blocks[i+1])
-			} else {
-				next = append(next, blocks[i])
-			}
-		}
-		blocks = next
-	}
-	return blocks[0]
-}
-
-func TestSums(t *testing.T) {
-	negativeZero := float32(math.Copysign(0, -1))
-	for _, n := range append(sizes, 65535, 65536, 65537, 200_000) {
-		x := uniform[float32](n, uint64(n))
-		if n > 2 {
-			x[0], x[1] = 1e8, negativeZero
-		}
-		want := stripe(x)
-		for _, threads := range []Threads{1, 3} {
-			z := make([]float32, 1)
-			SumRows(threads, z, x, 1, n)
-			require.Equal(t, want, z[0], "%d elements", n)
-		}
-		// The same elements as a column, between others, and in segments.
-		const inner = 3
-		cols := make([]float32, n*inner)
-		for i, v := range x {
-			cols[i*inner], cols[i*inner+1], cols[i*inner+2] = v*2, v, negativeZero
-		}
-		z := make([]float32, inner)
-		SumColumns(2, z, cols, 1, n, inner)
-		require.Equal(t, want, z[1], "a column of %d", n)
-		require.False(t, math.Signbit(float64(z[2])), "a sum of negative zeros")
-		if n%5 == 0 && n > 0 {
-			SumSegments(2, z[:1], x, 5, 1, n/5)
-			require.Equal(t, want, z[0], "segments of %d", n)
-		}
-	}
-	// Wide columns go through tiles.
-	const rows, wide = 70, 300
-	x := uniform[float64](rows*wide, 1)
-	z := make([]float64, wide)
-	SumColumns(3, z, x, 1, rows, wide)
-	for j := range wide {
-		var col []float64
-		for r := range rows {
-			col = append(col, x[r*wide+j])
-		}
-		require.Equal(t, stripe(col), z[j])
-	}
-}
-
 // TestAssembly compares every assembly loop with its Go loop.
 func TestAssembly(t *testing.T) {
 	if !hasAVX2 {
@@ -191,6 +120,35 @@ func convolve(d *Conv, x, w, bias []float64) []float64 {
 	return y
 }
 
+// A zero in a does not hide an infinity or a NaN in b, wherever it is.
+func TestGemmOfInfinities(t *testing.T) {
+	const m, n, k, ld = 3, 37, 5, 40
+	for at := range n {
+		for _, v := range []float32{float32(math.Inf(1)), float32(math.NaN())} {
+			a, b := make([]float32, m*k), uniform[float32](k*ld, 2)
+			a[0], a[k] = 1, -1
+			b[3*ld+at] = v // where every row of a is 0
+			b[4*ld+n] = v  // beyond b
+			for _, transA := range []bool{false, true} {
+				x, lda := a, k
+				if transA {
+					x, lda = make([]float32, m*k), m
+					Transpose(1, x, a, m, k, k)
+				}
+				c := make([]float32, m*n)
+				Gemm(2, transA, m, n, k, x, lda, b, ld, c, n, false)
+				for i, got := range c {
+					if i%n == at {
+						require.True(t, got != got, "row %d, column %d is %v", i/n, i%n, got)
+						continue
+					}
+					require.Equal(t, a[i/n*k]*b[i%n]+0, got)
+				}
+			}
+		}
+	}
+}
+
 func TestConv(t *testing.T) {
 	scratch := func(n int) ([]float64, func()) { return make([]float64, n), func() {} }
 	one := [2]int{1, 1}
@@ -210,34 +168,6 @@ func TestConv(t *testing.T) {
 			require.InDeltaSlice(t, want, y, 1e-12)
 		}
 	}
-}
-
-func TestPools(t *testing.T) {
-	nan := float32(math.NaN())
-	x := []float32{
-		1, 2, 5, 5,
-		2, 0, 5, nan,
-		0, float32(math.Copysign(0, -1)), -1, -2,
-		nan, nan, -3, -4,
-	}
-	want := []float32{2, nan, nan, -1}
-	wantAt := []int32{1, 7, 12, 10}
-	p := &Pool{Planes: 1, H: 4, W: 4, KH: 2, KW: 2, OH: 2, OW: 2, Stride: [2]int{2, 2}}
-	y, at := make([]float32, 4), make([]int32, 4)
-	MaxPool(1, p, y, at, x)
-	require.Equal(t, bits(want), bits(y))
-	require.Equal(t, wantAt, at)
-	// f64 takes the general loop.
-	x64 := make([]float64, len(x))
-	for i, v := range x {
-		x64[i] = float64(v)
-	}
-	MaxPool(1, p, make([]float64, 4), at, x64)
-	require.Equal(t, wantAt, at)
-
-	p.CountPad = true
-	AvgPool(1, p, y, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
-	require.Equal(t, []float32{3.5, 5.5, 11.5, 13.5}, y)
 }
 
 func TestPermute(t *testing.T) {

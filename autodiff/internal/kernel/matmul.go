@@ -8,8 +8,6 @@ import (
 // Gemm's blocks are small enough that gonum computes each on the calling
 // goroutine, where an element of c is one chain over k ascending, every
 // product and every sum rounded: c never depends on the blocks or threads.
-// (gonum skips a product whose factor in a is 0, so a 0 there hides an
-// infinity or a NaN in b.)
 const (
 	gemmRows = 64
 	gemmCols = 128
@@ -35,9 +33,13 @@ func Gemm[T Float](t Threads, transA bool, m, n, k int, a []T, lda int, b []T, l
 		}
 		return
 	}
+	if !finiteRows(b, k, n, ldb) {
+		chains(t, transA, m, n, k, a, lda, b, ldb, c, ldc, add)
+		return
+	}
 	rows := (m + gemmRows - 1) / gemmRows
 	cols := (n + gemmCols - 1) / gemmCols
-	t.For(rows*cols, min(m, gemmRows)*min(n, gemmCols)*k/8, 1, func(lo, hi int) {
+	t.For(rows*cols, min(m, gemmRows)*min(n, gemmCols)*k/4, 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			// Blocks that share columns of b come one after the other.
 			r, j := i%rows*gemmRows, i/rows*gemmCols
@@ -47,6 +49,47 @@ func Gemm[T Float](t Threads, transA bool, m, n, k int, a []T, lda int, b []T, l
 				ar = a[r*lda:]
 			}
 			one(ta, mr, nr, k, ar, lda, b[j:], ldb, beta, c[r*ldc+j:], ldc)
+		}
+	})
+}
+
+// finiteRows reports whether n elements of each of k rows are finite.
+func finiteRows[T Float](b []T, k, n, ld int) bool {
+	if n == ld {
+		k, n = 1, k*n
+	}
+	for r := range k {
+		row := b[r*ld:][:n]
+		at, finite := fastFinite(row)
+		for _, v := range row[at:] {
+			finite = finite && v-v == 0
+		}
+		if !finite {
+			return false
+		}
+	}
+	return true
+}
+
+// chains is Gemm in plain Go, the same bits. gonum skips a product whose factor
+// in a is 0, which would hide an infinity or a NaN in b.
+func chains[T Float](t Threads, transA bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, add bool) {
+	down, right := lda, 1
+	if transA {
+		down, right = 1, lda
+	}
+	t.For(m, n*k, 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			z := c[i*ldc:][:n]
+			if !add {
+				clear(z)
+			}
+			for p := range k {
+				v, row := a[i*down+p*right], b[p*ldb:][:n]
+				for j := range z {
+					z[j] += T(v * row[j])
+				}
+			}
 		}
 	})
 }

@@ -8,9 +8,9 @@ import (
 // Threads is a number of goroutines that loops may be split over.
 type Threads int
 
-// A piece of work below this many elements of plain arithmetic is not worth a
-// second goroutine, which takes about 30 microseconds to get going.
-const minPiece = 32 << 10
+// MinPiece is how many elements of plain arithmetic are worth a second
+// goroutine, which takes about 30 microseconds to get going. Tests lower it.
+var MinPiece = 64 << 10
 
 // For calls body for consecutive ranges that cover [0, n). cost is the work
 // per index, in elements of plain arithmetic. Ranges start at multiples of
@@ -21,7 +21,7 @@ func (t Threads) For(n, cost, align int, body func(lo, hi int)) {
 	}
 	align = max(align, 1)
 	blocks := (n + align - 1) / align
-	pieces := min(int(t), blocks, max(1, n*max(cost, 1)/minPiece))
+	pieces := min(int(t), blocks, max(1, n*max(cost, 1)/MinPiece))
 	if pieces <= 1 {
 		body(0, n)
 		return

@@ -61,6 +61,9 @@ func MaxPool[T Float](t Threads, p *Pool, y []T, at []int32, x []T) {
 // that carry their position needs no branch.
 func maxPool2(y []float32, at []int32, x []float32, top, w int) {
 	a, b := x[top:][:w], x[top+w:][:w]
+	if fastPool(y, at, a[:2*len(y)], b[:2*len(y)], top, w) {
+		return
+	}
 	for o := range y {
 		i := 2 * o
 		if s := (a[i] + a[i+1]) + (b[i] + b[i+1]); s != s { // perhaps a NaN

@@ -47,8 +47,9 @@ func addLanes[T Float](acc *[lanes]T, x []T) {
 }
 
 func (s *Stripe[T]) fold() T {
+	used := min(s.n, lanes) // the others are +0
 	for h := lanes / 2; h > 0; h /= 2 {
-		for l := range h {
+		for l := range min(h, used-h) {
 			s.acc[l] += s.acc[l+h]
 		}
 	}
@@ -149,29 +150,50 @@ func SumColumns[T Float](t Threads, z, x []T, outer, n, inner int) {
 	})
 }
 
-// sumTile leaves the sums of up to 65,536 rows of w elements in acc[:w].
+// sumTile leaves the sums of up to 65,536 rows of w elements in acc[:w]. Lanes
+// begin as their first row instead of at +0, which the end makes up for: it
+// matters only where every element is -0.
 func sumTile[T Float](acc, x []T, rows, w, stride int) {
-	used := min(rows, lanes)
-	if used == 0 {
-		clear(acc[:w])
-		return
-	}
-	// The first rows begin the lanes: +0 and the row.
-	for r := range used {
-		a := acc[r*w:][:w]
-		clear(a)
-		addVV(a, a, x[r*stride:][:w])
-	}
-	for r := used; r < rows; r++ {
-		row := x[r*stride : r*stride+w]
-		a := acc[r%lanes*w:][:w]
-		addVV(a, a, row)
-	}
-	for h := lanes / 2; h > 0; h /= 2 {
-		for l := range min(h, max(0, used-h)) {
-			a := acc[l*w:][:w]
-			addVV(a, a, acc[(l+h)*w:][:w])
+	row := func(r int) []T { return x[r*stride:][:w] }
+	lane := func(l int) []T { return acc[l*w:][:w] }
+	fold := func(h int, from func(l int) []T) {
+		for l := range h {
+			addVV(lane(l), from(l), from(l+h))
 		}
+	}
+	h := lanes / 2
+	switch {
+	case rows == 0:
+		clear(lane(0))
+		return
+	case rows >= lanes:
+		for l := range lanes {
+			copy(lane(l), row(l))
+		}
+		for r := lanes; r < rows; r++ {
+			addVV(lane(r%lanes), lane(r%lanes), row(r))
+		}
+		fold(h, lane)
+	case rows == 1:
+		h = 1
+		copy(lane(0), row(0))
+	default: // the first fold reads the rows
+		for h >= rows {
+			h /= 2
+		}
+		for l := range h {
+			if l+h < rows {
+				addVV(lane(l), row(l), row(l+h))
+			} else {
+				copy(lane(l), row(l))
+			}
+		}
+	}
+	for h /= 2; h > 0; h /= 2 {
+		fold(h, lane)
+	}
+	for i, v := range lane(0) {
+		acc[i] = v + 0
 	}
 }
 

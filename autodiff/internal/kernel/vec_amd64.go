@@ -5,43 +5,8 @@ package kernel
 import "golang.org/x/sys/cpu"
 
 // The loops of f32 that training spends its time in besides matrix products,
-// in assembly. Each works on a multiple of 8 elements and is followed by its
-// Go loop for the rest; both give the same bits.
-
-// addAVX2 is: z[i] = x[i] + y[i].
-//
-//go:noescape
-func addAVX2(z, x, y *float32, n int)
-
-// addLanesAVX2 is: acc[i%64] += x[i], for n a multiple of 64, not 0.
-//
-//go:noescape
-func addLanesAVX2(acc *[64]float32, x *float32, n int)
-
-// mulAVX2 is: z[i] = x[i] * y[i].
-//
-//go:noescape
-func mulAVX2(z, x, y *float32, n int)
-
-// scaleAVX2 is: z[i] = x[i] * y[0].
-//
-//go:noescape
-func scaleAVX2(z, x, y *float32, n int)
-
-// descendAVX2 is: z[i] -= x[i] * y[0].
-//
-//go:noescape
-func descendAVX2(z, x, y *float32, n int)
-
-// reluAVX2 is: z[i] = max(x[i], 0).
-//
-//go:noescape
-func reluAVX2(z, x, y *float32, n int)
-
-// reluGradAVX2 is: z[i] = x[i] if y[i] != 0, else 0.
-//
-//go:noescape
-func reluGradAVX2(z, x, y *float32, n int)
+// in assembly (see internal/gen/vectors.go). Each works on a multiple of 8
+// elements and is followed by its Go loop for the rest; both give the same bits.
 
 var hasAVX2 = cpu.X86.HasAVX2
 
@@ -81,6 +46,25 @@ func fast[T any](v vector, z, x, y []T) int {
 		reluGradAVX2(z0, x0, y0, n)
 	}
 	return n
+}
+
+// fastFinite reports how many elements it has looked at, and whether those are
+// finite.
+func fastFinite[T any](x []T) (n int, finite bool) {
+	n = len(x) &^ 7
+	if !hasAVX2 || n == 0 || !isFloat32[T]() {
+		return 0, true
+	}
+	return n, finiteAVX2(as[float32](&x[0]), n)
+}
+
+// fastPool does all windows of a row.
+func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
+	if !hasAVX2 || len(y) == 0 {
+		return false
+	}
+	maxPool2AVX2(&y[0], &at[0], &a[0], &b[0], int32(first), int32(w), len(y))
+	return true
 }
 
 func fastLanes[T any](acc *[lanes]T, x []T) int {

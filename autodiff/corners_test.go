@@ -1,0 +1,303 @@
+package autodiff
+
+import (
+	"math"
+	"runtime/debug"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Each test here holds a corner that was once wrong.
+
+// summed differentiates the sum of y and returns the gradients of leafs.
+func summed(t *testing.T, ad *Autodiff[*CPU, Strategy], y Float[adf], leafs ...Float[adf]) (all []Float[*CPU]) {
+	t.Helper()
+	g, err := ad.Backward(y, WithSum())
+	require.NoError(t, err)
+	for _, x := range leafs {
+		d, ok := ad.Grad(x, g)
+		require.True(t, ok)
+		require.Equal(t, x.DType(), d.DType())
+		all = append(all, d)
+	}
+	return all
+}
+
+// Whole numbers carry no gradient: as indices they are constants.
+func TestIndicesFromTrackedTensors(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x, y := leaf(ad, []float64{1, 0, 1}), leaf(ad, []float64{3, 4})
+		index := x.ToInt()
+		require.Nil(t, nodeOf(index.v))
+		d := summed(t, ad, y.Select(0, index), y)[0]
+		require.Equal(t, []float64{1, 2}, list(t, d))
+		require.False(t, ad.IsTracked(index.ToFloat()))
+	})
+}
+
+// A quantized tensor, its scale and what it is dequantized to may have
+// different types; each gradient has the type of what it belongs to.
+func TestQuantizeMixesTypes(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		floats := []tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}
+		for _, of := range floats {
+			for _, scaled := range floats {
+				for _, to := range floats {
+					x := ad.Track(Floats(ad, []float64{0.25, 1, 100}).Cast(of))
+					scale := ad.Track(Scalar(ad, 0.5).Cast(scaled))
+					d := summed(t, ad, x.Quantize(scale, PerTensor(-8, 7)).Dequantize(to), x, scale)
+					require.Equal(t, []float64{1, 1, 0}, list(t, d[0]), "%v %v %v", of, scaled, to)
+					require.Equal(t, []float64{0 + 2 + 7}, list(t, d[1]), "%v %v %v", of, scaled, to)
+				}
+			}
+		}
+		// Codes that are read twice, as two types.
+		x := leaf(ad, []float64{0.25, 1, 100})
+		q := x.Quantize(Scalar(ad, 0.5), PerTensor(-8, 7))
+		y := q.Dequantize(tensor.F16).Cast(tensor.F64).Add(q.Dequantize(tensor.BF16).Cast(tensor.F64))
+		require.Equal(t, []float64{2, 2, 0}, list(t, summed(t, ad, y, x)[0]))
+		_, err := ad.Backward(Float[adf]{x.Quantize(Scalar(ad, 0.5), PerTensor(-8, 7)).Codes}, WithSum())
+		require.ErrorContains(t, err, "s8[3] holds no floats")
+	})
+}
+
+// What shares a parameter's elements notices that they changed.
+func TestChangedThroughAnotherHandle(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		for name, loss := range map[string]func(ad *Autodiff[*CPU, Strategy], w Float[adf]) Float[adf]{
+			"reshape": func(_ *Autodiff[*CPU, Strategy], w Float[adf]) Float[adf] { r := w.Reshape(3, 1); return r.Mul(r) },
+			"reshape of reshape": func(_ *Autodiff[*CPU, Strategy], w Float[adf]) Float[adf] {
+				r := w.Reshape(3, 1).Flatten(0)
+				return r.Mul(r)
+			},
+			"detach": func(ad *Autodiff[*CPU, Strategy], w Float[adf]) Float[adf] { return ad.Detach(w).Mul(w) },
+			"track":  func(ad *Autodiff[*CPU, Strategy], w Float[adf]) Float[adf] { return ad.Track(w).Mul(w) },
+		} {
+			ad := over(s)
+			p := NewParams(ad, 1)
+			w := p.Full("w", 1, 3)
+			step := func() {
+				g, err := ad.Backward(w.Sum())
+				require.NoError(t, err)
+				require.NoError(t, (&SGD{Rate: 10}).Step(p, g))
+			}
+			old := loss(ad, w).Sum()
+			step()
+			_, err := ad.Backward(old)
+			require.ErrorContains(t, err, "was changed in place", name)
+			// A graph of the new elements is fine.
+			_, err = ad.Backward(loss(ad, w).Sum())
+			require.NoError(t, err, name)
+		}
+	})
+}
+
+func TestSeedOfAnotherBackend(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x := leaf(ad, []float64{1, 2})
+		_, err := ad.Backward(x, WithSeed(Floats(ad, []float64{1, 2})))
+		require.ErrorContains(t, err, "the seed f64[2] belongs to another backend than cpu")
+		_, err = ad.Backward(x, WithSeed(Float[*CPU]{}))
+		require.ErrorContains(t, err, "absent")
+
+		below := over(s)
+		above := New[*Autodiff[*CPU, Strategy], Strategy](below, s)
+		y := above.Track(above.FromInner(x))
+		require.ErrorContains(t, y.Err(), "f64[2] does not belong to autodiff(cpu)")
+		y = above.Track(Floats(above, []float64{1, 2}))
+		g, err := above.Backward(y, WithSum())
+		require.NoError(t, err)
+		require.ErrorContains(t, above.GradReplace(y, g, x), "the gradient f64[2] belongs to another backend")
+	})
+}
+
+// A pass that failed leaves nil gradients behind.
+func TestAbsentGradients(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		p := NewParams(ad, 1)
+		w := p.Full("w", 1, 1)
+		g, err := ad.Backward(w)
+		require.NoError(t, err)
+		for _, none := range []*Gradients[*CPU]{nil, {}} {
+			_, ok := ad.Grad(w, none)
+			require.False(t, ok)
+			_, ok = ad.GradRemove(w, none)
+			require.False(t, ok)
+			require.Zero(t, none.Len())
+			none.Release()
+			require.NoError(t, none.Scale(2))
+			norm, err := none.ClipNorm(1)
+			require.NoError(t, err)
+			require.Zero(t, norm)
+			for _, err := range []error{ad.GradReplace(w, none, Ones(ad.InnerBackend(), 1)), g.Merge(none), none.Merge(g), (&Adam{Rate: 1}).Step(p, none)} {
+				require.ErrorContains(t, err, "the gradients are absent (nil)")
+			}
+		}
+		require.ErrorContains(t, (&SGD{Rate: 1}).Step(p, nil), "the gradients are absent (nil)")
+		require.Equal(t, []float64{1}, list(t, w))
+	})
+}
+
+func TestNormOfMixedTypes(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x, y := leaf(ad, []float64{1}), ad.Track(Ones(ad, 1).MulScalar(2))
+		g, err := ad.Backward(x.Add(y.PowScalar(2).Cast(tensor.F64)))
+		require.NoError(t, err)
+		norm, err := g.ClipNorm(1)
+		require.NoError(t, err)
+		require.InDelta(t, math.Sqrt(17), norm, 1e-12)
+		norm, err = g.Norm()
+		require.NoError(t, err)
+		require.InDelta(t, 1, norm, 1e-7)
+	})
+}
+
+// What was kept, read and released is memory for the next step.
+func TestReleasedMemoryComesBack(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		cpu := ad.InnerBackend()
+		w := leaf(ad, make([]float64, 1000))
+		step := func() {
+			h := ad.Keep(w.Gelu().AddScalar(1).Exp())
+			loss := h.Sum()
+			g, err := ad.Backward(loss)
+			require.NoError(t, err)
+			_, err = h.View()
+			require.NoError(t, err)
+			_, err = loss.Item()
+			require.NoError(t, err)
+			_, err = h.Float32s()
+			require.NoError(t, err)
+			g.Release()
+			h.Release()
+			loss.Release()
+		}
+		for range 3 {
+			step()
+		}
+		made, _ := cpu.MemoryStats()
+		for range 20 {
+			step()
+		}
+		again, idle := cpu.MemoryStats()
+		require.Equal(t, made, again)
+		require.Greater(t, idle, made/2)
+	})
+}
+
+// Every rule's result is checked, on every call.
+func TestWrongRule(t *testing.T) {
+	right := rules[OpNeg]
+	defer func() { rules[OpNeg] = right }()
+	for _, wrong := range []func(c *ctx) T{
+		func(c *ctx) T { return c.g.Sum() },
+		func(c *ctx) T { return c.g.Cast(tensor.F32) },
+		func(*ctx) T { return T{} },
+	} {
+		rules[OpNeg] = perInput(grad(0, wrong))
+		ad := over(None{})
+		_, err := ad.Backward(leaf(ad, []float64{1, 2}).Neg(), WithSum())
+		require.ErrorContains(t, err, "the gradient of neg#")
+	}
+}
+
+func TestImpossibleWindows(t *testing.T) {
+	be := NewCPU()
+	x, w := Ones(be, 1, 1, 8, 8), Ones(be, 1, 1, 5, 5)
+	for _, window := range []Window{
+		{Dilation: [2]int{-1, 1}}, {Dilation: [2]int{1 << 62, 1 << 62}}, {Groups: -2}, {Stride: [2]int{1, -1}}, {Pad: [2]int{-1, 0}}, {Pad: [2]int{0, 1 << 62}},
+	} {
+		require.ErrorContains(t, x.Conv2d(w, Float[*CPU]{}, window).Err(), "autodiff: conv2d: the window is")
+		window.Kernel = [2]int{2, 2}
+		require.Error(t, x.MaxPool2d(window).Err())
+	}
+	require.ErrorContains(t, x.AvgPool2d(Window{Kernel: [2]int{-2, 2}}).Err(), "autodiff: avg_pool2d: the window is")
+}
+
+// Smoothing everything spreads the weight over all classes.
+func TestSmoothingOfOne(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		x := leaf(ad, []float64{1, 2, 4})
+		y := x.Reshape(1, 3).CrossEntropy(Ints(ad, []int64{1}), 1)
+		want := x.LogSoftmax(0).Mean().Neg()
+		require.InDelta(t, list(t, want)[0], list(t, y)[0], 1e-12)
+	})
+}
+
+// The zero value of every tensor stands for an absent one, everywhere.
+func TestAbsentTensors(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		var z Float[adf]
+		var i Int[adf]
+		var b Bool[adf]
+		x := Ones(ad, 2, 2)
+		ad.Keep(z)
+		ad.Label(z, "nothing")
+		z.Release()
+		require.Equal(t, "none", z.String())
+		for n, err := range []error{
+			z.Exp().Err(), z.Flip(0).Err(), z.Transpose(0, 1).Err(), z.Squeeze(0).Err(), z.Unsqueeze(0).Err(), z.Unsqueeze(5).Err(), z.Flatten(0).Err(),
+			z.AddScalar(1).Err(), z.Recip().Err(), z.Slice(0, 0, 1).Err(), z.Cast(tensor.F16).Err(), Cat(0, z, x).Err(), Stack(0, x, z).Err(),
+			z.MSE(x).Err(), z.LayerNorm(x, x, 1).Err(), z.QuantizeDynamic(PerTensor(-8, 7)).Dequantize(tensor.F32).Err(),
+			z.MaxPool2d(Window{Kernel: [2]int{2, 2}}).Err(), z.MaxAll().Err(), z.IsNaN().Any(0).Err(), z.MaskFill(b, 0).Err(), x.MaskFill(b, 0).Err(),
+			x.MatMul(z).Err(), x.Less(z).Err(), Where(b, x, x).Err(), Where(x.Less(x), z, x).Err(), x.SliceAssign(0, 0, z).Err(),
+			x.Gather(0, i).Err(), x.Embedding(i).Err(), x.Linear(z, z).Err(), x.FakeQuantize(z, PerTensor(-8, 7)).Err(),
+			i.OneHot(3).Err(), i.AddScalar(1).Err(), i.EqualScalar(1).Err(), i.ToFloat().Err(), CatInts(0, i, i).Err(), b.All(0).Err(),
+			ad.Track(z).Err(), ad.Detach(z).Err(), ad.Inner(z).Err(), ad.FromInner(Float[*CPU]{}).Err(), ad.QInner(Quantized[adf]{}).Err(),
+		} {
+			require.ErrorContains(t, err, "absent", "%d", n)
+		}
+		_, err := ad.Backward(z)
+		require.ErrorContains(t, err, "absent")
+	})
+}
+
+// Goroutines that differentiate one graph: the first has it, the others get an
+// error that names what they met, and none a part of the gradient.
+func TestOneGraphManyGoroutines(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := over(s)
+		w := ad.Label(leaf(ad, []float64{1, 2}), "w")
+		for range 20 {
+			trunk := ad.Label(w.Gelu().Exp(), "trunk")
+			const n = 4
+			var wg sync.WaitGroup
+			var got [n]*Gradients[*CPU]
+			var errs [n]error
+			for i := range n {
+				loss := trunk.MulScalar(float64(i + 1)).Sum()
+				wg.Go(func() {
+					got[i], errs[i] = ad.Backward(loss)
+					_ = trunk.AddScalar(1).Err() // freed, or not yet
+				})
+			}
+			wg.Wait()
+			passed := 0
+			for i := range n {
+				if errs[i] != nil {
+					require.ErrorContains(t, errs[i], `"trunk"`)
+					continue
+				}
+				passed++
+				d, ok := ad.Grad(w, got[i])
+				require.True(t, ok)
+				alone := summed(t, ad, w.Gelu().Exp().MulScalar(float64(i+1)), w)[0]
+				require.Equal(t, list(t, alone), list(t, d))
+			}
+			require.Equal(t, 1, passed)
+		}
+	})
+}

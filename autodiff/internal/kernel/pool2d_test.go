@@ -1,0 +1,72 @@
+package kernel
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMaxPoolOfTwo compares windows of 2 x 2, in assembly and in Go, with the
+// general loop, which f64 takes: every width, equals, zeros of both signs, NaN.
+func TestMaxPoolOfTwo(t *testing.T) {
+	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1, 1, -1}
+	for width := 2; width < 60; width++ {
+		const planes, high = 3, 5
+		x := uniform[float32](planes*high*width, uint64(width))
+		for i := range x {
+			if i*7%5 < 3 {
+				x[i] = special[(i*31+width)%len(special)]
+			}
+		}
+		wide := make([]float64, len(x))
+		for i, v := range x {
+			wide[i] = float64(v)
+		}
+		p := &Pool{Planes: planes, H: high, W: width, KH: 2, KW: 2, OH: high / 2, OW: width / 2, Stride: [2]int{2, 2}}
+		n := planes * p.OH * p.OW
+		want, wantAt := make([]float64, n), make([]int32, n)
+		MaxPool(1, p, want, wantAt, wide)
+		had := hasAVX2
+		for _, assembly := range []bool{false, had} {
+			hasAVX2 = assembly
+			y, at := make([]float32, n+1), make([]int32, n+1)
+			y[n], at[n] = 7, 7 // not to be written
+			MaxPool(1, p, y[:n], at[:n], x)
+			hasAVX2 = had
+			require.Equal(t, wantAt, at[:n], "width %d, assembly %v", width, assembly)
+			for i, v := range y[:n] {
+				require.Equal(t, math.Float32bits(x[i/(p.OH*p.OW)*high*width+int(at[i])]), math.Float32bits(v))
+			}
+			require.Equal(t, []any{float32(7), int32(7)}, []any{y[n], at[n]})
+		}
+	}
+}
+
+func TestPools(t *testing.T) {
+	nan := float32(math.NaN())
+	x := []float32{
+		1, 2, 5, 5,
+		2, 0, 5, nan,
+		0, float32(math.Copysign(0, -1)), -1, -2,
+		nan, nan, -3, -4,
+	}
+	want := []float32{2, nan, nan, -1}
+	wantAt := []int32{1, 7, 12, 10}
+	p := &Pool{Planes: 1, H: 4, W: 4, KH: 2, KW: 2, OH: 2, OW: 2, Stride: [2]int{2, 2}}
+	y, at := make([]float32, 4), make([]int32, 4)
+	MaxPool(1, p, y, at, x)
+	require.Equal(t, bits(want), bits(y))
+	require.Equal(t, wantAt, at)
+	// f64 takes the general loop.
+	x64 := make([]float64, len(x))
+	for i, v := range x {
+		x64[i] = float64(v)
+	}
+	MaxPool(1, p, make([]float64, 4), at, x64)
+	require.Equal(t, wantAt, at)
+
+	p.CountPad = true
+	AvgPool(1, p, y, []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
+	require.Equal(t, []float32{3.5, 5.5, 11.5, 13.5}, y)
+}

@@ -1,0 +1,44 @@
+"""Builds and runs the three servers, for both examples that train a network for them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import isobit
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+def cpp_compiler() -> list[str]:
+    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
+        if name and shutil.which(name):
+            return [name]
+    return [sys.executable, "-m", "ziglang", "c++"]
+
+
+def build(out: Path) -> dict[str, list[str]]:
+    """Builds the servers; gives the command of each by its language."""
+    package = Path(isobit.__file__).parent
+    library, include = package / "lib/libisobit.so.1", package / "include"
+    flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-I", include, f"-Wl,-rpath,{library.parent}"]
+    cpp = out / "serve-cpp"
+    subprocess.run([*cpp_compiler(), *flags, HERE / "serve.cpp", library, "-o", cpp], check=True)
+    go = out / "serve-go"
+    command = [os.environ.get("GO", "go"), "build", "-o", go, "./examples/digits/serve"]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0"}, check=True)
+    return {"Python": [sys.executable, HERE / "serve.py"], "C++": [cpp], "Go": [go]}
+
+
+def report(command: list[str]) -> tuple[float, str]:
+    """Runs a program in a process of its own; gives the accuracy and the digest that it prints."""
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    lines = dict(line.split() for line in output.splitlines())
+    return float(lines["accuracy"]), lines["sha256"]
+
+
+def serve(command: list[str], model: Path, digits: Path) -> tuple[float, str]:
+    """Runs a server on the held-out digits."""
+    return report([*command, model, digits])
