@@ -133,7 +133,7 @@ tests() {
     (cd "$module" && go test ./...)
   done
   step "test: python"
-  $python -m pytest tests/python examples/digits
+  $python -m pytest tests/python examples/digits examples/digits-go
   local rows
   for rows in go avx2; do
     step "test: python, with ISOBIT_ROWS=$rows"
