@@ -12,7 +12,7 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 			definition.Add(s, b)
 			return
 		}
-		c := k.locateBlock(b, s.g.Size[0], false)
+		c := k.locateBlock(b, k.place, s.g.Size[0], false)
 		c[planeParams][paramFirst], c[planeParams][paramPixels] = uint32(s.band.First), uint32(s.band.Pixels)
 		k.pixels(c.start(), b.N)
 		if s.countPixels(c, b.N) {

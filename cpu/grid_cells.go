@@ -82,6 +82,7 @@ type gridKernel struct {
 	split   func(cells *byte, n int, from *[2]float32)
 	join    func(cells *byte, n int, to *[2]float32)
 	locate  func(cells *byte, n int)
+	place   func(cells *byte, n int) // without what only the grid's gradient needs
 	sample  func(cells *byte, n int, input *byte, row int, y *byte)
 	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
 	combine func(cells *byte, n int)
@@ -126,10 +127,10 @@ func (k *gridKernel) takes(b *GridBlock) bool {
 	return b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
 }
 
-// locateBlock fills the cells of a block. With lastAligned, the last vector of
+// locateBlock fills the cells of a block by locate or place. With lastAligned, the last vector of
 // cells is that of the last positions, so that all vectors are whole; else
 // it is followed by others.
-func (k *gridKernel) locateBlock(b *GridBlock, pitch int64, lastAligned bool) *gridCells {
+func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), pitch int64, lastAligned bool) *gridCells {
 	c := cellsOf(b.Scratch)
 	params := c.floats(planeParams)
 	for axis, size := range b.Size[:2] {
@@ -162,7 +163,7 @@ func (k *gridKernel) locateBlock(b *GridBlock, pitch int64, lastAligned bool) *g
 			}
 		}
 	}
-	k.locate(c.start(), b.N)
+	locate(c.start(), b.N)
 	return c
 }
 
@@ -214,7 +215,7 @@ func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 		definition(b)
 		return
 	}
-	c := k.locateBlock(b, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
+	c := k.locateBlock(b, k.place, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
 	for channel := range b.Channels {
 		k.sample(c.start(), b.N, (*byte)(b.Input.Channel(channel)), int(b.Input.AxisStride[1]), (*byte)(b.Output.Row(channel, 0).P))
 	}
@@ -226,7 +227,7 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 		definition(b)
 		return
 	}
-	c := k.locateBlock(b, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
+	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
 	for p := planeSums; p < planeSums+4; p++ {
 		clear(c[p][:])
 	}

@@ -9,6 +9,11 @@ package cpu
 //go:noescape
 func gridLocateAVX512(cells *byte, n int)
 
+// gridPlaceAVX512 is gridLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridPlaceAVX512(cells *byte, n int)
+
 // gridSampleAVX512F32 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.
 //
@@ -90,6 +95,11 @@ func turnTileAVX512F16(from *byte, fromRow int, fromTile int, to *float32, toRow
 //
 //go:noescape
 func gridLocateAVX2(cells *byte, n int)
+
+// gridPlaceAVX2 is gridLocate without what only the grid's gradient needs.
+//
+//go:noescape
+func gridPlaceAVX2(cells *byte, n int)
 
 // gridSampleAVX2F32 samples one channel, whose rows lie row bytes apart, at n positions.
 // The last vector of cells is that of the last positions.

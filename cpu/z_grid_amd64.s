@@ -229,6 +229,169 @@ DATA all32_bf800000<>+56(SB)/4, $0xbf800000
 DATA all32_bf800000<>+60(SB)/4, $0xbf800000
 GLOBL all32_bf800000<>(SB), RODATA|NOPTR, $64
 
+// func gridPlaceAVX512(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gridPlaceAVX512(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	VMOVUPS      1088(AX)(DX*4), Z0
+	CMPL         60(AX), $0x00000002
+	JEQ          ready3
+	VMOVUPS      all32_3f800000<>+0(SB), Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS (AX), Z1
+	VMULPS       Z1, Z0, Z0
+	VBROADCASTSS 8(AX), Z1
+	VSUBPS       Z1, Z0, Z0
+	VBROADCASTSS 16(AX), Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VBROADCASTSS 24(AX), Z1
+	VMOVAPS      Z1, Z1
+	CMPL         60(AX), $0x00000000
+	JEQ          plain4
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x1e, Z2, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VBROADCASTSS 40(AX), Z2
+	VCMPPS       $0x1d, Z2, Z0, K1
+	VBLENDMPS    Z2, Z0, K1, Z3
+	VMOVAPS      Z3, Z0
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z4
+	VMOVAPS      Z4, Z1
+
+plain4:
+ready3:
+	VRNDSCALEPS  $0x09, Z0, Z1
+	VMOVUPS      all32_3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z2
+	VSUBPS       Z1, Z0, Z7
+	VSUBPS       Z0, Z2, Z0
+	VBROADCASTSS 48(AX), Z8
+	VMINPS       Z8, Z1, Z8
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VMAXPS       Z9, Z8, Z8
+	VBROADCASTSS 40(AX), Z9
+	VCMPPS       $0x00, Z9, Z1, K1
+	KMOVW        K1, 13056(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Z9
+	VCMPPS       $0x00, Z9, Z1, K1
+	KMOVW        K1, 14144(AX)(DX*4)
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VCMPPS       $0x1d, Z9, Z1, K1
+	VBROADCASTSS 32(AX), Z9
+	VCMPPS       $0x11, Z9, Z1, K2
+	KANDW        K2, K1, K1
+	VMOVUPS      all32_0<>+0(SB), Z1
+	VCMPPS       $0x1d, Z1, Z2, K2
+	VBROADCASTSS 32(AX), Z1
+	VCMPPS       $0x11, Z1, Z2, K3
+	KANDW        K3, K2, K2
+	VMOVUPS      2176(AX)(DX*4), Z1
+	CMPL         60(AX), $0x00000002
+	JEQ          ready5
+	VMOVUPS      all32_3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z1
+	VBROADCASTSS 4(AX), Z2
+	VMULPS       Z2, Z1, Z1
+	VBROADCASTSS 12(AX), Z2
+	VSUBPS       Z2, Z1, Z1
+	VBROADCASTSS 20(AX), Z2
+	VMULPS       Z2, Z1, Z1
+	VMOVAPS      Z1, Z1
+	VBROADCASTSS 28(AX), Z2
+	VMOVAPS      Z2, Z2
+	CMPL         60(AX), $0x00000000
+	JEQ          plain6
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VCMPPS       $0x1e, Z9, Z1, K3
+	VMOVAPS.Z    Z1, K3, Z1
+	VMOVAPS      Z1, Z1
+	VMOVAPS.Z    Z2, K3, Z2
+	VMOVAPS      Z2, Z2
+	VBROADCASTSS 44(AX), Z9
+	VCMPPS       $0x1d, Z9, Z1, K3
+	VBLENDMPS    Z9, Z1, K3, Z5
+	VMOVAPS      Z5, Z1
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VBLENDMPS    Z9, Z2, K3, Z6
+	VMOVAPS      Z6, Z2
+
+plain6:
+ready5:
+	VRNDSCALEPS  $0x09, Z1, Z2
+	VMOVUPS      all32_3f800000<>+0(SB), Z9
+	VADDPS       Z9, Z2, Z9
+	VSUBPS       Z2, Z1, Z10
+	VSUBPS       Z1, Z9, Z1
+	VBROADCASTSS 52(AX), Z11
+	VMINPS       Z11, Z2, Z11
+	VMOVUPS      all32_0<>+0(SB), Z12
+	VMAXPS       Z12, Z11, Z11
+	VBROADCASTSS 44(AX), Z12
+	VCMPPS       $0x00, Z12, Z2, K3
+	KMOVW        K3, 15232(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Z12
+	VCMPPS       $0x00, Z12, Z2, K3
+	KMOVW        K3, 16320(AX)(DX*4)
+	VMOVUPS      all32_0<>+0(SB), Z12
+	VCMPPS       $0x1d, Z12, Z2, K3
+	VBROADCASTSS 36(AX), Z12
+	VCMPPS       $0x11, Z12, Z2, K4
+	KANDW        K4, K3, K3
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x1d, Z2, Z9, K4
+	VBROADCASTSS 36(AX), Z2
+	VCMPPS       $0x11, Z2, Z9, K5
+	KANDW        K5, K4, K4
+	VCVTTPS2DQ   Z8, Z2
+	VCVTTPS2DQ   Z11, Z8
+	VPBROADCASTD 56(AX), Z9
+	VPMULLD      Z9, Z8, Z8
+	VPADDD       Z8, Z2, Z2
+	VMOVUPS      Z2, 3264(AX)(DX*4)
+	KANDW        K3, K1, K5
+	KMOVW        K5, 8704(AX)(DX*4)
+	VMULPS       Z1, Z0, Z2
+	VMOVAPS.Z    Z2, K5, Z2
+	VMOVUPS      Z2, 4352(AX)(DX*4)
+	KANDW        K3, K2, K5
+	KMOVW        K5, 9792(AX)(DX*4)
+	VMULPS       Z1, Z7, Z1
+	VMOVAPS.Z    Z1, K5, Z1
+	VMOVUPS      Z1, 5440(AX)(DX*4)
+	KANDW        K4, K1, K5
+	KMOVW        K5, 10880(AX)(DX*4)
+	VMULPS       Z10, Z0, Z0
+	VMOVAPS.Z    Z0, K5, Z0
+	VMOVUPS      Z0, 6528(AX)(DX*4)
+	KANDW        K4, K2, K5
+	KMOVW        K5, 11968(AX)(DX*4)
+	VMULPS       Z10, Z7, Z0
+	VMOVAPS.Z    Z0, K5, Z0
+	VMOVUPS      Z0, 7616(AX)(DX*4)
+	KANDW        K2, K1, K1
+	KANDW        K4, K3, K2
+	KANDW        K2, K1, K1
+	KMOVW        K1, BX
+	XORL         $0x0000ffff, BX
+	MOVL         BX, 23936(AX)(DX*4)
+	ADDQ         $0x00000010, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gridSampleAVX512F32(cells *byte, n int, input *byte, row int, y *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV
 TEXT ·gridSampleAVX512F32(SB), NOSPLIT, $0-40
@@ -3178,6 +3341,169 @@ ready5:
 	VSUBPS       Y5, Y7, Y5
 	VMOVUPS      Y8, 20672(AX)(DX*4)
 	VMOVUPS      Y5, 18496(AX)(DX*4)
+	VBROADCASTSS 52(AX), Y9
+	VMINPS       Y9, Y6, Y9
+	VMOVUPS      all32_0<>+0(SB), Y10
+	VMAXPS       Y10, Y9, Y9
+	VBROADCASTSS 44(AX), Y10
+	VCMPPS       $0x00, Y10, Y6, Y10
+	VMOVUPS      Y10, 15232(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Y10
+	VCMPPS       $0x00, Y10, Y6, Y10
+	VMOVUPS      Y10, 16320(AX)(DX*4)
+	VMOVUPS      all32_0<>+0(SB), Y10
+	VCMPPS       $0x1d, Y10, Y6, Y10
+	VBROADCASTSS 36(AX), Y11
+	VCMPPS       $0x11, Y11, Y6, Y6
+	VANDPS       Y6, Y10, Y6
+	VMOVUPS      all32_0<>+0(SB), Y10
+	VCMPPS       $0x1d, Y10, Y7, Y10
+	VBROADCASTSS 36(AX), Y11
+	VCMPPS       $0x11, Y11, Y7, Y7
+	VANDPS       Y7, Y10, Y7
+	VCVTTPS2DQ   Y4, Y4
+	VCVTTPS2DQ   Y9, Y9
+	VPBROADCASTD 56(AX), Y10
+	VPMULLD      Y10, Y9, Y9
+	VPADDD       Y9, Y4, Y4
+	VMOVUPS      Y4, 3264(AX)(DX*4)
+	VANDPS       Y6, Y1, Y4
+	VMOVUPS      Y4, 8704(AX)(DX*4)
+	VMULPS       Y5, Y0, Y9
+	VANDPS       Y9, Y4, Y4
+	VMOVUPS      Y4, 4352(AX)(DX*4)
+	VANDPS       Y6, Y2, Y4
+	VMOVUPS      Y4, 9792(AX)(DX*4)
+	VMULPS       Y5, Y3, Y5
+	VANDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, 5440(AX)(DX*4)
+	VANDPS       Y7, Y1, Y4
+	VMOVUPS      Y4, 10880(AX)(DX*4)
+	VMULPS       Y8, Y0, Y0
+	VANDPS       Y0, Y4, Y0
+	VMOVUPS      Y0, 6528(AX)(DX*4)
+	VANDPS       Y7, Y2, Y0
+	VMOVUPS      Y0, 11968(AX)(DX*4)
+	VMULPS       Y8, Y3, Y3
+	VANDPS       Y3, Y0, Y0
+	VMOVUPS      Y0, 7616(AX)(DX*4)
+	VANDPS       Y2, Y1, Y0
+	VANDPS       Y7, Y6, Y1
+	VANDPS       Y1, Y0, Y0
+	VMOVMSKPS    Y0, BX
+	XORL         $0x000000ff, BX
+	MOVL         BX, 23936(AX)(DX*4)
+	ADDQ         $0x00000008, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gridPlaceAVX2(cells *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·gridPlaceAVX2(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	VMOVUPS      1088(AX)(DX*4), Y0
+	CMPL         60(AX), $0x00000002
+	JEQ          ready3
+	VMOVUPS      all32_3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VMULPS       Y1, Y0, Y0
+	VBROADCASTSS 8(AX), Y1
+	VSUBPS       Y1, Y0, Y0
+	VBROADCASTSS 16(AX), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VBROADCASTSS 24(AX), Y1
+	VMOVAPS      Y1, Y1
+	CMPL         60(AX), $0x00000000
+	JEQ          plain4
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x1e, Y2, Y0, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+	VANDPS       Y1, Y2, Y1
+	VMOVAPS      Y1, Y1
+	VBROADCASTSS 40(AX), Y2
+	VCMPPS       $0x1d, Y2, Y0, Y3
+	VBLENDVPS    Y3, Y2, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMOVAPS      Y1, Y1
+
+plain4:
+ready3:
+	VROUNDPS     $0x09, Y0, Y1
+	VMOVUPS      all32_3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y2
+	VSUBPS       Y1, Y0, Y3
+	VSUBPS       Y0, Y2, Y0
+	VBROADCASTSS 48(AX), Y4
+	VMINPS       Y4, Y1, Y4
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VMAXPS       Y5, Y4, Y4
+	VBROADCASTSS 40(AX), Y5
+	VCMPPS       $0x00, Y5, Y1, Y5
+	VMOVUPS      Y5, 13056(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Y5
+	VCMPPS       $0x00, Y5, Y1, Y5
+	VMOVUPS      Y5, 14144(AX)(DX*4)
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VCMPPS       $0x1d, Y5, Y1, Y5
+	VBROADCASTSS 32(AX), Y6
+	VCMPPS       $0x11, Y6, Y1, Y1
+	VANDPS       Y1, Y5, Y1
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VCMPPS       $0x1d, Y5, Y2, Y5
+	VBROADCASTSS 32(AX), Y6
+	VCMPPS       $0x11, Y6, Y2, Y2
+	VANDPS       Y2, Y5, Y2
+	VMOVUPS      2176(AX)(DX*4), Y5
+	CMPL         60(AX), $0x00000002
+	JEQ          ready5
+	VMOVUPS      all32_3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y5
+	VBROADCASTSS 4(AX), Y6
+	VMULPS       Y6, Y5, Y5
+	VBROADCASTSS 12(AX), Y6
+	VSUBPS       Y6, Y5, Y5
+	VBROADCASTSS 20(AX), Y6
+	VMULPS       Y6, Y5, Y5
+	VMOVAPS      Y5, Y5
+	VBROADCASTSS 28(AX), Y6
+	VMOVAPS      Y6, Y6
+	CMPL         60(AX), $0x00000000
+	JEQ          plain6
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VCMPPS       $0x1e, Y7, Y5, Y7
+	VANDPS       Y5, Y7, Y5
+	VMOVAPS      Y5, Y5
+	VANDPS       Y6, Y7, Y6
+	VMOVAPS      Y6, Y6
+	VBROADCASTSS 44(AX), Y7
+	VCMPPS       $0x1d, Y7, Y5, Y8
+	VBLENDVPS    Y8, Y7, Y5, Y5
+	VMOVAPS      Y5, Y5
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VBLENDVPS    Y8, Y7, Y6, Y6
+	VMOVAPS      Y6, Y6
+
+plain6:
+ready5:
+	VROUNDPS     $0x09, Y5, Y6
+	VMOVUPS      all32_3f800000<>+0(SB), Y7
+	VADDPS       Y7, Y6, Y7
+	VSUBPS       Y6, Y5, Y8
+	VSUBPS       Y5, Y7, Y5
 	VBROADCASTSS 52(AX), Y9
 	VMINPS       Y9, Y6, Y9
 	VMOVUPS      all32_0<>+0(SB), Y10

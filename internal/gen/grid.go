@@ -66,7 +66,9 @@ func gridKernels(c *build.Context) {
 			return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64()}
 		}
 		begin("gridLocate"+isa.name, f32, "func(cells *byte, n int)",
-			"gridLocate"+isa.name+" fills cells from the coordinates of n positions and the parameters.").locate()
+			"gridLocate"+isa.name+" fills cells from the coordinates of n positions and the parameters.").locate(true)
+		begin("gridPlace"+isa.name, f32, "func(cells *byte, n int)",
+			"gridPlace"+isa.name+" is gridLocate without what only the grid's gradient needs.").locate(false)
 		for _, t := range []*storage{f32, bf16, f16} {
 			name := "gridSample" + isa.name + t.name
 			begin(name, t, "func(cells *byte, n int, input *byte, row int, y *byte)",
@@ -181,17 +183,20 @@ const (
 	greater  = 30
 )
 
-func (k *gridKernel) locate() {
+// locate fills cells; distances and slopes are for the grid's gradient.
+func (k *gridKernel) locate(gradient bool) {
 	k.forVectors(func() {
 		var base, near, far [2]value
 		var inside [2][2]mask
 		for axis := range 2 {
-			c := k.padded(axis)
+			c := k.padded(axis, gradient)
 			floor := k.apply("V"+map[bool]string{true: "RNDSCALE", false: "ROUND"}[k.isa.masks]+"PS", 9, c)
 			next := k.add(floor, k.number(bitsOne))
 			far[axis], near[axis] = k.sub(c, floor), k.sub(next, c)
-			k.storePlane(planeT+axis, far[axis])
-			k.storePlane(planeS+axis, near[axis])
+			if gradient {
+				k.storePlane(planeT+axis, far[axis])
+				k.storePlane(planeS+axis, near[axis])
+			}
 			base[axis] = k.max(k.min(floor, k.parameter(paramPair+axis)), k.zero())
 			k.storeMask(planeSwap+2*axis, k.compare(floor, equal, k.parameter(paramLast+axis)))
 			k.storeMask(planeSwap+2*axis+1, k.compare(floor, equal, k.number(bitsMinus)))
@@ -227,8 +232,8 @@ func (k *gridKernel) locate() {
 	})
 }
 
-// padded returns the padded coordinates along an axis, and stores K.
-func (k *gridKernel) padded(axis int) value {
+// padded returns the padded coordinates along an axis, and stores K if asked to.
+func (k *gridKernel) padded(axis int, gradient bool) value {
 	ready := k.newLabel("ready")
 	c, slope := k.loadPlane(planeCoord+axis), value{k.vector()}
 	k.jumpMode(modeReady, ready)
@@ -247,7 +252,9 @@ func (k *gridKernel) padded(axis int) value {
 	move(k.pick(beyond, last, c), c)
 	move(k.pick(beyond, k.zero(), slope), slope)
 	k.c.Label(plain)
-	k.storePlane(planeK+axis, slope)
+	if gradient {
+		k.storePlane(planeK+axis, slope)
+	}
 	k.c.Label(ready)
 	return c
 }
