@@ -122,7 +122,7 @@ def threads(compile: bool) -> list[dict]:
 
             def on(count: int, call: Callable[[], object] = case.isobit) -> Callable[[], object]:
                 def run() -> None:
-                    isobit.set_num_threads(count)
+                    torch.set_num_threads(count)  # isobit follows
                     call()
 
                 return run
@@ -130,7 +130,6 @@ def threads(compile: bool) -> list[dict]:
             best = measure.times({"1": on(1), "2": on(2)}, rounds=15)
             rows.append({"op": case.name, "elements": 1 << exponent, "seconds": best})
             print(f"{case.name:48s} {1 << exponent:8d} elements  {best['1'] / best['2']:.2f}x on 2 threads", flush=True)
-    isobit.set_num_threads(0)
     return rows
 
 
@@ -140,8 +139,9 @@ def fresh(compile: bool) -> list[dict]:
     for huge in (False, True):
         isobit.set_huge_pages(huge)
         print(f"huge pages {'on' if huge else 'off'}:")
-        rows += [{**row, "huge_pages": huge} for row in Bench(2, False).table(cases.fresh_cases())]
-    print("memory of 256 outputs of 4 MiB + 4 KiB, MiB:", measure.resident(isobit.set_huge_pages))
+        grown = measure.resident(huge)
+        print(f"256 outputs of 4 MiB + 4 KiB take {grown:.1f} MiB")
+        rows += [{**row, "huge_pages": huge, "MiB": grown} for row in Bench(2, False).table(cases.fresh_cases())]
     return rows
 
 

@@ -88,7 +88,7 @@ func putWorker(w *worker) {
 
 // parallelCost is the cost, in elements of a streaming op, from which a second
 // thread pays for its start: see bench/run.py --threads. Tests lower it.
-var parallelCost int64 = 3 << 17
+var parallelCost int64 = 3 << 18
 
 // job is one part of a run. Its result must not depend on the worker.
 type job func(c *call, w *worker, number int64)
