@@ -96,11 +96,11 @@ func (f *family) columnParams(c *call, w *worker, n int64) {
 		if number == 0 && s.DType == f.compute && s.Contiguous() {
 			continue
 		}
-		each := s.Stride != 0
-		if !each {
-			n = 1
+		each, count := s.Stride != 0, 1
+		if each {
+			count = int(n)
 		}
-		w.scratch.Tile.Add(a, number, s, 0, int(n), 1, f.compute, f.expand)
+		w.scratch.Tile.Add(a, number, s, 0, count, 1, f.compute, f.expand)
 		a.In[k] = w.scratch.Tile.Span(number, each, f.compute)
 	}
 }
