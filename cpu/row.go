@@ -73,6 +73,18 @@ type Row[F any] struct {
 	Pick  func(Types) (F, bool)
 }
 
+// PickUpTo picks the first row that needs no more than an instruction set.
+func PickUpTo[F any](table []Row[F], isa ISA, t Types) (f F, ok bool) {
+	for _, r := range table {
+		if r.Needs <= isa {
+			if f, ok := r.Pick(t); ok {
+				return f, true
+			}
+		}
+	}
+	return f, false
+}
+
 // ByCompute makes the Pick of a definition, which exists once per compute type.
 func ByCompute[F any](f32, f64 F) func(Types) (F, bool) {
 	return func(t Types) (F, bool) {

@@ -24,28 +24,16 @@ func weightRows() (table []Row[func(*WeightTile)]) {
 			if codes.Packed() {
 				codes = tensor.S8
 			}
-			dequantize, ok := pickUpTo(Dequantize, k.needs, Types{Compute: tensor.F32,
+			dequantize, ok := PickUpTo(Dequantize, k.needs, Types{Compute: tensor.F32,
 				In: [4]tensor.DType{codes, tensor.F32, tensor.F32}, Out: [3]tensor.DType{tensor.F32}})
-			expand, _ := pickUpTo(ExpandRows, k.needs, Types{Compute: tensor.F32})
-			packing, _ := pickUpTo(PackingRows, k.needs, Types{})
-			fold, _ := pickUpTo(FoldRows32, k.needs, Types{})
+			expand, _ := PickUpTo(ExpandRows, k.needs, Types{Compute: tensor.F32})
+			packing, _ := PickUpTo(PackingRows, k.needs, Types{})
+			fold, _ := PickUpTo(FoldRows32, k.needs, Types{})
 			r := &weightRow{k, dequantize, expand, packing, fold}
 			return r.run, ok && t.Compute == tensor.F32 && t.In[0] == tensor.F32
 		}})
 	}
 	return table
-}
-
-// pickUpTo picks the first row that needs no more than an instruction set.
-func pickUpTo[F any](table []Row[F], isa ISA, t Types) (f F, ok bool) {
-	for _, r := range table {
-		if r.Needs <= isa {
-			if f, ok := r.Pick(t); ok {
-				return f, true
-			}
-		}
-	}
-	return f, false
 }
 
 type weightRow struct {

@@ -223,11 +223,7 @@ func pickByCompute[F, F32, F64 any](f32 []cpu.Row[F32], f64 []cpu.Row[F64]) F {
 }
 
 // pickSupport picks the first of some helpers of kernels that the process may use.
-func pickSupport[F any](table []cpu.Row[F], t cpu.Types) (f F) {
-	for _, r := range table {
-		if f, ok := r.Pick(t); ok && r.Needs <= rowsCap() {
-			return f
-		}
-	}
+func pickSupport[F any](table []cpu.Row[F], t cpu.Types) F {
+	f, _ := cpu.PickUpTo(table, rowsCap(), t)
 	return f
 }

@@ -28,21 +28,28 @@ func foldLanes(c *build.Context) {
 		c.VMOVUPS(operand.Mem{Base: lanes, Disp: 32 * i}, v[i])
 		c.VADDPS(operand.Mem{Base: lanes, Disp: 32 * (i + 4)}, v[i], v[i])
 	}
-	for half := 2; half > 0; half /= 2 {
-		for i := range half {
-			c.VADDPS(v[i+half], v[i], v[i])
-		}
-	}
-	upper, sum := c.XMM(), v[0].AsX()
-	c.VEXTRACTF128(operand.Imm(1), v[0], upper)
-	c.VADDPS(upper, sum, sum)
-	c.VMOVHLPS(sum, sum, upper)
-	c.VADDPS(upper, sum, sum)
-	c.VMOVSHDUP(sum, upper)
-	c.VADDSS(upper, sum, sum)
+	sum := foldHalves(c, v, c.VADDPS, c.VADDSS)
 	c.VZEROUPPER()
 	c.Store(sum, c.ReturnIndex(0))
 	c.RET()
+}
+
+// foldHalves folds the elements of registers, a power of 2 of them: the first
+// half with the second, until one element is left.
+func foldHalves(c *build.Context, v []reg.VecVirtual, vector, scalar func(...operand.Op)) reg.Register {
+	for half := len(v) / 2; half > 0; half /= 2 {
+		for i := range half {
+			vector(v[i+half], v[i], v[i])
+		}
+	}
+	upper, result := c.XMM(), v[0].AsX()
+	c.VEXTRACTF128(operand.Imm(1), v[0], upper)
+	vector(upper, result, result)
+	c.VMOVHLPS(result, result, upper)
+	vector(upper, result, result)
+	c.VMOVSHDUP(result, upper)
+	scalar(upper, result, result)
+	return result
 }
 
 // storeFence orders stores around the caches before those that come after.
@@ -79,19 +86,7 @@ func foldMinMax(c *build.Context) {
 				c.VORPS(m, nan, nan)
 			}
 		}
-		for half := 4; half > 0; half /= 2 {
-			for i := range half {
-				side.vector(v[i+half], v[i], v[i])
-			}
-		}
-		upper, sum := c.XMM(), v[0].AsX()
-		c.VEXTRACTF128(operand.Imm(1), v[0], upper)
-		side.vector(upper, sum, sum)
-		c.VMOVHLPS(sum, sum, upper)
-		side.vector(upper, sum, sum)
-		c.VMOVSHDUP(sum, upper)
-		side.scalar(upper, sum, sum)
-		c.Store(sum, c.ReturnIndex(result))
+		c.Store(foldHalves(c, v, side.vector, side.scalar), c.ReturnIndex(result))
 	}
 	c.VMOVMSKPS(nan, bits)
 	c.VZEROUPPER()
