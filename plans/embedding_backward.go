@@ -129,9 +129,6 @@ func sumRows(c *call, w *worker, number int64) {
 		sum.Out = rowAt(&c.args[2], row).At(column)
 		b.kernel(sum)
 	}
-	if b.stream {
-		cpu.StoreFence()
-	}
 }
 
 // matrixOf describes a tensor by rows: its innermost dimension.
