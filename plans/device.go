@@ -35,11 +35,6 @@ func selectDevice(_ Stream, pl *plan) (Plan, error) {
 			}
 		}
 	}
-	for i, d := range p.types {
-		if d.Packed() {
-			pl.shapes[i] = [][]int64{packedShape(p.shapes[i])}
-		}
-	}
 	program, err := cuda.New(&c)
 	if err != nil {
 		return nil, errorf(Unsupported, o.name, "", "%v", err)

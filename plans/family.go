@@ -55,9 +55,6 @@ func (o familyOp) at(g granularity) op {
 				pl.shapes[i] = f.paramShapes
 			}
 		}
-		if f.packed >= 0 {
-			pl.shapes[f.operand[f.packed]] = [][]int64{packedShape(f.shape)}
-		}
 		if d := o.codeType(&pl.problem); d.IsFloat8() {
 			f.args.Attrs.Code = d
 		}

@@ -120,7 +120,11 @@ func Select(stream Stream, p Problem, pref Preference) (Plan, error) {
 	}
 	pl := &plan{problem: p, pref: pref, shapes: make([][][]int64, len(p.op.args))}
 	for i := range p.shapes {
-		pl.shapes[i] = [][]int64{p.shapes[i]}
+		shape := p.shapes[i]
+		if p.types[i].Packed() {
+			shape = packedShape(shape)
+		}
+		pl.shapes[i] = [][]int64{shape}
 	}
 	if !p.device.IsCPU() {
 		return selectDevice(stream, pl)

@@ -51,9 +51,6 @@ var weightOnlyLinear = op{
 		}
 		m, k, n := p.Shape("x")[0], p.Shape("x")[1], p.Shape("weight")[0]
 		weight := p.DType("weight")
-		if weight.Packed() {
-			pl.shapes[1] = [][]int64{packedShape(p.Shape("weight"))}
-		}
 		group := p.int("group_size")
 		widened := p.DType("x") != compute
 		if widened {
