@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func fakeQuantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -24,47 +24,159 @@ TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 	PREFETCHT1 128(BX)(DX*1)
 	PREFETCHT1 192(BX)(DX*1)
 
-near4:
+near5:
+	VMOVUPS       (BX), Z14
+	VMOVUPS       64(BX), Z15
+	VMOVUPS       128(BX), Z16
+	VMOVUPS       192(BX), Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z18
+	VXORPS        Z16, Z16, Z16
+	VFMADD231PS   Z0, Z17, Z16
+	VXORPS        Z17, Z17, Z17
+	VFMADD231PS   Z1, Z14, Z17
+	VXORPS        Z14, Z14, Z14
+	VFMADD231PS   Z2, Z15, Z14
+	VXORPS        Z15, Z15, Z15
+	VFMADD231PS   Z3, Z18, Z15
+	CMPB          76(CX), $0x00
+	JNE           around6
+	VMOVDQU64     Z16, (SI)
+	VMOVDQU64     Z17, 64(SI)
+	VMOVDQU64     Z14, 128(SI)
+	VMOVDQU64     Z15, 192(SI)
+	JMP           stored7
+
+around6:
+	VMOVNTDQ Z16, (SI)
+	VMOVNTDQ Z17, 64(SI)
+	VMOVNTDQ Z14, 128(SI)
+	VMOVNTDQ Z15, 192(SI)
+
+stored7:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal13
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -78,7 +190,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -108,56 +220,56 @@ divided8:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal21
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -171,9 +283,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -379,7 +491,7 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -398,45 +510,159 @@ TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 
-near4:
+near5:
+	VCVTPH2PS     (BX), Z14
+	VCVTPH2PS     32(BX), Z15
+	VCVTPH2PS     64(BX), Z16
+	VCVTPH2PS     96(BX), Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z18
+	VXORPS        Z16, Z16, Z16
+	VFMADD231PS   Z0, Z17, Z16
+	VXORPS        Z17, Z17, Z17
+	VFMADD231PS   Z1, Z14, Z17
+	VXORPS        Z14, Z14, Z14
+	VFMADD231PS   Z2, Z15, Z14
+	VXORPS        Z15, Z15, Z15
+	VFMADD231PS   Z3, Z18, Z15
+	VCVTPS2PH     $0x00, Z16, Y16
+	VCVTPS2PH     $0x00, Z17, Y17
+	VCVTPS2PH     $0x00, Z14, Y14
+	VCVTPS2PH     $0x00, Z15, Y15
+	CMPB          76(CX), $0x00
+	JNE           around6
+	VMOVDQU64     Y16, (SI)
+	VMOVDQU64     Y17, 32(SI)
+	VMOVDQU64     Y14, 64(SI)
+	VMOVDQU64     Y15, 96(SI)
+	JMP           stored7
+
+around6:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y17, 32(SI)
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
+
+stored7:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -450,7 +676,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -484,56 +710,56 @@ divided8:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Y10, (SI)
 	VMOVDQU64     Y11, 32(SI)
 	VMOVDQU64     Y12, 64(SI)
 	VMOVDQU64     Y13, 96(SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal21
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -548,14 +774,14 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
 // func fakeQuantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -574,32 +800,159 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 
-near4:
+near5:
+	VPMOVZXWD     (BX), Z14
+	VPSLLD        $0x10, Z14, Z14
+	VPMOVZXWD     32(BX), Z15
+	VPSLLD        $0x10, Z15, Z15
+	VPMOVZXWD     64(BX), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VPMOVZXWD     96(BX), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z18
+	VXORPS        Z16, Z16, Z16
+	VFMADD231PS   Z0, Z17, Z16
+	VXORPS        Z17, Z17, Z17
+	VFMADD231PS   Z1, Z14, Z17
+	VXORPS        Z14, Z14, Z14
+	VFMADD231PS   Z2, Z15, Z14
+	VXORPS        Z15, Z15, Z15
+	VFMADD231PS   Z3, Z18, Z15
+	VPTESTMD      all32_10000<>+0(SB), Z16, K1
+	VPADDD        all32_7fff<>+0(SB), Z16, Z18
+	VPADDD        all32_8000<>+0(SB), Z16, K1, Z18
+	VPTESTMD      all32_10000<>+0(SB), Z17, K1
+	VPADDD        all32_7fff<>+0(SB), Z17, Z16
+	VPADDD        all32_8000<>+0(SB), Z17, K1, Z16
+	VPTESTMD      all32_10000<>+0(SB), Z14, K1
+	VPADDD        all32_7fff<>+0(SB), Z14, Z17
+	VPADDD        all32_8000<>+0(SB), Z14, K1, Z17
+	VPTESTMD      all32_10000<>+0(SB), Z15, K1
+	VPADDD        all32_7fff<>+0(SB), Z15, Z14
+	VPADDD        all32_8000<>+0(SB), Z15, K1, Z14
+	VMOVDQU64     odd16<>+0(SB), Z15
+	VMOVDQA64     Z18, Z18
+	VPERMT2W      Z16, Z15, Z18
+	VMOVDQA64     Z17, Z16
+	VPERMT2W      Z14, Z15, Z16
+	CMPB          76(CX), $0x00
+	JNE           around6
+	VMOVDQU64     Z18, (SI)
+	VMOVDQU64     Z16, 64(SI)
+	JMP           stored7
+
+around6:
+	VMOVNTDQ Z18, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored7:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(BX), Z11
@@ -609,14 +962,14 @@ loaded6:
 	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -630,7 +983,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -685,53 +1038,53 @@ divided8:
 	VMOVDQA64     Z16, Z12
 	VPERMT2W      Z17, Z10, Z12
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z11, (SI)
 	VMOVDQU64     Z12, 64(SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal21
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -752,9 +1105,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -812,24 +1165,6 @@ DATA all32_8000<>+56(SB)/4, $0x00008000
 DATA all32_8000<>+60(SB)/4, $0x00008000
 GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
 
-DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
-
 DATA odd16<>+0(SB)/2, $0x0001
 DATA odd16<>+2(SB)/2, $0x0003
 DATA odd16<>+4(SB)/2, $0x0005
@@ -864,8 +1199,26 @@ DATA odd16<>+60(SB)/2, $0x003d
 DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
+DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+
 // func fakeQuantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -880,36 +1233,121 @@ TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VMOVUPS     (BX), Y10
+	VMOVUPS     32(BX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y12
+	VXORPS      Y10, Y10, Y10
+	VFMADD231PS Y0, Y11, Y10
+	VXORPS      Y11, Y11, Y11
+	VFMADD231PS Y1, Y12, Y11
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU     Y10, (SI)
+	VMOVDQU     Y11, 32(SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Y10, (SI)
+	VMOVNTDQ Y11, 32(SI)
+
+stored7:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal13
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -917,7 +1355,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -935,24 +1373,24 @@ divided8:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around9
+	JNE      around15
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored10
+	JMP      stored16
 
-around9:
+around15:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
@@ -1049,7 +1487,7 @@ blocks3:
 	RET
 
 // func fakeQuantizeAVX2F16F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1064,36 +1502,123 @@ TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VCVTPH2PS   (BX), Y10
+	VCVTPH2PS   16(BX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y12
+	VXORPS      Y10, Y10, Y10
+	VFMADD231PS Y0, Y11, Y10
+	VXORPS      Y11, Y11, Y11
+	VFMADD231PS Y1, Y12, Y11
+	VCVTPS2PH   $0x00, Y10, X10
+	VCVTPS2PH   $0x00, Y11, X11
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU     X10, (SI)
+	VMOVDQU     X11, 16(SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ X10, (SI)
+	VMOVNTDQ X11, 16(SI)
+
+stored7:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1101,7 +1626,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -1121,29 +1646,29 @@ divided8:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around15
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored10
+	JMP       stored16
 
-around9:
+around15:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
 // func fakeQuantizeAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1158,38 +1683,135 @@ TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VPMOVZXWD   (BX), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VPMOVZXWD   16(BX), Y11
+	VPSLLD      $0x10, Y11, Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y12
+	VXORPS      Y10, Y10, Y10
+	VFMADD231PS Y0, Y11, Y10
+	VXORPS      Y11, Y11, Y11
+	VFMADD231PS Y1, Y12, Y11
+	VPSRLD      $0x10, Y10, Y12
+	VPAND       all32_1<>+0(SB), Y12, Y12
+	VPADDD      Y10, Y12, Y12
+	VPADDD      all32_7fff<>+0(SB), Y12, Y12
+	VPSRLD      $0x10, Y11, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y11, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y12, Y11
+	VPSRLD      $0x10, Y10, Y10
+	VPACKUSDW   Y10, Y11, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU     Y10, (SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Y10, (SI)
+
+stored7:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -1197,7 +1819,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -1231,22 +1853,22 @@ divided8:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around15
 	VMOVDQU   Y6, (SI)
-	JMP       stored10
+	JMP       stored16
 
-around9:
+around15:
 	VMOVNTDQ Y6, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 

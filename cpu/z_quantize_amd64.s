@@ -24,47 +24,151 @@ TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 	PREFETCHT1 128(BX)(DX*1)
 	PREFETCHT1 192(BX)(DX*1)
 
-near4:
+near5:
+	VMOVUPS     (BX), Z15
+	VMOVUPS     64(BX), Z16
+	VMOVUPS     128(BX), Z17
+	VMOVUPS     192(BX), Z18
+	VMINPS      Z15, Z11, Z15
+	VMAXPS      Z15, Z10, Z15
+	VMULPS      Z13, Z15, Z19
+	VFMADD231PS Z12, Z15, Z19
+	VMINPS      Z16, Z11, Z16
+	VMAXPS      Z16, Z10, Z16
+	VMULPS      Z13, Z16, Z15
+	VFMADD231PS Z12, Z16, Z15
+	VMINPS      Z17, Z11, Z17
+	VMAXPS      Z17, Z10, Z17
+	VMULPS      Z13, Z17, Z16
+	VFMADD231PS Z12, Z17, Z16
+	VMINPS      Z18, Z11, Z18
+	VMAXPS      Z18, Z10, Z18
+	VMULPS      Z13, Z18, Z17
+	VFMADD231PS Z12, Z18, Z17
+	VCVTPS2DQ   Z19, Z18
+	VCVTPS2DQ   Z15, Z15
+	VCVTPS2DQ   Z16, Z16
+	VCVTPS2DQ   Z17, Z17
+	VMOVDQU64   even16<>+0(SB), Z19
+	VMOVDQA64   Z18, Z18
+	VPERMT2W    Z15, Z19, Z18
+	VMOVDQA64   Z16, Z15
+	VPERMT2W    Z17, Z19, Z15
+	VPADDW      Z14, Z18, Z18
+	VPADDW      Z14, Z15, Z15
+	VPACKSSWB   Z15, Z18, Z15
+	VMOVDQU64   quarters64<>+0(SB), Z16
+	VPERMQ      Z15, Z16, Z15
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU64   Z15, (SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Z15, (SI)
+
+stored7:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal13
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -78,7 +182,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -109,50 +213,50 @@ divided8:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z10, (SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z10, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal21
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -165,9 +269,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -188,6 +292,50 @@ DATA all32_3f800000<>+52(SB)/4, $0x3f800000
 DATA all32_3f800000<>+56(SB)/4, $0x3f800000
 DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
+
+DATA even16<>+0(SB)/2, $0x0000
+DATA even16<>+2(SB)/2, $0x0002
+DATA even16<>+4(SB)/2, $0x0004
+DATA even16<>+6(SB)/2, $0x0006
+DATA even16<>+8(SB)/2, $0x0008
+DATA even16<>+10(SB)/2, $0x000a
+DATA even16<>+12(SB)/2, $0x000c
+DATA even16<>+14(SB)/2, $0x000e
+DATA even16<>+16(SB)/2, $0x0010
+DATA even16<>+18(SB)/2, $0x0012
+DATA even16<>+20(SB)/2, $0x0014
+DATA even16<>+22(SB)/2, $0x0016
+DATA even16<>+24(SB)/2, $0x0018
+DATA even16<>+26(SB)/2, $0x001a
+DATA even16<>+28(SB)/2, $0x001c
+DATA even16<>+30(SB)/2, $0x001e
+DATA even16<>+32(SB)/2, $0x0020
+DATA even16<>+34(SB)/2, $0x0022
+DATA even16<>+36(SB)/2, $0x0024
+DATA even16<>+38(SB)/2, $0x0026
+DATA even16<>+40(SB)/2, $0x0028
+DATA even16<>+42(SB)/2, $0x002a
+DATA even16<>+44(SB)/2, $0x002c
+DATA even16<>+46(SB)/2, $0x002e
+DATA even16<>+48(SB)/2, $0x0030
+DATA even16<>+50(SB)/2, $0x0032
+DATA even16<>+52(SB)/2, $0x0034
+DATA even16<>+54(SB)/2, $0x0036
+DATA even16<>+56(SB)/2, $0x0038
+DATA even16<>+58(SB)/2, $0x003a
+DATA even16<>+60(SB)/2, $0x003c
+DATA even16<>+62(SB)/2, $0x003e
+GLOBL even16<>(SB), RODATA|NOPTR, $64
+
+DATA quarters64<>+0(SB)/8, $0x0000000000000000
+DATA quarters64<>+8(SB)/8, $0x0000000000000002
+DATA quarters64<>+16(SB)/8, $0x0000000000000004
+DATA quarters64<>+24(SB)/8, $0x0000000000000006
+DATA quarters64<>+32(SB)/8, $0x0000000000000001
+DATA quarters64<>+40(SB)/8, $0x0000000000000003
+DATA quarters64<>+48(SB)/8, $0x0000000000000005
+DATA quarters64<>+56(SB)/8, $0x0000000000000007
+GLOBL quarters64<>(SB), RODATA|NOPTR, $64
 
 DATA transposed32<>+0(SB)/4, $0x00000000
 DATA transposed32<>+4(SB)/4, $0x00000004
@@ -227,47 +375,151 @@ TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 	PREFETCHT1 128(BX)(DX*1)
 	PREFETCHT1 192(BX)(DX*1)
 
-near4:
+near5:
+	VMOVUPS     (BX), Z15
+	VMOVUPS     64(BX), Z16
+	VMOVUPS     128(BX), Z17
+	VMOVUPS     192(BX), Z18
+	VMINPS      Z15, Z11, Z15
+	VMAXPS      Z15, Z10, Z15
+	VMULPS      Z13, Z15, Z19
+	VFMADD231PS Z12, Z15, Z19
+	VMINPS      Z16, Z11, Z16
+	VMAXPS      Z16, Z10, Z16
+	VMULPS      Z13, Z16, Z15
+	VFMADD231PS Z12, Z16, Z15
+	VMINPS      Z17, Z11, Z17
+	VMAXPS      Z17, Z10, Z17
+	VMULPS      Z13, Z17, Z16
+	VFMADD231PS Z12, Z17, Z16
+	VMINPS      Z18, Z11, Z18
+	VMAXPS      Z18, Z10, Z18
+	VMULPS      Z13, Z18, Z17
+	VFMADD231PS Z12, Z18, Z17
+	VCVTPS2DQ   Z19, Z18
+	VCVTPS2DQ   Z15, Z15
+	VCVTPS2DQ   Z16, Z16
+	VCVTPS2DQ   Z17, Z17
+	VMOVDQU64   even16<>+0(SB), Z19
+	VMOVDQA64   Z18, Z18
+	VPERMT2W    Z15, Z19, Z18
+	VMOVDQA64   Z16, Z15
+	VPERMT2W    Z17, Z19, Z15
+	VPADDW      Z14, Z18, Z18
+	VPADDW      Z14, Z15, Z15
+	VPACKUSWB   Z15, Z18, Z15
+	VMOVDQU64   quarters64<>+0(SB), Z16
+	VPERMQ      Z15, Z16, Z15
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU64   Z15, (SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Z15, (SI)
+
+stored7:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal13
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -281,7 +533,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -312,50 +564,50 @@ divided8:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z10, (SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z10, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal21
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -368,9 +620,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -740,45 +992,147 @@ TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 
-near4:
+near5:
+	VCVTPH2PS   (BX), Z15
+	VCVTPH2PS   32(BX), Z16
+	VCVTPH2PS   64(BX), Z17
+	VCVTPH2PS   96(BX), Z18
+	VMINPS      Z15, Z11, Z15
+	VMAXPS      Z15, Z10, Z15
+	VMULPS      Z13, Z15, Z19
+	VFMADD231PS Z12, Z15, Z19
+	VMINPS      Z16, Z11, Z16
+	VMAXPS      Z16, Z10, Z16
+	VMULPS      Z13, Z16, Z15
+	VFMADD231PS Z12, Z16, Z15
+	VMINPS      Z17, Z11, Z17
+	VMAXPS      Z17, Z10, Z17
+	VMULPS      Z13, Z17, Z16
+	VFMADD231PS Z12, Z17, Z16
+	VMINPS      Z18, Z11, Z18
+	VMAXPS      Z18, Z10, Z18
+	VMULPS      Z13, Z18, Z17
+	VFMADD231PS Z12, Z18, Z17
+	VCVTPS2DQ   Z19, Z18
+	VCVTPS2DQ   Z15, Z15
+	VCVTPS2DQ   Z16, Z16
+	VCVTPS2DQ   Z17, Z17
+	VMOVDQU64   even16<>+0(SB), Z19
+	VMOVDQA64   Z18, Z18
+	VPERMT2W    Z15, Z19, Z18
+	VMOVDQA64   Z16, Z15
+	VPERMT2W    Z17, Z19, Z15
+	VPADDW      Z14, Z18, Z18
+	VPADDW      Z14, Z15, Z15
+	VPACKSSWB   Z15, Z18, Z15
+	VMOVDQU64   quarters64<>+0(SB), Z16
+	VPERMQ      Z15, Z16, Z15
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU64   Z15, (SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Z15, (SI)
+
+stored7:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -792,7 +1146,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -823,50 +1177,50 @@ divided8:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z10, (SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z10, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal21
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -879,9 +1233,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -905,45 +1259,147 @@ TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 
-near4:
+near5:
+	VCVTPH2PS   (BX), Z15
+	VCVTPH2PS   32(BX), Z16
+	VCVTPH2PS   64(BX), Z17
+	VCVTPH2PS   96(BX), Z18
+	VMINPS      Z15, Z11, Z15
+	VMAXPS      Z15, Z10, Z15
+	VMULPS      Z13, Z15, Z19
+	VFMADD231PS Z12, Z15, Z19
+	VMINPS      Z16, Z11, Z16
+	VMAXPS      Z16, Z10, Z16
+	VMULPS      Z13, Z16, Z15
+	VFMADD231PS Z12, Z16, Z15
+	VMINPS      Z17, Z11, Z17
+	VMAXPS      Z17, Z10, Z17
+	VMULPS      Z13, Z17, Z16
+	VFMADD231PS Z12, Z17, Z16
+	VMINPS      Z18, Z11, Z18
+	VMAXPS      Z18, Z10, Z18
+	VMULPS      Z13, Z18, Z17
+	VFMADD231PS Z12, Z18, Z17
+	VCVTPS2DQ   Z19, Z18
+	VCVTPS2DQ   Z15, Z15
+	VCVTPS2DQ   Z16, Z16
+	VCVTPS2DQ   Z17, Z17
+	VMOVDQU64   even16<>+0(SB), Z19
+	VMOVDQA64   Z18, Z18
+	VPERMT2W    Z15, Z19, Z18
+	VMOVDQA64   Z16, Z15
+	VPERMT2W    Z17, Z19, Z15
+	VPADDW      Z14, Z18, Z18
+	VPADDW      Z14, Z15, Z15
+	VPACKUSWB   Z15, Z18, Z15
+	VMOVDQU64   quarters64<>+0(SB), Z16
+	VPERMQ      Z15, Z16, Z15
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU64   Z15, (SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Z15, (SI)
+
+stored7:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -957,7 +1413,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -988,50 +1444,50 @@ divided8:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z10, (SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z10, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal21
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1044,9 +1500,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -1070,32 +1526,138 @@ TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 
-near4:
+near5:
+	VPMOVZXWD   (BX), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   32(BX), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   64(BX), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   96(BX), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VMINPS      Z15, Z11, Z15
+	VMAXPS      Z15, Z10, Z15
+	VMULPS      Z13, Z15, Z19
+	VFMADD231PS Z12, Z15, Z19
+	VMINPS      Z16, Z11, Z16
+	VMAXPS      Z16, Z10, Z16
+	VMULPS      Z13, Z16, Z15
+	VFMADD231PS Z12, Z16, Z15
+	VMINPS      Z17, Z11, Z17
+	VMAXPS      Z17, Z10, Z17
+	VMULPS      Z13, Z17, Z16
+	VFMADD231PS Z12, Z17, Z16
+	VMINPS      Z18, Z11, Z18
+	VMAXPS      Z18, Z10, Z18
+	VMULPS      Z13, Z18, Z17
+	VFMADD231PS Z12, Z18, Z17
+	VCVTPS2DQ   Z19, Z18
+	VCVTPS2DQ   Z15, Z15
+	VCVTPS2DQ   Z16, Z16
+	VCVTPS2DQ   Z17, Z17
+	VMOVDQU64   even16<>+0(SB), Z19
+	VMOVDQA64   Z18, Z18
+	VPERMT2W    Z15, Z19, Z18
+	VMOVDQA64   Z16, Z15
+	VPERMT2W    Z17, Z19, Z15
+	VPADDW      Z14, Z18, Z18
+	VPADDW      Z14, Z15, Z15
+	VPACKSSWB   Z15, Z18, Z15
+	VMOVDQU64   quarters64<>+0(SB), Z16
+	VPERMQ      Z15, Z16, Z15
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU64   Z15, (SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Z15, (SI)
+
+stored7:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(BX), Z11
@@ -1105,14 +1667,14 @@ loaded6:
 	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1126,7 +1688,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1157,51 +1719,51 @@ divided8:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z10, (SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z10, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal21
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1214,9 +1776,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -1240,32 +1802,138 @@ TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 
-near4:
+near5:
+	VPMOVZXWD   (BX), Z15
+	VPSLLD      $0x10, Z15, Z15
+	VPMOVZXWD   32(BX), Z16
+	VPSLLD      $0x10, Z16, Z16
+	VPMOVZXWD   64(BX), Z17
+	VPSLLD      $0x10, Z17, Z17
+	VPMOVZXWD   96(BX), Z18
+	VPSLLD      $0x10, Z18, Z18
+	VMINPS      Z15, Z11, Z15
+	VMAXPS      Z15, Z10, Z15
+	VMULPS      Z13, Z15, Z19
+	VFMADD231PS Z12, Z15, Z19
+	VMINPS      Z16, Z11, Z16
+	VMAXPS      Z16, Z10, Z16
+	VMULPS      Z13, Z16, Z15
+	VFMADD231PS Z12, Z16, Z15
+	VMINPS      Z17, Z11, Z17
+	VMAXPS      Z17, Z10, Z17
+	VMULPS      Z13, Z17, Z16
+	VFMADD231PS Z12, Z17, Z16
+	VMINPS      Z18, Z11, Z18
+	VMAXPS      Z18, Z10, Z18
+	VMULPS      Z13, Z18, Z17
+	VFMADD231PS Z12, Z18, Z17
+	VCVTPS2DQ   Z19, Z18
+	VCVTPS2DQ   Z15, Z15
+	VCVTPS2DQ   Z16, Z16
+	VCVTPS2DQ   Z17, Z17
+	VMOVDQU64   even16<>+0(SB), Z19
+	VMOVDQA64   Z18, Z18
+	VPERMT2W    Z15, Z19, Z18
+	VMOVDQA64   Z16, Z15
+	VPERMT2W    Z17, Z19, Z15
+	VPADDW      Z14, Z18, Z18
+	VPADDW      Z14, Z15, Z15
+	VPACKUSWB   Z15, Z18, Z15
+	VMOVDQU64   quarters64<>+0(SB), Z16
+	VPERMQ      Z15, Z16, Z15
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU64   Z15, (SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Z15, (SI)
+
+stored7:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(BX), Z11
@@ -1275,14 +1943,14 @@ loaded6:
 	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1296,7 +1964,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1327,51 +1995,51 @@ divided8:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z10, (SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z10, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal21
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1384,14 +2052,14 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1410,47 +2078,155 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 	PREFETCHT1 128(BX)(DX*1)
 	PREFETCHT1 192(BX)(DX*1)
 
-near4:
+near5:
+	VMOVUPS       (BX), Z14
+	VMOVUPS       64(BX), Z15
+	VMOVUPS       128(BX), Z16
+	VMOVUPS       192(BX), Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z4, Z17, Z17
+	VADDPS        Z5, Z14, Z14
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	CMPB          76(CX), $0x00
+	JNE           around6
+	VMOVDQU64     Z17, (SI)
+	VMOVDQU64     Z14, 64(SI)
+	VMOVDQU64     Z15, 128(SI)
+	VMOVDQU64     Z16, 192(SI)
+	JMP           stored7
+
+around6:
+	VMOVNTDQ Z17, (SI)
+	VMOVNTDQ Z14, 64(SI)
+	VMOVNTDQ Z15, 128(SI)
+	VMOVNTDQ Z16, 192(SI)
+
+stored7:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal13
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1464,7 +2240,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1486,56 +2262,56 @@ divided8:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal21
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1547,9 +2323,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -1736,45 +2512,155 @@ TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 
-near4:
+near5:
+	VCVTPH2PS     (BX), Z14
+	VCVTPH2PS     32(BX), Z15
+	VCVTPH2PS     64(BX), Z16
+	VCVTPH2PS     96(BX), Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z4, Z17, Z17
+	VADDPS        Z5, Z14, Z14
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VCVTPS2PH     $0x00, Z17, Y17
+	VCVTPS2PH     $0x00, Z14, Y14
+	VCVTPS2PH     $0x00, Z15, Y15
+	VCVTPS2PH     $0x00, Z16, Y16
+	CMPB          76(CX), $0x00
+	JNE           around6
+	VMOVDQU64     Y17, (SI)
+	VMOVDQU64     Y14, 32(SI)
+	VMOVDQU64     Y15, 64(SI)
+	VMOVDQU64     Y16, 96(SI)
+	JMP           stored7
+
+around6:
+	VMOVNTDQ Y17, (SI)
+	VMOVNTDQ Y14, 32(SI)
+	VMOVNTDQ Y15, 64(SI)
+	VMOVNTDQ Y16, 96(SI)
+
+stored7:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1788,7 +2674,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1814,56 +2700,56 @@ divided8:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Y10, (SI)
 	VMOVDQU64     Y11, 32(SI)
 	VMOVDQU64     Y12, 64(SI)
 	VMOVDQU64     Y13, 96(SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal21
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1876,9 +2762,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -1902,32 +2788,163 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Z9, Z4, Z10
+	VMINPS       Z9, Z5, Z11
+	VMINPS       Z9, Z6, Z12
+	VMINPS       Z9, Z7, Z13
+	VMAXPS       Z8, Z10, Z10
+	VMAXPS       Z8, Z11, Z11
+	VMAXPS       Z8, Z12, Z11
+	VMAXPS       Z8, Z13, Z11
+	VMOVD        X10, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Z13
+	VDIVPS       Z0, Z13, Z12
+	VFNMADD231PS Z0, Z12, Z13
+	VDIVPS       Z0, Z13, Z13
+	VSUBPS       Z4, Z8, Z10
+	VMULPS       Z0, Z10, Z10
+	VSUBPS       Z4, Z9, Z11
+	VMULPS       Z0, Z11, Z11
+	VCVTPS2DQ    Z4, Z14
+	VPACKSSDW    Z14, Z14, Z14
 
-block2:
+block3:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 	PREFETCHT1 64(BX)(DX*1)
 
-near4:
+near5:
+	VPMOVZXWD     (BX), Z14
+	VPSLLD        $0x10, Z14, Z14
+	VPMOVZXWD     32(BX), Z15
+	VPSLLD        $0x10, Z15, Z15
+	VPMOVZXWD     64(BX), Z16
+	VPSLLD        $0x10, Z16, Z16
+	VPMOVZXWD     96(BX), Z17
+	VPSLLD        $0x10, Z17, Z17
+	VMINPS        Z14, Z11, Z14
+	VMAXPS        Z14, Z10, Z14
+	VMULPS        Z13, Z14, Z18
+	VFMADD231PS   Z12, Z14, Z18
+	VMINPS        Z15, Z11, Z15
+	VMAXPS        Z15, Z10, Z15
+	VMULPS        Z13, Z15, Z14
+	VFMADD231PS   Z12, Z15, Z14
+	VMINPS        Z16, Z11, Z16
+	VMAXPS        Z16, Z10, Z16
+	VMULPS        Z13, Z16, Z15
+	VFMADD231PS   Z12, Z16, Z15
+	VMINPS        Z17, Z11, Z17
+	VMAXPS        Z17, Z10, Z17
+	VMULPS        Z13, Z17, Z16
+	VFMADD231PS   Z12, Z17, Z16
+	VCMPPS        $0x07, Z18, Z18, K1
+	VCMPPS        $0x07, Z14, Z14, K2
+	VCMPPS        $0x07, Z15, Z15, K3
+	VCMPPS        $0x07, Z16, Z16, K4
+	VRNDSCALEPS.Z $0x08, Z18, K1, Z17
+	VRNDSCALEPS.Z $0x08, Z14, K2, Z14
+	VRNDSCALEPS.Z $0x08, Z15, K3, Z15
+	VRNDSCALEPS.Z $0x08, Z16, K4, Z16
+	VADDPS        Z4, Z17, Z17
+	VADDPS        Z5, Z14, Z14
+	VADDPS        Z6, Z15, Z15
+	VADDPS        Z7, Z16, Z16
+	VPTESTMD      all32_10000<>+0(SB), Z17, K1
+	VPADDD        all32_7fff<>+0(SB), Z17, Z18
+	VPADDD        all32_8000<>+0(SB), Z17, K1, Z18
+	VPTESTMD      all32_10000<>+0(SB), Z14, K1
+	VPADDD        all32_7fff<>+0(SB), Z14, Z19
+	VPADDD        all32_8000<>+0(SB), Z14, K1, Z19
+	VPTESTMD      all32_10000<>+0(SB), Z15, K1
+	VPADDD        all32_7fff<>+0(SB), Z15, Z20
+	VPADDD        all32_8000<>+0(SB), Z15, K1, Z20
+	VPTESTMD      all32_10000<>+0(SB), Z16, K1
+	VPADDD        all32_7fff<>+0(SB), Z16, Z21
+	VPADDD        all32_8000<>+0(SB), Z16, K1, Z21
+	VCMPPS        $0x03, Z17, Z17, K1
+	VCMPPS        $0x03, Z14, Z14, K2
+	VCMPPS        $0x03, Z15, Z15, K3
+	VCMPPS        $0x03, Z16, Z16, K4
+	VMOVDQU32     all32_7fc00000<>+0(SB), K1, Z18
+	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z19
+	VMOVDQU32     all32_7fc00000<>+0(SB), K3, Z20
+	VMOVDQU32     all32_7fc00000<>+0(SB), K4, Z21
+	VMOVDQU64     odd16<>+0(SB), Z14
+	VMOVDQA64     Z18, Z15
+	VPERMT2W      Z19, Z14, Z15
+	VMOVDQA64     Z20, Z16
+	VPERMT2W      Z21, Z14, Z16
+	CMPB          76(CX), $0x00
+	JNE           around6
+	VMOVDQU64     Z15, (SI)
+	VMOVDQU64     Z16, 64(SI)
+	JMP           stored7
+
+around6:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored7:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000040
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded6:
+loaded12:
 	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(BX), Z11
@@ -1937,14 +2954,14 @@ loaded6:
 	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1958,7 +2975,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided14:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2005,53 +3022,53 @@ divided8:
 	VMOVDQA64     Z16, Z12
 	VPERMT2W      Z17, Z10, Z12
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around15
 	VMOVDQU64     Z11, (SI)
 	VMOVDQU64     Z12, 64(SI)
-	JMP           stored10
+	JMP           stored16
 
-around9:
+around15:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
-some11:
+blocks9:
+some17:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done18
 	MOVQ      $-1, DX
 	BZHIQ     AX, DX, DX
 	KMOVW     DX, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded19
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded19:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded20
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded20:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal21
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided22
 
-reciprocal15:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided22:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -2070,9 +3087,9 @@ divided16:
 	ADDQ          $0x00000040, DI
 	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some11
+	JMP           some17
 
-done12:
+done18:
 	VZEROUPPER
 	RET
 
@@ -2183,7 +3200,7 @@ DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX2F32S8(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2198,36 +3215,118 @@ TEXT ·quantizeAVX2F32S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VMOVUPS      (BX), Y11
+	VMOVUPS      32(BX), Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPAND        all32_ffff<>+0(SB), Y12, Y12
+	VPAND        all32_ffff<>+0(SB), Y11, Y11
+	VPACKUSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPADDW       Y10, Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKSSWB    X12, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around6
+	VMOVDQU      X11, (SI)
+	JMP          stored7
+
+around6:
+	VMOVNTDQ X11, (SI)
+
+stored7:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000010, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal13
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2235,7 +3334,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -2255,27 +3354,45 @@ divided8:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around15
 	VMOVDQU      X6, (SI)
-	JMP          stored10
+	JMP          stored16
 
-around9:
+around15:
 	VMOVNTDQ X6, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000010, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
+DATA all32_ffff<>+0(SB)/4, $0x0000ffff
+DATA all32_ffff<>+4(SB)/4, $0x0000ffff
+DATA all32_ffff<>+8(SB)/4, $0x0000ffff
+DATA all32_ffff<>+12(SB)/4, $0x0000ffff
+DATA all32_ffff<>+16(SB)/4, $0x0000ffff
+DATA all32_ffff<>+20(SB)/4, $0x0000ffff
+DATA all32_ffff<>+24(SB)/4, $0x0000ffff
+DATA all32_ffff<>+28(SB)/4, $0x0000ffff
+DATA all32_ffff<>+32(SB)/4, $0x0000ffff
+DATA all32_ffff<>+36(SB)/4, $0x0000ffff
+DATA all32_ffff<>+40(SB)/4, $0x0000ffff
+DATA all32_ffff<>+44(SB)/4, $0x0000ffff
+DATA all32_ffff<>+48(SB)/4, $0x0000ffff
+DATA all32_ffff<>+52(SB)/4, $0x0000ffff
+DATA all32_ffff<>+56(SB)/4, $0x0000ffff
+DATA all32_ffff<>+60(SB)/4, $0x0000ffff
+GLOBL all32_ffff<>(SB), RODATA|NOPTR, $64
+
 // func quantizeAVX2F32U8(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2290,36 +3407,118 @@ TEXT ·quantizeAVX2F32U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VMOVUPS      (BX), Y11
+	VMOVUPS      32(BX), Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPAND        all32_ffff<>+0(SB), Y12, Y12
+	VPAND        all32_ffff<>+0(SB), Y11, Y11
+	VPACKUSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPADDW       Y10, Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKUSWB    X12, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around6
+	VMOVDQU      X11, (SI)
+	JMP          stored7
+
+around6:
+	VMOVNTDQ X11, (SI)
+
+stored7:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000010, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal13
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2327,7 +3526,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -2347,27 +3546,27 @@ divided8:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around15
 	VMOVDQU      X6, (SI)
-	JMP          stored10
+	JMP          stored16
 
-around9:
+around15:
 	VMOVNTDQ X6, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000010, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F16S8(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2382,36 +3581,118 @@ TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VCVTPH2PS    (BX), Y11
+	VCVTPH2PS    16(BX), Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPAND        all32_ffff<>+0(SB), Y12, Y12
+	VPAND        all32_ffff<>+0(SB), Y11, Y11
+	VPACKUSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPADDW       Y10, Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKSSWB    X12, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around6
+	VMOVDQU      X11, (SI)
+	JMP          stored7
+
+around6:
+	VMOVNTDQ X11, (SI)
+
+stored7:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000010, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2419,7 +3700,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -2439,27 +3720,27 @@ divided8:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around15
 	VMOVDQU      X6, (SI)
-	JMP          stored10
+	JMP          stored16
 
-around9:
+around15:
 	VMOVNTDQ X6, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000010, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F16U8(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2474,36 +3755,118 @@ TEXT ·quantizeAVX2F16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VCVTPH2PS    (BX), Y11
+	VCVTPH2PS    16(BX), Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPAND        all32_ffff<>+0(SB), Y12, Y12
+	VPAND        all32_ffff<>+0(SB), Y11, Y11
+	VPACKUSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPADDW       Y10, Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKUSWB    X12, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around6
+	VMOVDQU      X11, (SI)
+	JMP          stored7
+
+around6:
+	VMOVNTDQ X11, (SI)
+
+stored7:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000010, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2511,7 +3874,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -2531,27 +3894,27 @@ divided8:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around15
 	VMOVDQU      X6, (SI)
-	JMP          stored10
+	JMP          stored16
 
-around9:
+around15:
 	VMOVNTDQ X6, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000010, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16S8(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2BF16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2566,38 +3929,122 @@ TEXT ·quantizeAVX2BF16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VPMOVZXWD    (BX), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VPMOVZXWD    16(BX), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPAND        all32_ffff<>+0(SB), Y12, Y12
+	VPAND        all32_ffff<>+0(SB), Y11, Y11
+	VPACKUSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPADDW       Y10, Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKSSWB    X12, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around6
+	VMOVDQU      X11, (SI)
+	JMP          stored7
+
+around6:
+	VMOVNTDQ X11, (SI)
+
+stored7:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000010, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2605,7 +4052,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -2625,27 +4072,27 @@ divided8:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around15
 	VMOVDQU      X6, (SI)
-	JMP          stored10
+	JMP          stored16
 
-around9:
+around15:
 	VMOVNTDQ X6, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000010, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16U8(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2BF16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2660,38 +4107,122 @@ TEXT ·quantizeAVX2BF16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VPMOVZXWD    (BX), Y11
+	VPSLLD       $0x10, Y11, Y11
+	VPMOVZXWD    16(BX), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VMINPS       Y11, Y7, Y11
+	VMAXPS       Y11, Y6, Y11
+	VMULPS       Y9, Y11, Y13
+	VFMADD231PS  Y8, Y11, Y13
+	VMINPS       Y12, Y7, Y12
+	VMAXPS       Y12, Y6, Y12
+	VMULPS       Y9, Y12, Y11
+	VFMADD231PS  Y8, Y12, Y11
+	VCVTPS2DQ    Y13, Y12
+	VCVTPS2DQ    Y11, Y11
+	VPAND        all32_ffff<>+0(SB), Y12, Y12
+	VPAND        all32_ffff<>+0(SB), Y11, Y11
+	VPACKUSDW    Y11, Y12, Y11
+	VPERMQ       $0xd8, Y11, Y11
+	VPADDW       Y10, Y11, Y11
+	VEXTRACTI128 $0x01, Y11, X12
+	VPACKUSWB    X12, X11, X11
+	CMPB         76(CX), $0x00
+	JNE          around6
+	VMOVDQU      X11, (SI)
+	JMP          stored7
+
+around6:
+	VMOVNTDQ X11, (SI)
+
+stored7:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000010, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2699,7 +4230,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -2719,27 +4250,27 @@ divided8:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around15
 	VMOVDQU      X6, (SI)
-	JMP          stored10
+	JMP          stored16
 
-around9:
+around15:
 	VMOVNTDQ X6, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000010, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2754,36 +4285,119 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VMOVUPS     (BX), Y10
+	VMOVUPS     32(BX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU     Y11, (SI)
+	VMOVDQU     Y10, 32(SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Y11, (SI)
+	VMOVNTDQ Y10, 32(SI)
+
+stored7:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal13
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2791,7 +4405,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -2805,24 +4419,24 @@ divided8:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around9
+	JNE      around15
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored10
+	JMP      stored16
 
-around9:
+around15:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
@@ -2915,7 +4529,7 @@ blocks3:
 	RET
 
 // func quantizeAVX2F16F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2930,36 +4544,121 @@ TEXT ·quantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VCVTPH2PS   (BX), Y10
+	VCVTPH2PS   16(BX), Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VCVTPS2PH   $0x00, Y11, X11
+	VCVTPS2PH   $0x00, Y10, X10
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU     X11, (SI)
+	VMOVDQU     X10, 16(SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ X11, (SI)
+	VMOVNTDQ X10, 16(SI)
+
+stored7:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2967,7 +4666,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -2983,29 +4682,29 @@ divided8:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around15
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored10
+	JMP       stored16
 
-around9:
+around15:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -3020,38 +4719,137 @@ TEXT ·quantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
+	CMPQ         AX, $0x00000200
+	JLT          divide2
+	CMPB         72(CX), $0x00
+	JNE          divide2
+	CMPB         73(CX), $0x00
+	JNE          divide2
+	CMPB         75(CX), $0x00
+	JNE          divide2
+	MOVL         (DI), R9
+	SUBL         $0x21800000, R9
+	CMPL         R9, $0x3c000000
+	JHI          divide2
+	MOVL         56(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	MOVL         64(CX), R9
+	ANDL         $0x7fffffff, R9
+	CMPL         R9, $0x44000000
+	JHI          divide2
+	VMINPS       Y5, Y2, Y6
+	VMINPS       Y5, Y3, Y7
+	VMAXPS       Y4, Y6, Y6
+	VMAXPS       Y4, Y7, Y7
+	VMOVD        X6, R9
+	CMPL         R9, (R8)
+	JNE          divide2
+	VMOVUPS      all32_3f800000<>+0(SB), Y9
+	VDIVPS       Y0, Y9, Y8
+	VFNMADD231PS Y0, Y8, Y9
+	VDIVPS       Y0, Y9, Y9
+	VSUBPS       Y2, Y4, Y6
+	VMULPS       Y0, Y6, Y6
+	VSUBPS       Y2, Y5, Y7
+	VMULPS       Y0, Y7, Y7
+	VCVTPS2DQ    Y2, Y10
+	VPACKSSDW    Y10, Y10, Y10
 
-block2:
+block3:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
+	JLT        blocks4
 	TESTQ      DX, DX
-	JEQ        near4
+	JEQ        near5
 	PREFETCHT1 (BX)(DX*1)
 
-near4:
+near5:
+	VPMOVZXWD   (BX), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VPMOVZXWD   16(BX), Y11
+	VPSLLD      $0x10, Y11, Y11
+	VMINPS      Y10, Y7, Y10
+	VMAXPS      Y10, Y6, Y10
+	VMULPS      Y9, Y10, Y12
+	VFMADD231PS Y8, Y10, Y12
+	VMINPS      Y11, Y7, Y11
+	VMAXPS      Y11, Y6, Y11
+	VMULPS      Y9, Y11, Y10
+	VFMADD231PS Y8, Y11, Y10
+	VCMPPS      $0x07, Y12, Y12, Y11
+	VCMPPS      $0x07, Y10, Y10, Y13
+	VANDPS      Y12, Y11, Y11
+	VANDPS      Y10, Y13, Y10
+	VROUNDPS    $0x08, Y11, Y11
+	VROUNDPS    $0x08, Y10, Y10
+	VADDPS      Y2, Y11, Y11
+	VADDPS      Y3, Y10, Y10
+	VPSRLD      $0x10, Y11, Y12
+	VPAND       all32_1<>+0(SB), Y12, Y12
+	VPADDD      Y11, Y12, Y12
+	VPADDD      all32_7fff<>+0(SB), Y12, Y12
+	VPSRLD      $0x10, Y10, Y13
+	VPAND       all32_1<>+0(SB), Y13, Y13
+	VPADDD      Y10, Y13, Y13
+	VPADDD      all32_7fff<>+0(SB), Y13, Y13
+	VCMPPS      $0x03, Y11, Y11, Y11
+	VCMPPS      $0x03, Y10, Y10, Y10
+	VBLENDVPS   Y11, all32_7fc00000<>+0(SB), Y12, Y12
+	VBLENDVPS   Y10, all32_7fc00000<>+0(SB), Y13, Y13
+	VPSRLD      $0x10, Y12, Y10
+	VPSRLD      $0x10, Y13, Y11
+	VPACKUSDW   Y11, Y10, Y10
+	VPERMQ      $0xd8, Y10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around6
+	VMOVDQU     Y10, (SI)
+	JMP         stored7
+
+around6:
+	VMOVNTDQ Y10, (SI)
+
+stored7:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block3
+
+blocks4:
+divide2:
+block8:
+	CMPQ       AX, $0x00000010
+	JLT        blocks9
+	TESTQ      DX, DX
+	JEQ        near10
+	PREFETCHT1 (BX)(DX*1)
+
+near10:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded11
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded11:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded12
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded12:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal13
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided14
 
-reciprocal7:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3059,7 +4857,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided14:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -3089,22 +4887,22 @@ divided8:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around15
 	VMOVDQU   Y6, (SI)
-	JMP       stored10
+	JMP       stored16
 
-around9:
+around15:
 	VMOVNTDQ Y6, (SI)
 
-stored10:
+stored16:
 	ADDQ $0x00000020, BX
 	ADDQ $0x00000020, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block8
 
-blocks3:
+blocks9:
 	VZEROUPPER
 	RET
 

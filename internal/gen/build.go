@@ -28,6 +28,7 @@ type op struct {
 	group  int    // vectors side by side on AVX-512, where fewer than usual
 	types  []variant
 	body   func(k *kernel)
+	quick  func(k *kernel) // body without divisions, see quick, or nil
 }
 
 // typeNames lists the types in a function's name.
@@ -182,6 +183,9 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 		k.release()
 		c.JMP(operand.LabelRef(rest))
 		c.Label(wide)
+	}
+	if o.quick != nil && !k.double() {
+		k.quickBlocks(n, block)
 	}
 	k.blocks(n, block)
 	c.Label(rest)

@@ -35,7 +35,10 @@ type kernel struct {
 	ptr   map[string]reg.GPVirtual
 	param map[string]value
 	held  []value // accumulators in registers, of each sum, or nil
-	label int
+	quick *quick
+	// finite: what is stored is no NaN
+	finite bool
+	label  int
 }
 
 // value is one vector register for each vector of a group.

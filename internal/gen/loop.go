@@ -11,6 +11,13 @@ import (
 
 // blocks handles all whole blocks.
 func (k *kernel) blocks(n reg.GPVirtual, block int) {
+	k.loop(n, block, func(k *kernel) {
+		k.parameters()
+		k.op.body(k)
+	})
+}
+
+func (k *kernel) loop(n reg.GPVirtual, block int, body func(k *kernel)) {
 	c := k.c
 	loop, done := k.newLabel("block"), k.newLabel("blocks")
 	c.Label(loop)
@@ -18,8 +25,7 @@ func (k *kernel) blocks(n reg.GPVirtual, block int) {
 	c.JLT(operand.LabelRef(done))
 	k.prefetch(block)
 	for k.at = 0; k.at < block; k.at += k.group * k.lanes {
-		k.parameters()
-		k.op.body(k)
+		body(k)
 	}
 	k.at = 0
 	k.advance(block, true)

@@ -14,6 +14,14 @@ var ops = []*op{
 			u := k.quotient(k.load(0), k.scale())
 			k.store(k.code(u))
 		},
+		quick: func(k *kernel) {
+			u := k.quickQuotient(k.load(0))
+			if k.out.narrow != nil {
+				k.storeQuick(u)
+			} else {
+				k.store(k.add(k.rintOrZero(u), k.zero()))
+			}
+		},
 	},
 	{
 		name:   "QuantizeBackward",
@@ -63,6 +71,9 @@ var ops = []*op{
 		body: func(k *kernel) {
 			u := k.quotient(k.load(0), k.scale())
 			k.store(k.mul(k.sub(k.code(u), k.zero()), k.scale()))
+		},
+		quick: func(k *kernel) {
+			k.store(k.quickValue(k.quickQuotient(k.load(0))))
 		},
 	},
 	{

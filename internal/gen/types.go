@@ -8,12 +8,12 @@ import (
 // The storage types. A type of codes (packed s4, an 8-bit float) needs its
 // load, its pack and its masked store here, and nothing elsewhere.
 var (
-	f32  = &storage{"F32", 4, loadWhole, packWhole, packWhole, storeMaskedWhole}
-	f64  = &storage{"F64", 8, loadWhole, packWhole, packWhole, storeMaskedWhole}
-	f16  = &storage{"F16", 2, loadF16, packF16, packF16, storeMasked16}
-	bf16 = &storage{"BF16", 2, loadBF16, packBF16, truncateBF16, storeMasked16}
-	s8   = &storage{"S8", 1, loadCodes("VPMOVSXBD"), packCodes("VPACKSSWB", "VPMOVSDB"), nil, storeMaskedCodes("VPMOVSDB")}
-	u8   = &storage{"U8", 1, loadCodes("VPMOVZXBD"), packCodes("VPACKUSWB", "VPMOVUSDB"), nil, storeMaskedCodes("VPMOVUSDB")}
+	f32  = &storage{"F32", 4, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
+	f64  = &storage{"F64", 8, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
+	f16  = &storage{"F16", 2, loadF16, packF16, packF16, storeMasked16, nil}
+	bf16 = &storage{"BF16", 2, loadBF16, packBF16, truncateBF16, storeMasked16, nil}
+	s8   = &storage{"S8", 1, loadCodes("VPMOVSXBD"), packCodes("VPACKSSWB", "VPMOVSDB"), nil, storeMaskedCodes("VPMOVSDB"), narrow("VPACKSSWB")}
+	u8   = &storage{"U8", 1, loadCodes("VPMOVZXBD"), packCodes("VPACKUSWB", "VPMOVUSDB"), nil, storeMaskedCodes("VPMOVUSDB"), narrow("VPACKUSWB")}
 )
 
 // half returns a register of half a vector's size.
@@ -100,6 +100,9 @@ func packBF16(k *kernel, v value) []reg.Register {
 		k.emit("VPADDD", x, r, r)
 		k.emit("VPADDD", k.constant(uint32(0x7fff)), r, r)
 	}
+	if k.finite {
+		return truncateBF16(k, rounded)
+	}
 	isNaN, quiet := k.compare(v, unordered, v), k.constant(uint32(0x7fc00000))
 	for i, r := range rounded {
 		if k.isa.masks {
@@ -121,37 +124,49 @@ func (k *kernel) bits(name string) string {
 
 // truncateBF16 takes the upper halves.
 func truncateBF16(k *kernel, v value) (packed []reg.Register) {
-	if k.isa.masks && len(v)%2 == 0 {
-		index := k.vector()
-		var odd []operand.Constant
-		for i := range 32 {
-			odd = append(odd, operand.U16(2*i+1))
-		}
-		k.emit("VMOVDQU64", k.table("odd16", odd...), index)
-		for i := 0; i < len(v); i += 2 {
-			both := k.vector()
-			k.emit("VMOVDQA64", v[i], both)
-			k.emit("VPERMT2W", v[i+1], index, both)
-			packed = append(packed, both)
-		}
-		return packed
+	if !k.isa.masks || len(v)%2 == 0 {
+		return registers(k.words(v, 1))
 	}
-	shifted := k.apply("VPSRLD", 16, v)
-	if k.isa.masks {
-		for _, x := range shifted {
-			h := k.half()
-			k.emit("VPMOVDW", x, h)
-			packed = append(packed, h)
-		}
-		return packed
-	}
-	for i := 0; i < len(v); i += 2 {
-		both := k.vector()
-		k.emit("VPACKUSDW", shifted[i+1], shifted[i], both)
-		k.emit("VPERMQ", 0xD8, both, both)
-		packed = append(packed, both)
+	for _, x := range k.apply("VPSRLD", 16, v) {
+		h := k.half()
+		k.emit("VPMOVDW", x, h)
+		packed = append(packed, h)
 	}
 	return packed
+}
+
+// words returns the lower (0) or upper (1) halves of pairs of vectors, in order.
+func (k *kernel) words(v value, upper int) (words value) {
+	both := func(i int) reg.VecVirtual {
+		words = append(words, k.vector())
+		return words[i/2]
+	}
+	if k.isa.masks {
+		index := k.vector()
+		var numbers []operand.Constant
+		for i := range 32 {
+			numbers = append(numbers, operand.U16(2*i+upper))
+		}
+		k.emit("VMOVDQU64", k.table([]string{"even16", "odd16"}[upper], numbers...), index)
+		for i := 0; i < len(v); i += 2 {
+			to := both(i)
+			k.emit("VMOVDQA64", v[i], to)
+			k.emit("VPERMT2W", v[i+1], index, to)
+		}
+		return words
+	}
+	halves := v
+	if upper == 1 {
+		halves = k.apply("VPSRLD", 16, v)
+	} else {
+		halves = k.apply("VPAND", k.constant(uint32(0xffff)), v)
+	}
+	for i := 0; i < len(v); i += 2 {
+		to := both(i)
+		k.emit("VPACKUSDW", halves[i+1], halves[i], to)
+		k.emit("VPERMQ", 0xD8, to, to)
+	}
+	return words
 }
 
 // Codes: bytes. Values are whole numbers within the codes' bounds.
@@ -176,14 +191,10 @@ func packCodes(narrow, direct string) func(k *kernel, v value) []reg.Register {
 		case k.tail != nil:
 			return registers(whole)
 		case !k.isa.masks:
-			// Eight words, which lie in two halves of a register, to bytes.
-			words, upper := k.vector(), k.c.XMM()
+			words := k.vector()
 			k.emit("VPACKSSDW", whole[1], whole[0], words)
 			k.emit("VPERMQ", 0xD8, words, words)
-			k.emit("VEXTRACTI128", 1, words, upper)
-			bytes := k.c.XMM()
-			k.emit(narrow, upper, words.AsX(), bytes)
-			return []reg.Register{bytes}
+			return k.narrowWords(narrow, value{words})
 		case len(whole) == 4:
 			// Packing works within quarters of a register: the dwords come
 			// out transposed.
@@ -206,6 +217,30 @@ func packCodes(narrow, direct string) func(k *kernel, v value) []reg.Register {
 		}
 		return packed
 	}
+}
+
+// narrow packs 16-bit codes, a group of vectors.
+func narrow(name string) func(k *kernel, words value) []reg.Register {
+	return func(k *kernel, words value) []reg.Register { return k.narrowWords(name, words) }
+}
+
+func (k *kernel) narrowWords(name string, words value) []reg.Register {
+	if !k.isa.masks {
+		upper, bytes := k.c.XMM(), k.c.XMM()
+		k.emit("VEXTRACTI128", 1, words[0], upper)
+		k.emit(name, upper, words[0].AsX(), bytes)
+		return []reg.Register{bytes}
+	}
+	// Packing works within quarters of a register.
+	bytes, order := k.vector(), k.vector()
+	var quarters []operand.Constant
+	for i := range 8 {
+		quarters = append(quarters, operand.U64(i%4*2+i/4))
+	}
+	k.emit(name, words[1], words[0], bytes)
+	k.emit("VMOVDQU64", k.table("quarters64", quarters...), order)
+	k.emit("VPERMQ", bytes, order, bytes)
+	return []reg.Register{bytes}
 }
 
 // toInt32 converts whole numbers to vectors of 32-bit integers; in the tail

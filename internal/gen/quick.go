@@ -1,0 +1,115 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Codes without divisions, where one positive scale holds for a run: a
+// division takes longer than all other steps together.
+//
+// Elements are first held to what has the outermost codes, (lo-zero) * scale
+// and (hi-zero) * scale, so that nothing overflows and no code is clamped
+// later. Then u is x * inverse + x * rest with one fused step, rest being what
+// the rounded inverse leaves of 1 / scale. It is off by less than 2^-23 units
+// in the last place before it is rounded, and so is another number than x /
+// scale only if that is as close to the middle between two numbers. Of all
+// pairs of significands that come so close, 2 * 10^8, none has a quotient of
+// less than 2^11 that rounds to another whole number (from 2^13 on there are
+// some). Below 2^-3 both round to 0.
+type quick struct {
+	first, last   reg.VecVirtual
+	inverse, rest reg.VecVirtual
+	zeros         reg.VecVirtual // 16-bit zero points
+}
+
+// What allows it: the length of a run, the bits of scales from 2^-60 to 2^60,
+// and of bounds to 2^9.
+const (
+	quickLength   = 512
+	smallestScale = 0x21800000
+	largestScale  = 0x5d800000
+	largestBound  = 0x44000000
+)
+
+// quickBlocks handles all whole blocks, or none.
+func (k *kernel) quickBlocks(n reg.GPVirtual, block int) {
+	divide := k.newLabel("divide")
+	k.c.CMPQ(n, operand.U32(quickLength))
+	k.c.JLT(operand.LabelRef(divide))
+	k.allowQuick(divide)
+	q := &quick{k.vector(), k.vector(), k.vector(), k.vector(), k.vector()}
+	scale, zero := k.param["scale"][0], k.param["zero"][0]
+	k.emit("VMOVUPS", k.one(), q.rest)
+	k.emit("VDIVPS", scale, q.rest, q.inverse)
+	k.emit("VFNMADD231PS", scale, q.inverse, q.rest)
+	k.emit("VDIVPS", scale, q.rest, q.rest)
+	k.emit("VSUBPS", zero, k.param["lo"][0], q.first)
+	k.emit("VMULPS", scale, q.first, q.first)
+	k.emit("VSUBPS", zero, k.param["hi"][0], q.last)
+	k.emit("VMULPS", scale, q.last, q.last)
+	k.emit("VCVTPS2DQ", zero, q.zeros)
+	k.emit("VPACKSSDW", q.zeros, q.zeros, q.zeros)
+	k.quick = q
+	k.loop(n, block, k.op.quick)
+	k.finite = false
+	k.c.Label(divide)
+}
+
+// allowQuick jumps where the frame does not allow it.
+func (k *kernel) allowQuick(divide string) {
+	for _, flag := range []string{"scales", "zeros", "reciprocal"} {
+		k.jumpIf(flag, divide)
+	}
+	bits := k.c.GP32()
+	k.c.MOVL(operand.Mem{Base: k.ptr["scale"]}, bits)
+	k.c.SUBL(operand.U32(smallestScale), bits)
+	k.c.CMPL(bits, operand.U32(largestScale-smallestScale))
+	k.c.JHI(operand.LabelRef(divide))
+	for _, bound := range []string{"lo", "hi"} {
+		k.c.MOVL(k.field(bound), bits)
+		k.c.ANDL(operand.U32(0x7fffffff), bits)
+		k.c.CMPL(bits, operand.U32(largestBound))
+		k.c.JHI(operand.LabelRef(divide))
+	}
+	within := k.clamp(k.zero())
+	k.emit("VMOVD", within[0].AsX(), bits)
+	k.c.CMPL(bits, operand.Mem{Base: k.ptr["zero"]})
+	k.c.JNE(operand.LabelRef(divide))
+}
+
+// quickQuotient returns x / scale between the bounds less the zero point; a
+// NaN stays one.
+func (k *kernel) quickQuotient(x value) value {
+	u := k.newValue()
+	for i, v := range x {
+		k.emit("VMINPS", v, k.quick.last, v)
+		k.emit("VMAXPS", v, k.quick.first, v)
+		k.emit("VMULPS", k.quick.rest, v, u[i])
+		k.emit("VFMADD231PS", k.quick.inverse, v, u[i])
+	}
+	return u
+}
+
+// quickValue returns rint(u) * scale, never -0 for a 0; a NaN u counts as 0.
+func (k *kernel) quickValue(u value) value {
+	k.finite = true
+	y := k.newValue()
+	for i, r := range k.rintOrZero(u) {
+		k.emit("VXORPS", y[i], y[i], y[i])
+		k.emit("VFMADD231PS", k.scale()[i], r, y[i])
+	}
+	return y
+}
+
+// storeQuick stores rint(u) + zero as codes. The conversion makes a NaN
+// -2^31, the lower half of which is 0.
+func (k *kernel) storeQuick(u value) {
+	k.write(func(k *kernel, v value) []reg.Register {
+		words := k.words(k.apply("VCVTPS2DQ", v), 0)
+		for _, w := range words {
+			k.emit("VPADDW", k.quick.zeros, w, w)
+		}
+		return k.out.narrow(k, words)
+	}, u)
+}
