@@ -3,6 +3,7 @@
 #include "_cgo_export.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -141,6 +142,38 @@ isobit_status isobit_set_num_threads(int32_t n, char *err, size_t err_size) {
 
 isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t err_size) {
   RETURN_FROM_GO(goGetNumThreads(n, err, err_size));
+}
+
+/* ---- the program's threads ------------------------------------------------------ */
+
+static _Atomic(isobit_parallel) host_parallel;
+
+isobit_status isobit_set_parallel(isobit_parallel parallel, char *err, size_t err_size) {
+  if (!in_forked_child) atomic_store(&host_parallel, parallel);
+  RETURN_FROM_GO(goSetParallel(parallel != NULL, err, err_size));
+}
+
+typedef struct {
+  int32_t ticket, max_threads;
+  atomic_int entered;
+} host_run;
+
+static void host_body(void *data) {
+  static atomic_uint threads; /* numbered as they come */
+  static _Thread_local int32_t thread = -1;
+  if (thread < 0) thread = (int32_t)(atomic_fetch_add(&threads, 1) % 65536);
+  host_run *run = data;
+  if (in_forked_child || atomic_fetch_add(&run->entered, 1) >= run->max_threads) return;
+  const fp_state before = fp_enter();
+  goWork(run->ticket, thread);
+  fp_leave(before);
+}
+
+/* Called by Go. */
+void run_on_host(int32_t ticket, int32_t max_threads) {
+  const isobit_parallel parallel = atomic_load(&host_parallel);
+  host_run run = {ticket, max_threads, 0};
+  if (parallel) parallel(host_body, &run, max_threads);
 }
 
 isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size) {

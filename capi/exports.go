@@ -7,6 +7,7 @@ package main
 
 // #include <stdlib.h>
 // #include "isobit.h"
+// void run_on_host(int32_t ticket, int32_t max_threads);
 import "C"
 
 import (
@@ -173,6 +174,23 @@ func goPlanDescribe(handle C.uint64_t, buf *C.char, size C.size_t, needed *C.siz
 	})
 }
 
+//export goSetParallel
+func goSetParallel(set C.int32_t, errBuf *C.char, errSize C.size_t) C.int32_t {
+	return answer(errBuf, errSize, func() error {
+		if set == 0 {
+			plans.SetParallel(nil)
+			return nil
+		}
+		plans.SetParallel(func(ticket, maxThreads int) { C.run_on_host(C.int32_t(ticket), C.int32_t(maxThreads)) })
+		return nil
+	})
+}
+
+//export goWork
+func goWork(ticket, thread C.int32_t) {
+	protect(func() error { plans.Work(int(ticket), int(thread)); return nil })
+}
+
 //export goSupport
 func goSupport(buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSize C.size_t) C.int32_t {
 	return answer(errBuf, errSize, func() error { return putJSON(plans.Support(), buf, size, needed) })
@@ -187,7 +205,7 @@ func goInfo(buf *C.char, size C.size_t, needed *C.size_t, errBuf *C.char, errSiz
 		return putJSON(map[string]any{
 			"version": C.ISOBIT_VERSION, "abi": C.ISOBIT_ABI_VERSION,
 			"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
-			"isa": plans.ISA(), "threads": plans.GetNumThreads(), "cuda": plans.CUDA(),
+			"isa": plans.ISA(), "threads": plans.GetNumThreads(), "parallel": plans.ThreadsOf(), "cuda": plans.CUDA(),
 		}, buf, size, needed)
 	})
 }

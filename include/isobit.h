@@ -287,14 +287,25 @@ ISOBIT_API isobit_status isobit_plan_destroy(isobit_plan plan, char *err, size_t
 ISOBIT_API isobit_status isobit_set_num_threads(int32_t n, char *err, size_t err_size);
 ISOBIT_API isobit_status isobit_get_num_threads(int32_t *n, char *err, size_t err_size);
 
+/* A thread pool of the program's: parallel calls body(data) on its threads, at
+ * least once, and returns when the calls have returned. Calls beyond the first
+ * max_threads return at once. */
+typedef void (*isobit_parallel)(void (*body)(void *data), void *data, int32_t max_threads);
+
+/* Has runs on several threads use the program's threads instead of isobit's own,
+ * so that the two do not get in each other's way; NULL: isobit's again. OpenMP's,
+ * say, are those that call body(data) in `#pragma omp parallel`. It never changes
+ * a result. Runs that have begun are not affected. */
+ISOBIT_API isobit_status isobit_set_parallel(isobit_parallel parallel, char *err, size_t err_size);
+
 /* Writes what runs where as JSON: a list of operations with their arguments,
  * dtypes, devices and rows. buf, size and needed as in isobit_plan_describe. */
 ISOBIT_API isobit_status isobit_support(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
 /* Writes the state of the library as JSON: version, abi, go, os, arch, isa (the
- * largest instruction set in use, which ISOBIT_ROWS caps), threads, cuda ("available", or why
- * there are no CUDA devices; it opens the driver). buf, size and needed as in
- * isobit_plan_describe. */
+ * largest instruction set in use, which ISOBIT_ROWS caps), threads, parallel (whose threads
+ * those are: "isobit" or "host"), cuda ("available", or why there are no CUDA devices; it
+ * opens the driver). buf, size and needed as in isobit_plan_describe. */
 ISOBIT_API isobit_status isobit_info(char *buf, size_t size, size_t *needed, char *err, size_t err_size);
 
 #ifdef __cplusplus

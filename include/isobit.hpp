@@ -315,6 +315,8 @@ inline std::string version() { return isobit_version(); }
 inline std::string support() { return detail::text(isobit_support); } // JSON
 inline std::string info() { return detail::text(isobit_info); } // JSON
 inline void set_num_threads(int32_t n) { detail::call(isobit_set_num_threads, n); }
+// parallel: see isobit_set_parallel; it must not throw.
+inline void set_parallel(isobit_parallel parallel) { detail::call(isobit_set_parallel, parallel); }
 inline int32_t get_num_threads() {
   int32_t n = 0;
   detail::call(isobit_get_num_threads, &n);

@@ -10,9 +10,9 @@ func SetBeforeJob(f func(worker int)) (restore func()) {
 // SetParallelCost sets the cost from which a second thread is used, and
 // returns a function that restores it.
 func SetParallelCost(cost int64) (restore func()) {
-	before := parallelCost
-	parallelCost = cost
-	return func() { parallelCost = before }
+	own, host := parallelCost, hostParallelCost
+	parallelCost, hostParallelCost = cost, cost
+	return func() { parallelCost, hostParallelCost = own, host }
 }
 
 // SetStreamFrom sets the size from which outputs are stored around the caches,

@@ -34,7 +34,7 @@ func GetNumThreads() int {
 
 var (
 	workerPool = sync.Pool{New: func() any { return newWorker() }}
-	calls      = sync.Pool{New: func() any { return new(call) }}
+	calls      = sync.Pool{New: func() any { return newCall() }}
 )
 
 // worker is one thread's part of a run: its number and its private memory.
@@ -58,6 +58,12 @@ func newWorker() *worker {
 	w := new(worker)
 	w.args.Scratch = &w.scratch
 	return w
+}
+
+func newCall() *call {
+	c := new(call)
+	c.team.done = make(chan struct{}, 1)
+	return c
 }
 
 func getCall() *call { return calls.Get().(*call) }
@@ -86,9 +92,12 @@ func putWorker(w *worker) {
 	workerPool.Put(w)
 }
 
-// parallelCost is the cost, in elements of a streaming op, from which a second
-// thread pays for its start: see bench/run.py --threads. Tests lower it.
-var parallelCost int64 = 3 << 18
+// The costs, in elements of a streaming op, from which a second thread pays for
+// its start: see bench/run.py --threads. Tests lower them.
+var (
+	parallelCost     int64 = 1 << 18
+	hostParallelCost int64 = 1 << 16
+)
 
 // job is one part of a run. Its result must not depend on the worker.
 type job func(c *call, w *worker, number int64)
@@ -104,15 +113,6 @@ func observed(run job) job {
 	}
 }
 
-// team is one fan-out: jobs are handed out by number.
-type team struct {
-	next   atomic.Int64
-	jobs   int64
-	run    job
-	wg     sync.WaitGroup
-	failed atomic.Pointer[panicError]
-}
-
 // panicError carries a worker's panic to the caller's goroutine.
 type panicError struct {
 	value any
@@ -124,7 +124,11 @@ func (e *panicError) String() string { return fmt.Sprintf("%v\n%s", e.value, e.s
 // workers returns how many threads jobs of the given total cost (in elements
 // of a streaming op) run on.
 func (c *call) workers(jobs, cost int64) int {
-	return int(max(1, min(int64(c.threads), jobs, 1+cost/parallelCost)))
+	start := parallelCost
+	if host.Load() != nil {
+		start = hostParallelCost
+	}
+	return int(max(1, min(int64(c.threads), jobs, 1+cost/start)))
 }
 
 // parallel runs a job for every number in [0, jobs). The caller's goroutine
@@ -144,39 +148,33 @@ func (c *call) parallel(jobs, cost int64, run job) {
 		return
 	}
 	t := &c.team
-	t.next.Store(0)
-	t.jobs, t.run = jobs, run
-	t.wg.Add(workers - 1)
-	for number := 1; number < workers; number++ {
-		go func() {
-			defer t.wg.Done()
-			c.work(number)
-		}()
+	t.run = run
+	t.share(jobs, workers)
+	if !c.runOnHost(workers) {
+		c.runOnOwn(workers)
 	}
-	c.work(0)
-	t.wg.Wait()
 	if p := t.failed.Swap(nil); p != nil {
 		panic(p)
 	}
 }
 
-func (c *call) work(number int) {
+// work does jobs until none is left: those of a share first.
+func (c *call) work(number, share int) {
 	t := &c.team
 	defer func() {
 		if v := recover(); v != nil {
 			buf := make([]byte, 4096)
 			t.failed.CompareAndSwap(nil, &panicError{v, string(buf[:runtime.Stack(buf, false)])})
-			t.next.Store(t.jobs)
+			t.cancel()
 		}
 	}()
 	w := workerPool.Get().(*worker)
 	defer putWorker(w)
 	w.number = number
-	for {
-		i := t.next.Add(1) - 1
-		if i >= t.jobs {
-			return
+	for i := range t.shares {
+		s := &t.shares[(share+i)%len(t.shares)]
+		for n := s.next(); n >= 0; n = s.next() {
+			t.run(c, w, n)
 		}
-		t.run(c, w, i)
 	}
 }

@@ -90,6 +90,7 @@ func TestConsumers(t *testing.T) {
 		{"c", "c/errors.c", nil},
 		{"c", "c/layout.c", nil},
 		{"c", "c/threads.c", nil},
+		{"c", "c/parallel.c", nil},
 		{"c", "c/fork.c", []string{file}},
 		{"c", "c/float_state.c", []string{file}},
 		{"c", "c/overhead.c", nil},

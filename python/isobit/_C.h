@@ -39,6 +39,7 @@ typedef struct {
   __typeof__(&isobit_plan_destroy) plan_destroy;
   __typeof__(&isobit_set_num_threads) set_num_threads;
   __typeof__(&isobit_get_num_threads) get_num_threads;
+  __typeof__(&isobit_set_parallel) set_parallel;
   __typeof__(&isobit_support) support;
   __typeof__(&isobit_info) info;
 } library;

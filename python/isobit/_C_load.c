@@ -134,6 +134,30 @@ static void *open_first(void) {
   return handle;
 }
 
+/* PyTorch computes on OpenMP's threads, which look out for more work after each
+ * op. Other threads would only get into their way. The team is always of the
+ * size that torch.set_num_threads gave it, unless isobit.set_num_threads asks for
+ * more: another size costs new threads. */
+static void (*omp_parallel)(void (*body)(void *), void *data, unsigned threads, unsigned flags);
+static int (*omp_max_threads)(void);
+
+static void on_torch_threads(void (*body)(void *), void *data, int32_t max_threads) {
+  unsigned as_torch = 0;
+  omp_parallel(body, data, max_threads > omp_max_threads() ? (unsigned)max_threads : as_torch, 0);
+}
+
+/* In a forked child OpenMP's threads are gone; isobit has its own there. */
+static int use_torch_threads(void) {
+  char err[ERR_SIZE] = "";
+  void *parallel = dlsym(RTLD_DEFAULT, "GOMP_parallel"), *max_threads = dlsym(RTLD_DEFAULT, "omp_get_max_threads");
+  if (lib_generation > 0 || !parallel || !max_threads) return 0;
+  memcpy(&omp_parallel, &parallel, sizeof parallel);
+  memcpy(&omp_max_threads, &max_threads, sizeof max_threads);
+  isobit_status status = lib.set_parallel(on_torch_threads, err, sizeof err);
+  if (status != ISOBIT_OK) lib_raise(status, err);
+  return status == ISOBIT_OK ? 0 : -1;
+}
+
 int lib_load(void) {
   static int watching_forks;
   void *handle = loaded_path ? open_copy(loaded_path) : open_first();
@@ -152,6 +176,7 @@ int lib_load(void) {
       {"isobit_plan_destroy", &lib.plan_destroy},
       {"isobit_set_num_threads", &lib.set_num_threads},
       {"isobit_get_num_threads", &lib.get_num_threads},
+      {"isobit_set_parallel", &lib.set_parallel},
       {"isobit_support", &lib.support},
       {"isobit_info", &lib.info},
   };
@@ -169,6 +194,7 @@ int lib_load(void) {
                  (int)lib.abi_version(), ISOBIT_ABI_VERSION);
     return -1;
   }
+  if (use_torch_threads() < 0) return -1;
   if (!watching_forks) {
     watching_forks = 1;
     pthread_atfork(NULL, NULL, forget_in_child);

@@ -26,6 +26,7 @@ static __typeof__(isobit_plan_describe) *plan_describe;
 static __typeof__(isobit_plan_run) *plan_run;
 static __typeof__(isobit_plan_destroy) *plan_destroy;
 static __typeof__(isobit_set_num_threads) *set_num_threads;
+static __typeof__(isobit_set_parallel) *set_parallel;
 static __typeof__(isobit_get_num_threads) *get_num_threads;
 static __typeof__(isobit_support) *support;
 static __typeof__(isobit_info) *info;
@@ -44,6 +45,7 @@ static void load(const char *path) {
   LOOKUP(plan_run);
   LOOKUP(plan_destroy);
   LOOKUP(set_num_threads);
+  LOOKUP(set_parallel);
   LOOKUP(get_num_threads);
   LOOKUP(support);
   LOOKUP(info);
@@ -74,6 +76,7 @@ static void forked(void) {
   FAILS(ISOBIT_FORKED, "forked", plan_run(plan, NULL, NULL, 0, NULL, 0, err, sizeof err));
   FAILS(ISOBIT_FORKED, "forked", plan_destroy(plan, err, sizeof err));
   FAILS(ISOBIT_FORKED, "forked", set_num_threads(2, err, sizeof err));
+  FAILS(ISOBIT_FORKED, "forked", set_parallel(NULL, err, sizeof err));
   FAILS(ISOBIT_FORKED, "forked", get_num_threads(&n, err, sizeof err));
   FAILS(ISOBIT_FORKED, "forked", support(NULL, 0, &needed, err, sizeof err));
   FAILS(ISOBIT_FORKED, "forked", info(NULL, 0, &needed, err, sizeof err));

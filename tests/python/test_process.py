@@ -254,11 +254,11 @@ def test_children_of_children():
             plan.run(x, torch.tensor(64.0), None, q)
             y = isobit.fake_quantize_per_tensor_affine(x, 64.0, 0, -128, 127)
             return y.tolist() == (q.float() * 64).tolist()
-        assert work()
+        assert work() and isobit.info()["parallel"] == "host"  # PyTorch's threads
         torch.set_num_threads(1)
         pid = os.fork()
         if pid == 0:
-            ok = work() and isobit._C.generation() == 2
+            ok = work() and isobit._C.generation() == 2 and isobit.info()["parallel"] == "isobit"
             child = os.fork()
             if child == 0:
                 os._exit(0 if work() and isobit._C.generation() == 3 else 1)

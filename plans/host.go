@@ -1,0 +1,61 @@
+package plans
+
+import "sync/atomic"
+
+// Parallel is a thread pool of the program that isobit is part of: it calls
+// Work with the ticket from at most maxThreads of its threads at once, and
+// returns when the calls have returned.
+type Parallel func(ticket, maxThreads int)
+
+var (
+	host    atomic.Pointer[Parallel]
+	tickets [64]atomic.Pointer[call] // calls that run on the host's threads
+)
+
+// SetParallel has plans run on the program's threads instead of goroutines of
+// their own; nil: on goroutines again. The results do not depend on it.
+func SetParallel(p Parallel) {
+	if p == nil {
+		host.Store(nil)
+		return
+	}
+	host.Store(&p)
+}
+
+// ThreadsOf says whose threads plans run on: "isobit", or the "host"'s.
+func ThreadsOf() string {
+	if host.Load() != nil {
+		return "host"
+	}
+	return "isobit"
+}
+
+// Work does a part of the run that a Parallel got the ticket of: nothing, in
+// more calls than it was to make.
+// A thread that keeps its number, from 0, finds much of its memory in its caches.
+func Work(ticket, thread int) {
+	c := tickets[ticket].Load()
+	if number := int(c.team.entered.Add(1)) - 1; number < c.team.workers {
+		c.work(number, thread)
+	}
+}
+
+// runOnHost runs the team on the host's threads. It reports false where there
+// are none, or as many calls run on them as there are tickets.
+func (c *call) runOnHost(workers int) bool {
+	run := host.Load()
+	if run == nil {
+		return false
+	}
+	for i := range tickets {
+		if tickets[i].CompareAndSwap(nil, c) {
+			c.team.workers = workers
+			c.team.entered.Store(0)
+			(*run)(i, workers)
+			tickets[i].Store(nil)
+			c.work(0, 0) // what is left, should no thread have come
+			return true
+		}
+	}
+	return false
+}

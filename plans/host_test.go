@@ -1,0 +1,83 @@
+package plans_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// onGoroutines is a thread pool that makes some calls too few or too many.
+func onGoroutines(more int, asked *atomic.Int64) plans.Parallel {
+	return func(ticket, maxThreads int) {
+		asked.Add(1)
+		var wg sync.WaitGroup
+		for i := range max(0, maxThreads+more) {
+			wg.Go(func() { plans.Work(ticket, i) })
+		}
+		wg.Wait()
+	}
+}
+
+// Large cases give the definition's bits on the program's own threads.
+func TestParallel(t *testing.T) {
+	defer plans.SetParallelCost(1 << 10)()
+	defer plans.SetParallel(nil)
+	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
+		want := run(t, c, definition)
+		for _, more := range []int{0, -1, -8, 3} {
+			var asked atomic.Int64
+			plans.SetParallel(onGoroutines(more, &asked))
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: 4}}, want, fmt.Sprint("host's threads, more ", more))
+		}
+	})
+}
+
+// More calls at once than there are tickets, and panics among them.
+func TestParallelIsShared(t *testing.T) {
+	defer plans.SetParallelCost(1 << 10)()
+	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127")
+	require.NoError(t, err)
+	want := run(t, c, definition)
+	plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
+	require.NoError(t, err)
+	var asked, panics atomic.Int64
+	plans.SetParallel(onGoroutines(0, &asked))
+	defer plans.SetParallel(nil)
+	var jobs atomic.Int64
+	defer plans.SetBeforeJob(func(int) {
+		if jobs.Add(1)%100 == 0 {
+			panic("a bug in a kernel")
+		}
+	})()
+	var wg sync.WaitGroup
+	for range 100 {
+		placed, workspace, free := c.Place(plan, testcase.Options{})
+		defer free()
+		wg.Go(func() {
+			for range 5 {
+				failed := func() (failed bool) {
+					defer func() { failed = recover() != nil }()
+					if err := plan.Run(0, workspace, placed.Views()); err != nil {
+						t.Error(err)
+					}
+					return false
+				}()
+				if failed {
+					panics.Add(1)
+				} else if err := c.Compare(placed.Outputs(c), want); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, asked.Load())
+	require.Positive(t, panics.Load())
+}

@@ -1,0 +1,87 @@
+/* Runs on threads of the program's own, whose floating-point state is strange, as
+ * many as were asked for, more, fewer or none: the same bits. */
+#include "testing.h"
+
+#include <fenv.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { n = 1 << 20 };
+static float x[n], y[n], want[n];
+static atomic_int calls, asked;
+
+struct part {
+  void (*body)(void *);
+  void *data;
+};
+
+static void *thread(void *arg) {
+  const struct part *part = arg;
+  fesetround(FE_UPWARD);
+  part->body(part->data);
+  CHECK(fegetround() == FE_UPWARD, "the thread's rounding mode was changed");
+  return NULL;
+}
+
+static void run_on(int threads, struct part part) {
+  pthread_t all[16];
+  calls++;
+  for (int i = 0; i < threads; i++) CHECK(pthread_create(&all[i], NULL, thread, &part) == 0, "pthread_create");
+  for (int i = 0; i < threads; i++) pthread_join(all[i], NULL);
+}
+
+static void as_asked(void (*body)(void *), void *data, int32_t max_threads) {
+  asked = max_threads;
+  run_on(max_threads, (struct part){body, data});
+}
+static void one(void (*body)(void *), void *data, int32_t max_threads) {
+  asked = max_threads;
+  run_on(1, (struct part){body, data});
+}
+static void many(void (*body)(void *), void *data, int32_t max_threads) {
+  asked = max_threads;
+  run_on(16, (struct part){body, data});
+}
+static void lazy(void (*body)(void *), void *data, int32_t max_threads) {
+  (void)body, (void)data;
+  asked = max_threads;
+  calls++;
+}
+
+static void run(const char *problem, float *to) {
+  int64_t shape[] = {n};
+  float scale = 0.3f;
+  const DLDataType f32 = {kDLFloat, 32, 1};
+  const DLTensor tx = {x, {kDLCPU, 0}, 1, f32, shape, NULL, 0};
+  const DLTensor ts = {&scale, {kDLCPU, 0}, 0, f32, NULL, NULL, 0};
+  const DLTensor ty = {to, {kDLCPU, 0}, 1, f32, shape, NULL, 0};
+  const DLTensor *args[] = {&tx, &ts, NULL, &ty};
+  const isobit_plan plan = make_plan(problem);
+  OK(isobit_plan_run(plan, NULL, NULL, 0, args, 4, err, sizeof err));
+  OK(isobit_plan_destroy(plan, err, sizeof err));
+}
+
+int main(void) {
+  const char *problem = "fake_quantize_per_tensor x=f32[1048576] zero_point=none qmin=-128 qmax=127";
+  for (int i = 0; i < n; i++) x[i] = (float)(i - n / 2) * 0.00013f;
+  OK(isobit_set_num_threads(1, err, sizeof err));
+  run(problem, want);
+  OK(isobit_set_num_threads(3, err, sizeof err));
+  const isobit_parallel hosts[] = {as_asked, one, many, lazy};
+  for (int i = 0; i < 4; i++) {
+    OK(isobit_set_parallel(hosts[i], err, sizeof err));
+    for (int round = 0; round < 20; round++) {
+      memset(y, 0, sizeof y);
+      run(problem, y);
+      CHECK(asked == 3, "asked for %d threads", asked);
+      CHECK(memcmp(y, want, sizeof want) == 0, "another result on host %d", i);
+    }
+  }
+  CHECK(calls == 80, "%d calls", calls);
+  OK(isobit_set_parallel(NULL, err, sizeof err));
+  memset(y, 0, sizeof y);
+  run(problem, y);
+  CHECK(calls == 80 && memcmp(y, want, sizeof want) == 0, "isobit's own threads");
+  puts("ok");
+  return 0;
+}
