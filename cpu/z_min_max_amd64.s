@@ -7,24 +7,32 @@
 // func minMaxAVX512F32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512F32(SB), NOSPLIT, $0-16
-	MOVQ    n+0(FP), AX
-	MOVQ    f+8(FP), CX
-	MOVQ    80(CX), DX
-	MOVQ    (CX), BX
-	MOVQ    40(CX), SI
-	MOVQ    48(CX), DI
-	CMPB    74(CX), $0x00
-	JNE     wide2
-	CMPQ    AX, $0x00000040
-	JLT     rest1
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	MOVQ      n+0(FP), AX
+	MOVQ      f+8(FP), CX
+	MOVQ      80(CX), DX
+	MOVQ      (CX), BX
+	MOVQ      40(CX), SI
+	MOVQ      48(CX), DI
+	CMPB      74(CX), $0x00
+	JNE       wide2
+	CMPQ      AX, $0x00000040
+	JLT       rest1
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS   128(SI), Z2
+	VMOVUPS   192(SI), Z3
+	VMOVUPS   (DI), Z4
+	VMOVUPS   64(DI), Z5
+	VMOVUPS   128(DI), Z6
+	VMOVUPS   192(DI), Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
 block3:
 	CMPQ       AX, $0x00000040
@@ -37,48 +45,49 @@ block3:
 	PREFETCHT1 192(BX)(DX*1)
 
 near5:
-	VMOVUPS   (BX), Z8
-	VMOVUPS   64(BX), Z9
-	VMOVUPS   128(BX), Z10
-	VMOVUPS   192(BX), Z11
-	VMINPS    Z0, Z8, Z0
-	VMINPS    Z1, Z9, Z1
-	VMINPS    Z2, Z10, Z2
-	VMINPS    Z3, Z11, Z3
-	VMOVAPS   Z0, Z0
-	VMOVAPS   Z1, Z1
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VCMPPS    $0x03, Z10, Z10, K3
-	VCMPPS    $0x03, Z11, Z11, K4
-	VMAXPS    Z4, Z8, Z4
-	VMAXPS    Z5, Z9, Z5
-	VMAXPS    Z6, Z10, Z6
-	VMAXPS    Z7, Z11, Z7
-	VBLENDMPS Z8, Z4, K1, Z12
-	VBLENDMPS Z9, Z5, K2, Z13
-	VBLENDMPS Z10, Z6, K3, Z14
-	VBLENDMPS Z11, Z7, K4, Z15
-	VMOVAPS   Z12, Z4
-	VMOVAPS   Z13, Z5
-	VMOVAPS   Z14, Z6
-	VMOVAPS   Z15, Z7
-	ADDQ      $0x00000100, BX
-	SUBQ      $0x00000040, AX
-	JMP       block3
+	VMOVUPS (BX), Z8
+	VMOVUPS 64(BX), Z9
+	VMOVUPS 128(BX), Z10
+	VMOVUPS 192(BX), Z11
+	VPMAXUD Z8, Z0, Z0
+	VPMAXSD Z8, Z4, Z4
+	VPMAXUD Z9, Z1, Z1
+	VPMAXSD Z9, Z5, Z5
+	VPMAXUD Z10, Z2, Z2
+	VPMAXSD Z10, Z6, Z6
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	ADDQ    $0x00000100, BX
+	SUBQ    $0x00000040, AX
+	JMP     block3
 
 blocks4:
-	VMOVUPS Z0, (SI)
-	VMOVUPS Z1, 64(SI)
-	VMOVUPS Z2, 128(SI)
-	VMOVUPS Z3, 192(SI)
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	VMOVUPS Z6, 128(DI)
-	VMOVUPS Z7, 192(DI)
-	JMP     rest1
+	VPXORD    Z12, Z12, Z12
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x01, Z12, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x01, Z12, Z1, K1
+	VMOVAPS.Z Z1, K1, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x01, Z12, Z2, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS    $0x01, Z12, Z3, K1
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVUPS   Z0, (SI)
+	VMOVUPS   Z1, 64(SI)
+	VMOVUPS   Z2, 128(SI)
+	VMOVUPS   Z3, 192(SI)
+	VMOVUPS   Z4, (DI)
+	VMOVUPS   Z5, 64(DI)
+	VMOVUPS   Z6, 128(DI)
+	VMOVUPS   Z7, 192(DI)
+	JMP       rest1
 
 wide2:
 block6:
@@ -153,8 +162,8 @@ some10:
 	VMOVUPS.Z (DI), K1, Z1
 	VCMPPS    $0x03, Z0, Z0, K2
 	VMAXPS    Z1, Z0, Z1
-	VBLENDMPS Z0, Z1, K2, Z16
-	VMOVUPS   Z16, K1, (DI)
+	VBLENDMPS Z0, Z1, K2, Z13
+	VMOVUPS   Z13, K1, (DI)
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
@@ -164,6 +173,24 @@ some10:
 done11:
 	VZEROUPPER
 	RET
+
+DATA all32_7fffffff<>+0(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+4(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+8(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+12(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+16(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+20(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+24(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+28(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+32(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+36(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+40(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+44(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+48(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+52(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+56(SB)/4, $0x7fffffff
+DATA all32_7fffffff<>+60(SB)/4, $0x7fffffff
+GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
 
 // func minMaxAVX512F64(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
@@ -301,24 +328,32 @@ done7:
 // func minMaxAVX512F16(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512F16(SB), NOSPLIT, $0-16
-	MOVQ    n+0(FP), AX
-	MOVQ    f+8(FP), CX
-	MOVQ    80(CX), DX
-	MOVQ    (CX), BX
-	MOVQ    40(CX), SI
-	MOVQ    48(CX), DI
-	CMPB    74(CX), $0x00
-	JNE     wide2
-	CMPQ    AX, $0x00000040
-	JLT     rest1
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	MOVQ      n+0(FP), AX
+	MOVQ      f+8(FP), CX
+	MOVQ      80(CX), DX
+	MOVQ      (CX), BX
+	MOVQ      40(CX), SI
+	MOVQ      48(CX), DI
+	CMPB      74(CX), $0x00
+	JNE       wide2
+	CMPQ      AX, $0x00000040
+	JLT       rest1
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS   128(SI), Z2
+	VMOVUPS   192(SI), Z3
+	VMOVUPS   (DI), Z4
+	VMOVUPS   64(DI), Z5
+	VMOVUPS   128(DI), Z6
+	VMOVUPS   192(DI), Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
 block3:
 	CMPQ       AX, $0x00000040
@@ -333,44 +368,45 @@ near5:
 	VCVTPH2PS 32(BX), Z9
 	VCVTPH2PS 64(BX), Z10
 	VCVTPH2PS 96(BX), Z11
-	VMINPS    Z0, Z8, Z0
-	VMINPS    Z1, Z9, Z1
-	VMINPS    Z2, Z10, Z2
-	VMINPS    Z3, Z11, Z3
-	VMOVAPS   Z0, Z0
-	VMOVAPS   Z1, Z1
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VCMPPS    $0x03, Z10, Z10, K3
-	VCMPPS    $0x03, Z11, Z11, K4
-	VMAXPS    Z4, Z8, Z4
-	VMAXPS    Z5, Z9, Z5
-	VMAXPS    Z6, Z10, Z6
-	VMAXPS    Z7, Z11, Z7
-	VBLENDMPS Z8, Z4, K1, Z12
-	VBLENDMPS Z9, Z5, K2, Z13
-	VBLENDMPS Z10, Z6, K3, Z14
-	VBLENDMPS Z11, Z7, K4, Z15
-	VMOVAPS   Z12, Z4
-	VMOVAPS   Z13, Z5
-	VMOVAPS   Z14, Z6
-	VMOVAPS   Z15, Z7
+	VPMAXUD   Z8, Z0, Z0
+	VPMAXSD   Z8, Z4, Z4
+	VPMAXUD   Z9, Z1, Z1
+	VPMAXSD   Z9, Z5, Z5
+	VPMAXUD   Z10, Z2, Z2
+	VPMAXSD   Z10, Z6, Z6
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $0x00000080, BX
 	SUBQ      $0x00000040, AX
 	JMP       block3
 
 blocks4:
-	VMOVUPS Z0, (SI)
-	VMOVUPS Z1, 64(SI)
-	VMOVUPS Z2, 128(SI)
-	VMOVUPS Z3, 192(SI)
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	VMOVUPS Z6, 128(DI)
-	VMOVUPS Z7, 192(DI)
-	JMP     rest1
+	VPXORD    Z12, Z12, Z12
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x01, Z12, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x01, Z12, Z1, K1
+	VMOVAPS.Z Z1, K1, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x01, Z12, Z2, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS    $0x01, Z12, Z3, K1
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVUPS   Z0, (SI)
+	VMOVUPS   Z1, 64(SI)
+	VMOVUPS   Z2, 128(SI)
+	VMOVUPS   Z3, 192(SI)
+	VMOVUPS   Z4, (DI)
+	VMOVUPS   Z5, 64(DI)
+	VMOVUPS   Z6, 128(DI)
+	VMOVUPS   Z7, 192(DI)
+	JMP       rest1
 
 wide2:
 block6:
@@ -443,8 +479,8 @@ some10:
 	VMOVUPS.Z   (DI), K1, Z1
 	VCMPPS      $0x03, Z0, Z0, K2
 	VMAXPS      Z1, Z0, Z1
-	VBLENDMPS   Z0, Z1, K2, Z16
-	VMOVUPS     Z16, K1, (DI)
+	VBLENDMPS   Z0, Z1, K2, Z13
+	VMOVUPS     Z13, K1, (DI)
 	ADDQ        $0x00000020, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
@@ -458,24 +494,32 @@ done11:
 // func minMaxAVX512BF16(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512BF16(SB), NOSPLIT, $0-16
-	MOVQ    n+0(FP), AX
-	MOVQ    f+8(FP), CX
-	MOVQ    80(CX), DX
-	MOVQ    (CX), BX
-	MOVQ    40(CX), SI
-	MOVQ    48(CX), DI
-	CMPB    74(CX), $0x00
-	JNE     wide2
-	CMPQ    AX, $0x00000040
-	JLT     rest1
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z1
-	VMOVUPS 128(SI), Z2
-	VMOVUPS 192(SI), Z3
-	VMOVUPS (DI), Z4
-	VMOVUPS 64(DI), Z5
-	VMOVUPS 128(DI), Z6
-	VMOVUPS 192(DI), Z7
+	MOVQ      n+0(FP), AX
+	MOVQ      f+8(FP), CX
+	MOVQ      80(CX), DX
+	MOVQ      (CX), BX
+	MOVQ      40(CX), SI
+	MOVQ      48(CX), DI
+	CMPB      74(CX), $0x00
+	JNE       wide2
+	CMPQ      AX, $0x00000040
+	JLT       rest1
+	VMOVUPS   (SI), Z0
+	VMOVUPS   64(SI), Z1
+	VMOVUPS   128(SI), Z2
+	VMOVUPS   192(SI), Z3
+	VMOVUPS   (DI), Z4
+	VMOVUPS   64(DI), Z5
+	VMOVUPS   128(DI), Z6
+	VMOVUPS   192(DI), Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
 block3:
 	CMPQ       AX, $0x00000040
@@ -494,44 +538,45 @@ near5:
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 96(BX), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VMINPS    Z0, Z8, Z0
-	VMINPS    Z1, Z9, Z1
-	VMINPS    Z2, Z10, Z2
-	VMINPS    Z3, Z11, Z3
-	VMOVAPS   Z0, Z0
-	VMOVAPS   Z1, Z1
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VCMPPS    $0x03, Z8, Z8, K1
-	VCMPPS    $0x03, Z9, Z9, K2
-	VCMPPS    $0x03, Z10, Z10, K3
-	VCMPPS    $0x03, Z11, Z11, K4
-	VMAXPS    Z4, Z8, Z4
-	VMAXPS    Z5, Z9, Z5
-	VMAXPS    Z6, Z10, Z6
-	VMAXPS    Z7, Z11, Z7
-	VBLENDMPS Z8, Z4, K1, Z12
-	VBLENDMPS Z9, Z5, K2, Z13
-	VBLENDMPS Z10, Z6, K3, Z14
-	VBLENDMPS Z11, Z7, K4, Z15
-	VMOVAPS   Z12, Z4
-	VMOVAPS   Z13, Z5
-	VMOVAPS   Z14, Z6
-	VMOVAPS   Z15, Z7
+	VPMAXUD   Z8, Z0, Z0
+	VPMAXSD   Z8, Z4, Z4
+	VPMAXUD   Z9, Z1, Z1
+	VPMAXSD   Z9, Z5, Z5
+	VPMAXUD   Z10, Z2, Z2
+	VPMAXSD   Z10, Z6, Z6
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $0x00000080, BX
 	SUBQ      $0x00000040, AX
 	JMP       block3
 
 blocks4:
-	VMOVUPS Z0, (SI)
-	VMOVUPS Z1, 64(SI)
-	VMOVUPS Z2, 128(SI)
-	VMOVUPS Z3, 192(SI)
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, 64(DI)
-	VMOVUPS Z6, 128(DI)
-	VMOVUPS Z7, 192(DI)
-	JMP     rest1
+	VPXORD    Z12, Z12, Z12
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x01, Z12, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x01, Z12, Z1, K1
+	VMOVAPS.Z Z1, K1, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x01, Z12, Z2, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS    $0x01, Z12, Z3, K1
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVUPS   Z0, (SI)
+	VMOVUPS   Z1, 64(SI)
+	VMOVUPS   Z2, 128(SI)
+	VMOVUPS   Z3, 192(SI)
+	VMOVUPS   Z4, (DI)
+	VMOVUPS   Z5, 64(DI)
+	VMOVUPS   Z6, 128(DI)
+	VMOVUPS   Z7, 192(DI)
+	JMP       rest1
 
 wide2:
 block6:
@@ -609,8 +654,8 @@ some10:
 	VMOVUPS.Z   (DI), K1, Z1
 	VCMPPS      $0x03, Z0, Z0, K2
 	VMAXPS      Z1, Z0, Z1
-	VBLENDMPS   Z0, Z1, K2, Z16
-	VMOVUPS     Z16, K1, (DI)
+	VBLENDMPS   Z0, Z1, K2, Z13
+	VMOVUPS     Z13, K1, (DI)
 	ADDQ        $0x00000020, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI

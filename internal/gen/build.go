@@ -29,6 +29,7 @@ type op struct {
 	types  []variant
 	body   func(k *kernel)
 	quick  func(k *kernel) // body without divisions, see quick, or nil
+	held   *heldOp         // or nil
 }
 
 // typeNames lists the types in a function's name.
@@ -179,7 +180,13 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 		c.CMPQ(n, operand.U32(block))
 		c.JLT(operand.LabelRef(rest))
 		k.hold()
-		k.blocks(n, block)
+		if o.held != nil && !k.double() {
+			o.held.enter(k)
+			k.loop(n, block, o.held.body)
+			o.held.leave(k)
+		} else {
+			k.blocks(n, block)
+		}
 		k.release()
 		c.JMP(operand.LabelRef(rest))
 		c.Label(wide)

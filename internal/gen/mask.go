@@ -7,6 +7,7 @@ type mask []reg.Register
 
 // The comparisons of VCMP that are in use; false for a NaN, but unordered.
 const (
+	lessThan     = 1
 	unordered    = 3
 	ordered      = 7
 	lessEqual    = 18

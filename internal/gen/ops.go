@@ -108,6 +108,7 @@ var ops = []*op{
 		doc:   "sum0[i] = min(sum0[i], x[i]); sum1[i] = max(sum1[i], x[i]), a NaN x[i] giving a NaN in sum1",
 		sums:  2,
 		types: inputs(floats),
+		held:  heldExtremes,
 		body: func(k *kernel) {
 			x := k.load(0)
 			k.fold(0, func(lowest value) value { return k.min(x, lowest) })
