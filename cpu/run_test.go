@@ -19,10 +19,13 @@ type run struct {
 	n                      int
 	pos                    int64
 	in                     [4][]byte // nil: absent
-	lanes                  [4]bool   // one for each element, not one for all
+	step                   [4]int    // elements from one to the next; 0: one for all
 	out                    bool
+	outStep                int
 	inPlace                int // the input that is also the output, or -1
 	lo, hi                 float64
+	ready                  bool // parameters are prepared
+	ahead                  int
 	wide, stream, atTheEnd bool
 	start                  [2][]byte // accumulators before
 }
@@ -36,10 +39,12 @@ func newRun(table *tableTest, types [3]tensor.DType, r *rand.Rand, n int) *run {
 	b := bounds[r.IntN(len(bounds))]
 	x.lo, x.hi = b[0], b[1]
 	x.wide, x.stream, x.atTheEnd = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
+	x.ready, x.ahead = r.IntN(3) == 0, oneOf(r, 0, 64, 4096, -100, 1<<40)
+	x.outStep = dataStep(r)
 	x.types = cpu.Types{Compute: compute(types), Attrs: cpu.Attrs{Reciprocal: r.IntN(4) == 0}}
 	scale := math.Ldexp(1+r.Float64(), r.IntN(8)-4)
 	for k := range table.data {
-		x.types.In[k], x.lanes[k] = types[k], true
+		x.types.In[k], x.step[k] = types[k], dataStep(r)
 		x.in[k] = values(r, types[k], n, scale, true)
 	}
 	if table.sums && table.data == 2 && types[1] == tensor.S8 && r.IntN(8) == 0 {
@@ -54,7 +59,7 @@ func newRun(table *tableTest, types [3]tensor.DType, r *rand.Rand, n int) *run {
 	}
 	for k := range table.data {
 		if x.out && types[k] == types[2] && r.IntN(3) == 0 {
-			x.inPlace = k
+			x.inPlace, x.outStep = k, x.step[k]
 		}
 	}
 	for i := range x.start {
@@ -81,7 +86,7 @@ func noNegativeZero(data []byte, d tensor.DType) {
 // params draws scale and zero point.
 func (x *run) params(r *rand.Rand, scale float64) {
 	d := x.table.data
-	x.lanes[d], x.lanes[d+1] = r.IntN(2) == 0, r.IntN(2) == 0
+	x.step[d], x.step[d+1] = oneOf(r, 0, 0, 1, 1, 2, 3, -1, -2), oneOf(r, 0, 0, 1, 1, 2, 3, -1, -2)
 	x.types.In[d] = floats[r.IntN(len(floats))]
 	x.in[d] = values(r, x.types.In[d], x.n, 1, false)
 	for i := range x.n {
@@ -161,7 +166,7 @@ func (x *run) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
 	}
 	want, got := x.do(definition, false), x.do(kernel, true)
 	what := func() string {
-		return fmt.Sprintf("n=%d pos=%d wide=%v stream=%v inPlace=%d lanes=%v types=%v bounds=[%v, %v]", x.n, x.pos, x.wide, x.stream, x.inPlace, x.lanes, x.types, x.lo, x.hi)
+		return fmt.Sprintf("n=%d pos=%d wide=%v stream=%v inPlace=%d step=%v outStep=%d ready=%v types=%v bounds=[%v, %v]", x.n, x.pos, x.wide, x.stream, x.inPlace, x.step, x.outStep, x.ready, x.types, x.lo, x.hi)
 	}
 	if x.out {
 		compareBits(t, x.types.Out[0], got.out, want.out, "output", what)
@@ -190,41 +195,47 @@ func compareBits(t *testing.T, d tensor.DType, got, want []byte, name string, wh
 	}
 }
 
-// do runs a kernel, on guarded memory or not.
-func (x *run) do(kernel cpu.Striped, guarded bool) (res results) {
+// do runs a kernel: the definition on elements one after the other and on
+// parameters as they are, a row on guarded memory, laid out as was drawn.
+func (x *run) do(kernel cpu.Striped, row bool) (res results) {
 	scratch := new(cpu.Scratch)
-	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Wide: x.wide, Stream: x.stream && guarded}
-	place := func(data []byte) []byte {
-		if !guarded {
-			return bytes.Clone(data)
-		}
-		return guard(data, x.atTheEnd)
+	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Wide: x.wide}
+	if row {
+		a.Stream, a.Ahead = x.stream, x.ahead
 	}
+	place := func(data []byte, d tensor.DType, step int) (cpu.Span, []byte) {
+		if !row && step != 0 {
+			step = 1
+		}
+		memory := spread(data, int(d.Size()), step)
+		if row {
+			memory = guard(memory, x.atTheEnd)
+		}
+		first := max(0, -step) * (x.n - 1) * int(d.Size())
+		return cpu.Span{P: unsafe.Pointer(&memory[first]), Stride: int64(step) * d.Size(), DType: d}, memory
+	}
+	var memory []byte
 	for k, data := range x.in {
 		d := x.types.In[k]
 		a.In[k].DType = d
+		if k >= x.table.data && x.table.name != "min max" && row && x.ready {
+			data, d = x.prepared(k, a)
+			a.In[k], _ = place(data, d, min(max(x.step[k], -x.step[k]), 1))
+			continue
+		}
 		if data == nil {
 			continue
 		}
-		if !x.lanes[k] {
-			data = data[:d.Size()]
-		} else {
-			a.In[k].Stride = d.Size()
+		var input []byte
+		if a.In[k], input = place(data, d, x.step[k]); x.inPlace == k {
+			a.Out[0], memory = a.In[k], input
 		}
-		memory := place(data)
-		a.In[k].P = unsafe.Pointer(unsafe.SliceData(memory))
-		if x.inPlace == k {
-			res.out = memory
-		}
+	}
+	a.Ready = row && x.ready && x.table.name != "min max"
+	if x.out && x.inPlace < 0 {
+		a.Out[0], memory = place(bytes.Repeat([]byte{canary}, x.n*int(x.types.Out[0].Size())), x.types.Out[0], x.outStep)
 	}
 	a.Out[0].DType = x.types.Out[0]
-	if x.out {
-		size := x.types.Out[0].Size()
-		if res.out == nil {
-			res.out = place(bytes.Repeat([]byte{0xA5}, x.n*int(size)))
-		}
-		a.Out[0].P, a.Out[0].Stride = unsafe.Pointer(unsafe.SliceData(res.out)), size
-	}
 	size := int(x.types.Compute.Size())
 	for i, start := range x.start {
 		sums := bytes.Clone(start)
@@ -232,6 +243,13 @@ func (x *run) do(kernel cpu.Striped, guarded bool) (res results) {
 		res.sums[i] = sums[:x.n*size]
 	}
 	kernel(x.n, x.pos, a)
+	if x.out {
+		step := 1
+		if row {
+			step = x.outStep
+		}
+		res.out = gather(memory, int(x.types.Out[0].Size()), step, x.n)
+	}
 	if x.wide || !x.table.sums {
 		if x.table.name == "min max" { // a NaN is noted in the largest only
 			dropNaN(res.sums, x.types.Compute)

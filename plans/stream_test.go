@@ -14,10 +14,12 @@ func TestStream(t *testing.T) {
 	defer plans.SetStreamFrom(0)()
 	defer plans.SetParallelCost(1 << 10)()
 	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		c.ExpandParams(r)
 		want := run(t, c, definition)
 		for _, threads := range []int{1, 3} {
 			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}}, want, "stream")
 			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}, Layout: testcase.Mixed(r)}, want, "stream, views")
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}, Layout: testcase.Alike(r), Params: testcase.Mixed(r)}, want, "stream, dimensions in another order")
 		}
 	}
 	forEachOp(t, testcase.Small, 4, test)

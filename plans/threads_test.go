@@ -41,10 +41,14 @@ func TestThreads(t *testing.T) {
 	defer plans.SetParallelCost(1 << 10)()
 	most := map[string]int{}
 	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		c.ExpandParams(r)
 		want := run(t, c, definition)
 		for _, n := range threadCounts {
 			o := testcase.Options{Preference: plans.Preference{Threads: n}}
-			if n == 3 {
+			switch n {
+			case 2:
+				o.Layout, o.Params = testcase.Alike(r), testcase.Mixed(r)
+			case 3:
 				o.Layout = testcase.Mixed(r)
 			}
 			workers := fanOut(func() { same(t, c, o, want, "threads") })

@@ -100,7 +100,10 @@ func TestRows(t *testing.T) {
 		rows[s.Op] = s.Rows
 	}
 	ran := map[string]int{}
-	forEachOp(t, testcase.Small, 12, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+	forEachOp(t, testcase.Small, 24, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		if r.IntN(2) == 0 {
+			c.ExpandParams(r)
+		}
 		want := run(t, c, definition)
 		for _, row := range rows[c.Op.Name] {
 			o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}
@@ -114,6 +117,12 @@ func TestRows(t *testing.T) {
 			}
 			o.Layout = testcase.Mixed(r)
 			same(t, c, o, want, "row "+row+", mixed strides")
+			for range 2 {
+				o.Layout, o.Params = nil, testcase.Mixed(r)
+				same(t, c, o, want, "row "+row+", mixed strides of parameters")
+				o.Layout = testcase.Alike(r)
+				same(t, c, o, want, "row "+row+", dimensions in another order")
+			}
 		}
 	})
 	t.Logf("cases per row on this machine (%s): %v", plans.ISA(), ran)

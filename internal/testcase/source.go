@@ -71,7 +71,7 @@ func (s *Source) shape(rank int) []int64 {
 		i := s.IntN(rank)
 		shape[i] = LargeElements*shape[i]/tensor.NumElements(shape) + s.Int64N(7)
 	case s.IntN(2) == 0:
-		shape[rank-1] = s.width()
+		shape[oneOf(s, rank-1, s.IntN(rank))] = s.width()
 	}
 	return shape
 }

@@ -1,0 +1,34 @@
+package plans_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// Scales and zero points with strides of their own beside compact elements.
+// Each of these once gave other bits, or read beside a tensor.
+func TestStridesOfParameters(t *testing.T) {
+	for _, tc := range []struct {
+		text   string
+		layout testcase.Layout
+	}{
+		// Extremes of groups side by side: scales, which are not known yet, were
+		// read as if they lay one after the other.
+		{"dynamic_quantize_per_token x=bf16[1,3,64,2] q=u8 qmin=0 qmax=255 scale=f16 symmetric=false zero_point=i64", testcase.Reversed},
+		{"dynamic_quantize_per_channel x=f32[40,64] q=s8 axis=1 qmin=-128 qmax=127 symmetric=false zero_point=i32", testcase.Reversed},
+	} {
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), tc.text)
+		require.NoError(t, err)
+		want := run(t, c, definition)
+		for _, threads := range []int{1, 3} {
+			o := testcase.Options{Preference: plans.Preference{Threads: threads}, Params: tc.layout}
+			for _, o.Memory = range []testcase.Memory{testcase.EndsPage, testcase.BeginsPage} {
+				same(t, c, o, want, "strides of parameters")
+			}
+		}
+	}
+}
