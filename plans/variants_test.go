@@ -34,7 +34,7 @@ func forEachOp(t *testing.T, size testcase.Size, cases int, test func(t *testing
 	}
 }
 
-// run runs a case and turns a fault (a read or write beside a tensor) into a
+// run runs a case, by workers that remember no other, and turns a fault (a read or write beside a tensor) into a
 // failure that names it.
 func run(t *testing.T, c *testcase.Case, o testcase.Options) [][]byte {
 	t.Helper()
@@ -44,6 +44,7 @@ func run(t *testing.T, c *testcase.Case, o testcase.Options) [][]byte {
 			t.Fatalf("%s\npanic: %v\n%s", c.Text, v, debug.Stack())
 		}
 	}()
+	plans.PoisonWorkers()
 	outputs, err := c.Run(o)
 	require.NoError(t, err, c.Text)
 	return outputs
