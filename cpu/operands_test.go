@@ -90,8 +90,11 @@ const canary = 0xA5
 
 // spread lays out elements a step apart, the last first where it is negative.
 func spread(data []byte, size, step int) []byte {
-	if step == 0 {
+	switch step {
+	case 0:
 		return bytes.Clone(data[:size])
+	case 1:
+		return bytes.Clone(data)
 	}
 	n, gap := len(data)/size, max(step, -step)*size
 	memory := bytes.Repeat([]byte{canary}, (n-1)*gap+size)
@@ -107,6 +110,9 @@ func spread(data []byte, size, step int) []byte {
 
 // gather is the inverse of spread.
 func gather(memory []byte, size, step, n int) (data []byte) {
+	if step == 1 {
+		return bytes.Clone(memory)
+	}
 	for i := range n {
 		at := i * step * size
 		if step < 0 {

@@ -157,10 +157,16 @@ func compareBits(t *testing.T, d tensor.DType, got, want []byte, name string, wh
 	}
 }
 
+// scratch is one for all runs: what they leave there must not matter, but for
+// the lanes.
+var scratch = new(cpu.Scratch)
+
 // do runs a kernel: the definition on elements one after the other and on
 // parameters as they are, a row on guarded memory, laid out as was drawn.
 func (x *run) do(kernel cpu.Striped, row bool) (res results) {
-	scratch := new(cpu.Scratch)
+	for i := range 2 {
+		clear(cpu.LanesOf[float64](scratch, i)[:])
+	}
 	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Wide: x.wide}
 	if row {
 		a.Stream, a.Ahead = x.stream, x.ahead
