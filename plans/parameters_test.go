@@ -9,6 +9,22 @@ import (
 	"github.com/isobit-ml/isobit/plans"
 )
 
+// Groups side by side with more elements than a block of a sum has.
+func TestBlocksOfGroupsSideBySide(t *testing.T) {
+	for _, text := range []string{
+		"fake_quantize_per_channel_backward grad_output=f32[65600,17] axis=1 qmin=-8 qmax=7 zero_point=f32 grad_scale=f32 grad_zero_point=f32",
+		"dequantize_per_block_backward grad_output=bf16[65600,32] q=s8 block_size=[65539,1] qmin=-128 qmax=127 grad_scale=f32 grad_input=none",
+		"dynamic_quantize_per_channel x=f16[65600,16] q=u8 axis=1 qmin=0 qmax=255 symmetric=false zero_point=i32",
+	} {
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), text)
+		require.NoError(t, err)
+		want := run(t, c, definition)
+		for _, threads := range []int{1, 3} {
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}}, want, "blocks")
+		}
+	}
+}
+
 // Scales and zero points with strides of their own beside compact elements.
 // Each of these once gave other bits, or read beside a tensor.
 func TestStridesOfParameters(t *testing.T) {

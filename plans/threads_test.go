@@ -56,6 +56,16 @@ func TestThreads(t *testing.T) {
 			most[c.Op.Name] = max(most[c.Op.Name], workers)
 		}
 	})
+	// Rows of packed codes of which every other one begins in the middle of what
+	// would be a job.
+	for _, text := range []string{"quantize_per_tensor x=f32[40003,3] q=s4 qmin=-8 qmax=7", "quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15"} {
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), text)
+		require.NoError(t, err)
+		want := run(t, c, definition)
+		for range 5 {
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: 8}}, want, "threads")
+		}
+	}
 	for op, workers := range most {
 		require.Greater(t, workers, 1, "%s never ran on two threads", op)
 	}

@@ -57,7 +57,7 @@ func (s *Source) width() int64 {
 }
 
 // shape draws a shape of a rank. A Large one has most of its elements along
-// one dimension, which may be any.
+// one dimension, which may be any, or along two.
 func (s *Source) shape(rank int) []int64 {
 	shape := make([]int64, rank)
 	for i := range shape {
@@ -69,9 +69,15 @@ func (s *Source) shape(rank int) []int64 {
 	case rank == 0:
 	case s.Size == Large:
 		i := s.IntN(rank)
+		if j := s.IntN(rank); j != i && s.IntN(2) == 0 {
+			shape[j] = s.width()
+		}
 		shape[i] = LargeElements*shape[i]/tensor.NumElements(shape) + s.Int64N(7)
 	case s.IntN(2) == 0:
 		shape[oneOf(s, rank-1, s.IntN(rank))] = s.width()
+		if rank < 4 && s.IntN(3) == 0 {
+			shape[s.IntN(rank)] = oneOf[int64](s, 16, 17, 40, 70) // many groups of many elements
+		}
 	}
 	return shape
 }
