@@ -81,7 +81,7 @@ func runEveryWay(t *testing.T, seed uint64, edge bool) {
 	}
 	want := run(t, c, definition)
 	for i, threads := range threadCounts {
-		o := testcase.Options{Preference: plans.Preference{Threads: threads}, Memory: testcase.Memory(1 + s.IntN(2)), Alternate: i%2 == 0}
+		o := testcase.Options{Preference: plans.Preference{Row: anyRow(s.Rand, c), Threads: threads}, Memory: testcase.Memory(1 + s.IntN(2)), Alternate: i%2 == 0}
 		same(t, c, o, want, "compact")
 		o.Layout = testcase.Mixed(s.Rand)
 		same(t, c, o, want, "mixed strides")

@@ -17,9 +17,12 @@ func TestStream(t *testing.T) {
 		c.ExpandParams(r)
 		want := run(t, c, definition)
 		for _, threads := range []int{1, 3} {
-			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}}, want, "stream")
-			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}, Layout: testcase.Mixed(r)}, want, "stream, views")
-			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}, Layout: testcase.Alike(r), Params: testcase.Mixed(r)}, want, "stream, dimensions in another order")
+			o := testcase.Options{Preference: plans.Preference{Row: anyRow(r, c), Threads: threads}, Memory: testcase.Memory(r.IntN(3))}
+			same(t, c, o, want, "stream")
+			o.Layout = testcase.Mixed(r)
+			same(t, c, o, want, "stream, views")
+			o.Layout, o.Params = testcase.Alike(r), testcase.Mixed(r)
+			same(t, c, o, want, "stream, dimensions in another order")
 		}
 	}
 	forEachOp(t, testcase.Small, 4, test)

@@ -44,7 +44,7 @@ func TestThreads(t *testing.T) {
 		c.ExpandParams(r)
 		want := run(t, c, definition)
 		for _, n := range threadCounts {
-			o := testcase.Options{Preference: plans.Preference{Threads: n}}
+			o := testcase.Options{Preference: plans.Preference{Row: anyRow(r, c), Threads: n}}
 			switch n {
 			case 2:
 				o.Layout, o.Params = testcase.Alike(r), testcase.Mixed(r)

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,6 +57,15 @@ func same(t *testing.T, c *testcase.Case, o testcase.Options, want [][]byte, how
 	if err := c.Compare(run(t, c, o), want); err != nil {
 		t.Fatalf("%s\n%s: %v", c.Text, how, err)
 	}
+}
+
+// anyRow draws one of the rows that take a case.
+func anyRow(r *rand.Rand, c *testcase.Case) string {
+	rows := slices.DeleteFunc(slices.Clone(rowsOf(c.Op.Name)), func(row string) bool {
+		_, err := plans.Select(0, c.Problem, plans.Preference{Row: row})
+		return err != nil
+	})
+	return rows[r.IntN(len(rows))]
 }
 
 // Every op has cases.
