@@ -14,6 +14,13 @@ func SetBeforeJob(f func(worker int)) (restore func()) {
 	return func() { beforeJob = nil }
 }
 
+// SetOneByOne has groups taken one after the other, and returns a function
+// that ends it.
+func SetOneByOne() (restore func()) {
+	oneByOne = true
+	return func() { oneByOne = false }
+}
+
 // SetParallelCost sets the cost from which a second thread is used, and
 // returns a function that restores it.
 func SetParallelCost(cost int64) (restore func()) {

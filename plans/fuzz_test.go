@@ -79,7 +79,7 @@ func runEveryWay(t *testing.T, seed uint64, edge bool) {
 	} else {
 		c.ExpandParams(s.Rand)
 	}
-	want := run(t, c, definition)
+	want := defined(t, c)
 	for i, threads := range threadCounts {
 		o := testcase.Options{Preference: plans.Preference{Row: anyRow(s.Rand, c), Threads: threads}, Memory: testcase.Memory(1 + s.IntN(2)), Alternate: i%2 == 0}
 		same(t, c, o, want, "compact")

@@ -15,7 +15,7 @@ func TestStream(t *testing.T) {
 	defer plans.SetParallelCost(1 << 10)()
 	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
 		c.ExpandParams(r)
-		want := run(t, c, definition)
+		want := defined(t, c)
 		for _, threads := range []int{1, 3} {
 			o := testcase.Options{Preference: plans.Preference{Row: anyRow(r, c), Threads: threads}, Memory: testcase.Memory(r.IntN(3))}
 			same(t, c, o, want, "stream")

@@ -42,7 +42,7 @@ func TestThreads(t *testing.T) {
 	most := map[string]int{}
 	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
 		c.ExpandParams(r)
-		want := run(t, c, definition)
+		want := defined(t, c)
 		for _, n := range threadCounts {
 			o := testcase.Options{Preference: plans.Preference{Row: anyRow(r, c), Threads: n}}
 			switch n {
@@ -61,7 +61,7 @@ func TestThreads(t *testing.T) {
 	for _, text := range []string{"quantize_per_tensor x=f32[40003,3] q=s4 qmin=-8 qmax=7", "quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15"} {
 		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), text)
 		require.NoError(t, err)
-		want := run(t, c, definition)
+		want := defined(t, c)
 		for range 5 {
 			same(t, c, testcase.Options{Preference: plans.Preference{Threads: 8}}, want, "threads")
 		}
@@ -76,7 +76,7 @@ func TestSetNumThreads(t *testing.T) {
 	defer plans.SetNumThreads(0)
 	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
 	require.NoError(t, err)
-	want := run(t, c, definition)
+	want := defined(t, c)
 	for _, n := range threadCounts {
 		require.NoError(t, plans.SetNumThreads(n))
 		require.Equal(t, n, plans.GetNumThreads())
@@ -110,7 +110,7 @@ func TestConcurrentRuns(t *testing.T) {
 }
 
 func shareAPlan(t *testing.T, c *testcase.Case, runs int) {
-	want := run(t, c, definition)
+	want := defined(t, c)
 	plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
@@ -136,7 +136,7 @@ func shareAPlan(t *testing.T, c *testcase.Case, runs int) {
 func TestPanicInAJobReachesTheCaller(t *testing.T) {
 	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
 	require.NoError(t, err)
-	want := run(t, c, definition)
+	want := defined(t, c)
 	defer plans.SetParallelCost(1000)()
 	for _, n := range threadCounts {
 		for _, failing := range []int{0, n - 1} {

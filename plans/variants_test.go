@@ -51,6 +51,13 @@ func run(t *testing.T, c *testcase.Case, o testcase.Options) [][]byte {
 	return outputs
 }
 
+// defined runs a case by its definition, one group after the other.
+func defined(t *testing.T, c *testcase.Case) [][]byte {
+	t.Helper()
+	defer plans.SetOneByOne()()
+	return run(t, c, definition)
+}
+
 // same asks a way of running a case to give the definition's bits.
 func same(t *testing.T, c *testcase.Case, o testcase.Options, want [][]byte, how string) {
 	t.Helper()
@@ -90,7 +97,7 @@ var layouts = []struct {
 func TestViews(t *testing.T) {
 	forEachOp(t, testcase.Small, 12, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
 		c.Expand(r)
-		want := run(t, c, definition)
+		want := defined(t, c)
 		o := definition
 		for _, l := range layouts {
 			o.Layout, o.Memory = l.layout, testcase.Memory(1+r.IntN(2))
@@ -115,7 +122,7 @@ func TestRows(t *testing.T) {
 		if r.IntN(2) == 0 {
 			c.ExpandParams(r)
 		}
-		want := run(t, c, definition)
+		want := defined(t, c)
 		for _, row := range rows[c.Op.Name] {
 			o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}
 			if _, err := plans.Select(0, c.Problem, o.Preference); err != nil {
@@ -143,7 +150,7 @@ func TestRows(t *testing.T) {
 func TestInPlace(t *testing.T) {
 	ran := 0
 	forEachOp(t, testcase.Small, 12, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
-		want := run(t, c, definition)
+		want := defined(t, c)
 		for _, pair := range c.Op.InPlace {
 			out, in := c.Arg(pair[0]), c.Arg(pair[1])
 			if out.Out() && in.In() && out.DType == in.DType {
@@ -159,7 +166,7 @@ func TestInPlace(t *testing.T) {
 // Extents of 0, 1 and 2, and tensors of rank 0.
 func TestEdges(t *testing.T) {
 	forEachOp(t, testcase.Edge, 40, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
-		want := run(t, c, definition)
+		want := defined(t, c)
 		same(t, c, testcase.Options{Memory: testcase.EndsPage}, want, "compact")
 		same(t, c, testcase.Options{Memory: testcase.BeginsPage, Layout: testcase.Mixed(r), Alternate: true}, want, "mixed strides")
 		same(t, c, testcase.Options{Preference: plans.Preference{Threads: 8}}, want, "8 threads")
@@ -169,7 +176,7 @@ func TestEdges(t *testing.T) {
 // Tensors without elements need no memory.
 func TestEmptyTensorsMayBeNull(t *testing.T) {
 	forEachOp(t, testcase.Edge, 20, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
-		want := run(t, c, definition)
+		want := defined(t, c)
 		plan, err := plans.Select(0, c.Problem, plans.Preference{})
 		require.NoError(t, err)
 		placed, workspace, free := c.Place(plan, testcase.Options{})
