@@ -16,6 +16,7 @@ type kernel struct {
 	compute tensor.DType
 	in      [2]tensor.DType // of the data inputs; None: not read
 	out     tensor.DType
+	code    tensor.DType // the 8-bit float type that codes are rounded to, or None
 	step    int
 	run     func(n int, f *frame)
 }
@@ -29,7 +30,7 @@ func (ks kernels) find(isa ISA, t *Types, data int) *kernel {
 	fits := func(have, want tensor.DType) bool { return have == want || want == tensor.None || have == tensor.None }
 	for i := range ks {
 		k := &ks[i]
-		if k.needs != isa || k.compute != t.Compute || t.Attrs.Code != tensor.None || !fits(t.Out[0], k.out) {
+		if k.needs != isa || k.compute != t.Compute || k.code != t.Attrs.Code || !fits(t.Out[0], k.out) {
 			continue
 		}
 		if fits(t.In[0], k.in[0]) && (data < 2 || fits(t.In[1], k.in[1])) {

@@ -34,7 +34,8 @@ func TestRowsBesideTies(t *testing.T) {
 func besideTies(table *tableTest, types [3]tensor.DType, r *rand.Rand, number int) *run {
 	x := newRun(table, types, r, 700*5)
 	d := table.data
-	x.lanes[d], x.lanes[d+1], x.types.Attrs.Reciprocal = false, false, number%16 == 0
+	x.step, x.outStep = [4]int{1}, 1
+	x.types.Attrs.Reciprocal = number%16 == 0
 	x.types.In[d] = tensor.F32
 	exponents := []int{-149, -130, -61, -60, -59, -10, -7, -4, -1, 0, 1, 5, 59, 60, 61, 100, 127}
 	significands := []float64{1, 1 + 0x1p-23, 2 - 0x1p-23, 1.5, 1 + r.Float64(), 1 + r.Float64(), 1 + r.Float64()}

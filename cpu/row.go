@@ -62,7 +62,7 @@ type Types struct {
 // Attrs are the attributes that a row may depend on.
 type Attrs struct {
 	Reciprocal bool         // multiply by 1/scale instead of dividing by scale
-	Code       tensor.DType // codes are of this 8-bit float type; None: whole numbers
+	Code       tensor.DType // codes are rounded to this 8-bit float type; None: to whole numbers
 }
 
 // Row is one way to run an op. Pick returns the kernel for the given types,

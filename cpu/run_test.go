@@ -19,28 +19,35 @@ type run struct {
 	n                      int
 	pos                    int64
 	in                     [4][]byte // nil: absent
-	lanes                  [4]bool   // one for each element, not one for all
+	step                   [4]int    // elements from one to the next; 0: one for all
 	out                    bool
+	outStep                int
 	inPlace                int // the input that is also the output, or -1
 	lo, hi                 float64
+	ready                  bool // parameters are prepared
+	ahead                  int
 	wide, stream, atTheEnd bool
 	start                  [2][]byte // accumulators before
 }
 
 func newRun(table *tableTest, types [3]tensor.DType, r *rand.Rand, n int) *run {
 	x := &run{table: table, n: n, inPlace: -1, out: types[2] != tensor.None, pos: r.Int64N(200)}
-	bounds := [][2]float64{{-128, 127}, {-127, 127}, {-8, 7}, {0, 127}, {3, 90}}
+	b := oneOf(r, boundsOf[table.code]...)
 	if types[2] == tensor.U8 || types[1] == tensor.U8 || types[0] == tensor.U8 {
-		bounds = [][2]float64{{0, 255}, {0, 15}, {3, 200}}
+		b = oneOf(r, boundsOf[tensor.U8]...)
 	}
-	b := bounds[r.IntN(len(bounds))]
 	x.lo, x.hi = b[0], b[1]
 	x.wide, x.stream, x.atTheEnd = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
-	x.types = cpu.Types{Compute: compute(types), Attrs: cpu.Attrs{Reciprocal: r.IntN(4) == 0}}
+	x.ready, x.ahead = r.IntN(3) == 0, oneOf(r, 0, 64, 4096, -100, 1<<40)
+	x.outStep = dataStep(r)
+	x.types = cpu.Types{Compute: compute(types), Attrs: cpu.Attrs{Reciprocal: r.IntN(4) == 0, Code: table.code}}
 	scale := math.Ldexp(1+r.Float64(), r.IntN(8)-4)
 	for k := range table.data {
-		x.types.In[k], x.lanes[k] = types[k], true
+		x.types.In[k], x.step[k] = types[k], dataStep(r)
 		x.in[k] = values(r, types[k], n, scale, true)
+		if table.code != tensor.None {
+			middles(r, x.in[k], types[k], n, scale, table.code)
+		}
 	}
 	if table.sums && table.data == 2 && types[1] == tensor.S8 && r.IntN(8) == 0 {
 		x.in[1] = nil
@@ -54,7 +61,7 @@ func newRun(table *tableTest, types [3]tensor.DType, r *rand.Rand, n int) *run {
 	}
 	for k := range table.data {
 		if x.out && types[k] == types[2] && r.IntN(3) == 0 {
-			x.inPlace = k
+			x.inPlace, x.outStep = k, x.step[k]
 		}
 	}
 	for i := range x.start {
@@ -67,21 +74,10 @@ func newRun(table *tableTest, types [3]tensor.DType, r *rand.Rand, n int) *run {
 	return x
 }
 
-// noNegativeZero replaces what no sum ever is.
-func noNegativeZero(data []byte, d tensor.DType) {
-	v := make([]float64, 1)
-	for i := range len(data) / int(d.Size()) {
-		cpu.Load(v, cpu.Span{P: unsafe.Pointer(&data[i*int(d.Size())]), DType: d})
-		if v[0] == 0 {
-			put(data, d, i, 0)
-		}
-	}
-}
-
 // params draws scale and zero point.
 func (x *run) params(r *rand.Rand, scale float64) {
 	d := x.table.data
-	x.lanes[d], x.lanes[d+1] = r.IntN(2) == 0, r.IntN(2) == 0
+	x.step[d], x.step[d+1] = oneOf(r, 0, 0, 1, 1, 2, 3, -1, -2), oneOf(r, 0, 0, 1, 1, 2, 3, -1, -2)
 	x.types.In[d] = floats[r.IntN(len(floats))]
 	x.in[d] = values(r, x.types.In[d], x.n, 1, false)
 	for i := range x.n {
@@ -93,6 +89,9 @@ func (x *run) params(r *rand.Rand, scale float64) {
 		}
 	}
 	zeros := append([]tensor.DType{tensor.None, tensor.I32, tensor.I64, tensor.S8, tensor.U8}, floats...)
+	if x.table.code != tensor.None {
+		zeros = zeros[:1]
+	}
 	x.types.In[d+1] = zeros[r.IntN(len(zeros))]
 	if x.types.In[d+1] == tensor.None {
 		return
@@ -112,38 +111,6 @@ func (x *run) params(r *rand.Rand, scale float64) {
 	}
 }
 
-var special = []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1e-45, -1e-45, 1e-40, 6e-8, -6e-8, 3e-5, 65504, -65520, 3e38, -3e38, 1e300, 5e-324, 0.5, -0.5, 1, 8388607.5, 16777216}
-
-// values draws n elements. With ties, many lie halfway between codes.
-func values(r *rand.Rand, d tensor.DType, n int, scale float64, ties bool) []byte {
-	data := make([]byte, n*int(d.Size()))
-	for i := range data {
-		data[i] = byte(r.Uint32()) // any bits
-	}
-	if d.IsInt() {
-		return data
-	}
-	for i := range n {
-		switch r.IntN(8) {
-		case 0:
-			put(data, d, i, special[r.IntN(len(special))])
-		case 1:
-		case 2, 3:
-			if ties {
-				put(data, d, i, (float64(r.IntN(300)-150)+0.5)*scale)
-			}
-		default:
-			put(data, d, i, r.NormFloat64()*60*scale)
-		}
-	}
-	return data
-}
-
-// put stores a value as element i.
-func put(data []byte, d tensor.DType, i int, v float64) {
-	cpu.Store(cpu.Span{P: unsafe.Pointer(&data[i*int(d.Size())]), Stride: d.Size(), DType: d}, []float64{v})
-}
-
 // results are what a run leaves behind.
 type results struct {
 	out  []byte
@@ -161,7 +128,7 @@ func (x *run) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
 	}
 	want, got := x.do(definition, false), x.do(kernel, true)
 	what := func() string {
-		return fmt.Sprintf("n=%d pos=%d wide=%v stream=%v inPlace=%d lanes=%v types=%v bounds=[%v, %v]", x.n, x.pos, x.wide, x.stream, x.inPlace, x.lanes, x.types, x.lo, x.hi)
+		return fmt.Sprintf("n=%d pos=%d wide=%v stream=%v inPlace=%d step=%v outStep=%d ready=%v types=%v bounds=[%v, %v]", x.n, x.pos, x.wide, x.stream, x.inPlace, x.step, x.outStep, x.ready, x.types, x.lo, x.hi)
 	}
 	if x.out {
 		compareBits(t, x.types.Out[0], got.out, want.out, "output", what)
@@ -183,48 +150,60 @@ func compareBits(t *testing.T, d tensor.DType, got, want []byte, name string, wh
 	for i := 0; i < len(want); i += size {
 		cpu.Load(g, cpu.Span{P: unsafe.Pointer(&got[i]), DType: d})
 		cpu.Load(w, cpu.Span{P: unsafe.Pointer(&want[i]), DType: d})
-		bothNaN := d.IsFloat() && g[0] != g[0] && w[0] != w[0]
+		bothNaN := !d.IsInt() && g[0] != g[0] && w[0] != w[0]
 		if !bothNaN && !bytes.Equal(got[i:i+size], want[i:i+size]) {
 			t.Fatalf("%s: element %d of the %s is %v (%x), want %v (%x)", what(), i/size, name, g[0], got[i:i+size], w[0], want[i:i+size])
 		}
 	}
 }
 
-// do runs a kernel, on guarded memory or not.
-func (x *run) do(kernel cpu.Striped, guarded bool) (res results) {
-	scratch := new(cpu.Scratch)
-	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Wide: x.wide, Stream: x.stream && guarded}
-	place := func(data []byte) []byte {
-		if !guarded {
-			return bytes.Clone(data)
-		}
-		return guard(data, x.atTheEnd)
+// scratch is one for all runs: what they leave there must not matter, but for
+// the lanes.
+var scratch = new(cpu.Scratch)
+
+// do runs a kernel: the definition on elements one after the other and on
+// parameters as they are, a row on guarded memory, laid out as was drawn.
+func (x *run) do(kernel cpu.Striped, row bool) (res results) {
+	for i := range 2 {
+		clear(cpu.LanesOf[float64](scratch, i)[:])
 	}
+	a := &cpu.Args{Lo: x.lo, Hi: x.hi, Attrs: x.types.Attrs, Scratch: scratch, Wide: x.wide}
+	if row {
+		a.Stream, a.Ahead = x.stream, x.ahead
+	}
+	place := func(data []byte, d tensor.DType, step int) (cpu.Span, []byte) {
+		if !row && step != 0 {
+			step = 1
+		}
+		memory := spread(data, int(d.Size()), step)
+		if row {
+			memory = guard(memory, x.atTheEnd)
+		}
+		first := max(0, -step) * (x.n - 1) * int(d.Size())
+		return cpu.Span{P: unsafe.Pointer(&memory[first]), Stride: int64(step) * d.Size(), DType: d}, memory
+	}
+	var memory []byte
 	for k, data := range x.in {
 		d := x.types.In[k]
 		a.In[k].DType = d
+		if k >= x.table.data && x.table.name != "min max" && row && x.ready {
+			data, d = x.prepared(k, a)
+			a.In[k], _ = place(data, d, min(max(x.step[k], -x.step[k]), 1))
+			continue
+		}
 		if data == nil {
 			continue
 		}
-		if !x.lanes[k] {
-			data = data[:d.Size()]
-		} else {
-			a.In[k].Stride = d.Size()
+		var input []byte
+		if a.In[k], input = place(data, d, x.step[k]); x.inPlace == k {
+			a.Out[0], memory = a.In[k], input
 		}
-		memory := place(data)
-		a.In[k].P = unsafe.Pointer(unsafe.SliceData(memory))
-		if x.inPlace == k {
-			res.out = memory
-		}
+	}
+	a.Ready = row && x.ready && x.table.name != "min max"
+	if x.out && x.inPlace < 0 {
+		a.Out[0], memory = place(bytes.Repeat([]byte{canary}, x.n*int(x.types.Out[0].Size())), x.types.Out[0], x.outStep)
 	}
 	a.Out[0].DType = x.types.Out[0]
-	if x.out {
-		size := x.types.Out[0].Size()
-		if res.out == nil {
-			res.out = place(bytes.Repeat([]byte{0xA5}, x.n*int(size)))
-		}
-		a.Out[0].P, a.Out[0].Stride = unsafe.Pointer(unsafe.SliceData(res.out)), size
-	}
 	size := int(x.types.Compute.Size())
 	for i, start := range x.start {
 		sums := bytes.Clone(start)
@@ -232,6 +211,13 @@ func (x *run) do(kernel cpu.Striped, guarded bool) (res results) {
 		res.sums[i] = sums[:x.n*size]
 	}
 	kernel(x.n, x.pos, a)
+	if x.out {
+		step := 1
+		if row {
+			step = x.outStep
+		}
+		res.out = gather(memory, int(x.types.Out[0].Size()), step, x.n)
+	}
 	if x.wide || !x.table.sums {
 		if x.table.name == "min max" { // a NaN is noted in the largest only
 			dropNaN(res.sums, x.types.Compute)

@@ -5,30 +5,46 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var dequantizeKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, 1, dequantizeAVX512S8F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, 1, dequantizeAVX512S8F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, 1, dequantizeAVX512S8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, 1, dequantizeAVX512S8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, 1, dequantizeAVX512U8F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, 1, dequantizeAVX512U8F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, 1, dequantizeAVX512U8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, 1, dequantizeAVX512U8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 1, dequantizeAVX512F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 1, dequantizeAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 1, dequantizeAVX512F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 1, dequantizeAVX512BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, 16, dequantizeAVX2S8F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, 8, dequantizeAVX2S8F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, 16, dequantizeAVX2S8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, 16, dequantizeAVX2S8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, 16, dequantizeAVX2U8F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, 8, dequantizeAVX2U8F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, 16, dequantizeAVX2U8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, 16, dequantizeAVX2U8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 16, dequantizeAVX2F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 8, dequantizeAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 16, dequantizeAVX2F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 16, dequantizeAVX2BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, tensor.None, 1, dequantizeAVX512S8F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, tensor.None, 1, dequantizeAVX512S8F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, tensor.None, 1, dequantizeAVX512S8F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, tensor.None, 1, dequantizeAVX512S8BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, tensor.None, 1, dequantizeAVX512U8F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, tensor.None, 1, dequantizeAVX512U8F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, tensor.None, 1, dequantizeAVX512U8F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, tensor.None, 1, dequantizeAVX512U8BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 1, dequantizeAVX512F8E4M3F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 1, dequantizeAVX512F8E4M3F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 1, dequantizeAVX512F8E4M3F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 1, dequantizeAVX512F8E4M3BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 1, dequantizeAVX512F8E5M2F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 1, dequantizeAVX512F8E5M2F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 1, dequantizeAVX512F8E5M2F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 1, dequantizeAVX512F8E5M2BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 1, dequantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 1, dequantizeAVX512F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, dequantizeAVX512F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, dequantizeAVX512BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, tensor.None, 16, dequantizeAVX2S8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, tensor.None, 8, dequantizeAVX2S8F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, tensor.None, 16, dequantizeAVX2S8F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.BF16, tensor.None, 16, dequantizeAVX2S8BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F32, tensor.None, 16, dequantizeAVX2U8F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F64, tensor.None, 8, dequantizeAVX2U8F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.F16, tensor.None, 16, dequantizeAVX2U8F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.U8, tensor.None}, tensor.BF16, tensor.None, 16, dequantizeAVX2U8BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F32, tensor.None, 16, dequantizeAVX2F8E4M3F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F64, tensor.None, 8, dequantizeAVX2F8E4M3F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.F16, tensor.None, 16, dequantizeAVX2F8E4M3F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E4M3, tensor.None}, tensor.BF16, tensor.None, 16, dequantizeAVX2F8E4M3BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F32, tensor.None, 16, dequantizeAVX2F8E5M2F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F64, tensor.None, 8, dequantizeAVX2F8E5M2F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.F16, tensor.None, 16, dequantizeAVX2F8E5M2F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 16, dequantizeAVX2F8E5M2BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 16, dequantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 8, dequantizeAVX2F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, dequantizeAVX2F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 16, dequantizeAVX2BF16BF16},
 }
 
 // dequantizeAVX512S8F32 is, for i from 0 to n-1:
@@ -86,6 +102,62 @@ func dequantizeAVX512U8F16(n int, f *frame)
 //
 //go:noescape
 func dequantizeAVX512U8BF16(n int, f *frame)
+
+// dequantizeAVX512F8E4M3F32 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F8E4M3F32(n int, f *frame)
+
+// dequantizeAVX512F8E4M3F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F8E4M3F64(n int, f *frame)
+
+// dequantizeAVX512F8E4M3F16 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F8E4M3F16(n int, f *frame)
+
+// dequantizeAVX512F8E4M3BF16 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F8E4M3BF16(n int, f *frame)
+
+// dequantizeAVX512F8E5M2F32 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F8E5M2F32(n int, f *frame)
+
+// dequantizeAVX512F8E5M2F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F8E5M2F64(n int, f *frame)
+
+// dequantizeAVX512F8E5M2F16 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F8E5M2F16(n int, f *frame)
+
+// dequantizeAVX512F8E5M2BF16 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX512F8E5M2BF16(n int, f *frame)
 
 // dequantizeAVX512F32F32 is, for i from 0 to n-1:
 //
@@ -170,6 +242,62 @@ func dequantizeAVX2U8F16(n int, f *frame)
 //
 //go:noescape
 func dequantizeAVX2U8BF16(n int, f *frame)
+
+// dequantizeAVX2F8E4M3F32 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F8E4M3F32(n int, f *frame)
+
+// dequantizeAVX2F8E4M3F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F8E4M3F64(n int, f *frame)
+
+// dequantizeAVX2F8E4M3F16 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F8E4M3F16(n int, f *frame)
+
+// dequantizeAVX2F8E4M3BF16 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F8E4M3BF16(n int, f *frame)
+
+// dequantizeAVX2F8E5M2F32 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F8E5M2F32(n int, f *frame)
+
+// dequantizeAVX2F8E5M2F64 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F8E5M2F64(n int, f *frame)
+
+// dequantizeAVX2F8E5M2F16 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F8E5M2F16(n int, f *frame)
+
+// dequantizeAVX2F8E5M2BF16 is, for i from 0 to n-1:
+//
+//	y[i] = (q[i] - zero) * scale
+//
+//go:noescape
+func dequantizeAVX2F8E5M2BF16(n int, f *frame)
 
 // dequantizeAVX2F32F32 is, for i from 0 to n-1:
 //

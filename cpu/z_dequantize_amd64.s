@@ -1088,6 +1088,1206 @@ done10:
 	VZEROUPPER
 	RET
 
+// func dequantizeAVX512F8E4M3F32(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded6:
+	VPMOVSXBW (BX), Y8
+	VPSLLW    $0x07, Y8, Y8
+	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS Y8, Z8
+	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW 16(BX), Y9
+	VPSLLW    $0x07, Y9, Y9
+	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS Y9, Z9
+	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW 32(BX), Y10
+	VPSLLW    $0x07, Y10, Y10
+	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS Y10, Z10
+	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	VPMOVSXBW 48(BX), Y11
+	VPSLLW    $0x07, Y11, Y11
+	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
+	VCVTPH2PS Y11, Z11
+	VMULPS    all32_43800000<>+0(SB), Z11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
+
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVSXBW.Z (BX), K1, Y1
+	VPSLLW      $0x07, Y1, Y1
+	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y2, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y1, Y1
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y1
+	VCVTPH2PS   Y1, Z1
+	VMULPS      all32_43800000<>+0(SB), Z1, Z1
+	VSUBPS      Z4, Z1, Z1
+	VMULPS      Z0, Z1, Z1
+	VMOVUPS     Z1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000010, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
+DATA all32_3f803f80<>+0(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+4(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+8(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+12(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+16(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+20(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+24(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+28(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+32(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+36(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+40(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+44(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+48(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+52(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+56(SB)/4, $0x3f803f80
+DATA all32_3f803f80<>+60(SB)/4, $0x3f803f80
+GLOBL all32_3f803f80<>(SB), RODATA|NOPTR, $64
+
+DATA all32_bf80bf80<>+0(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+4(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+8(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+12(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+16(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+20(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+24(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+28(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+32(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+36(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+40(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+44(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+48(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+52(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+56(SB)/4, $0xbf80bf80
+DATA all32_bf80bf80<>+60(SB)/4, $0xbf80bf80
+GLOBL all32_bf80bf80<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7e007e00<>+0(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+4(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+8(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+12(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+16(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+20(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+24(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+28(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+32(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+36(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+40(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+44(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+48(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+52(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+56(SB)/4, $0x7e007e00
+DATA all32_7e007e00<>+60(SB)/4, $0x7e007e00
+GLOBL all32_7e007e00<>(SB), RODATA|NOPTR, $64
+
+DATA all32_43800000<>+0(SB)/4, $0x43800000
+DATA all32_43800000<>+4(SB)/4, $0x43800000
+DATA all32_43800000<>+8(SB)/4, $0x43800000
+DATA all32_43800000<>+12(SB)/4, $0x43800000
+DATA all32_43800000<>+16(SB)/4, $0x43800000
+DATA all32_43800000<>+20(SB)/4, $0x43800000
+DATA all32_43800000<>+24(SB)/4, $0x43800000
+DATA all32_43800000<>+28(SB)/4, $0x43800000
+DATA all32_43800000<>+32(SB)/4, $0x43800000
+DATA all32_43800000<>+36(SB)/4, $0x43800000
+DATA all32_43800000<>+40(SB)/4, $0x43800000
+DATA all32_43800000<>+44(SB)/4, $0x43800000
+DATA all32_43800000<>+48(SB)/4, $0x43800000
+DATA all32_43800000<>+52(SB)/4, $0x43800000
+DATA all32_43800000<>+56(SB)/4, $0x43800000
+DATA all32_43800000<>+60(SB)/4, $0x43800000
+GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
+
+// func dequantizeAVX512F8E4M3F64(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
+TEXT ·dequantizeAVX512F8E4M3F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z5
+	VBROADCASTSD (R8), Z6
+	VBROADCASTSD (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Z4
+	VMOVUPD 64(R8), Z5
+	VMOVUPD 128(R8), Z6
+	VMOVUPD 192(R8), Z7
+
+loaded6:
+	VPMOVSXBW (BX), X8
+	VPSLLW    $0x07, X8, X8
+	VPANDD    all32_3f803f80<>+0(SB), X8, X9
+	VPCMPEQW  all32_3f803f80<>+0(SB), X9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X8, X8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X8
+	VCVTPH2PS X8, Y8
+	VMULPS    all32_43800000<>+0(SB), Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VPMOVSXBW 8(BX), X9
+	VPSLLW    $0x07, X9, X9
+	VPANDD    all32_3f803f80<>+0(SB), X9, X10
+	VPCMPEQW  all32_3f803f80<>+0(SB), X10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X9, X9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X9
+	VCVTPH2PS X9, Y9
+	VMULPS    all32_43800000<>+0(SB), Y9, Y9
+	VCVTPS2PD Y9, Z9
+	VPMOVSXBW 16(BX), X10
+	VPSLLW    $0x07, X10, X10
+	VPANDD    all32_3f803f80<>+0(SB), X10, X11
+	VPCMPEQW  all32_3f803f80<>+0(SB), X11, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X10, X10
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X10
+	VCVTPH2PS X10, Y10
+	VMULPS    all32_43800000<>+0(SB), Y10, Y10
+	VCVTPS2PD Y10, Z10
+	VPMOVSXBW 24(BX), X11
+	VPSLLW    $0x07, X11, X11
+	VPANDD    all32_3f803f80<>+0(SB), X11, X12
+	VPCMPEQW  all32_3f803f80<>+0(SB), X12, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X11, X11
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X11
+	VCVTPH2PS X11, Y11
+	VMULPS    all32_43800000<>+0(SB), Y11, Y11
+	VCVTPS2PD Y11, Z11
+	VSUBPD    Z4, Z8, Z8
+	VSUBPD    Z5, Z9, Z9
+	VSUBPD    Z6, Z10, Z10
+	VSUBPD    Z7, Z11, Z11
+	VMULPD    Z0, Z8, Z8
+	VMULPD    Z1, Z9, Z9
+	VMULPD    Z2, Z10, Z10
+	VMULPD    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
+
+stored8:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPD.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPD.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVSXBW.Z (BX), K1, X1
+	VPSLLW      $0x07, X1, X1
+	VPANDD      all32_3f803f80<>+0(SB), X1, X2
+	VPCMPEQW    all32_3f803f80<>+0(SB), X2, K2
+	VPANDD      all32_bf80bf80<>+0(SB), X1, X1
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X1
+	VCVTPH2PS   X1, Y1
+	VMULPS      all32_43800000<>+0(SB), Y1, Y1
+	VCVTPS2PD   Y1, Z1
+	VSUBPD      Z4, Z1, Z1
+	VMULPD      Z0, Z1, Z1
+	VMOVUPD     Z1, K1, (SI)
+	ADDQ        $0x00000008, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000008, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512F8E4M3F16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeAVX512F8E4M3F16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded6:
+	VPMOVSXBW (BX), Y8
+	VPSLLW    $0x07, Y8, Y8
+	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS Y8, Z8
+	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW 16(BX), Y9
+	VPSLLW    $0x07, Y9, Y9
+	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS Y9, Z9
+	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW 32(BX), Y10
+	VPSLLW    $0x07, Y10, Y10
+	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS Y10, Z10
+	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	VPMOVSXBW 48(BX), Y11
+	VPSLLW    $0x07, Y11, Y11
+	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
+	VCVTPH2PS Y11, Z11
+	VMULPS    all32_43800000<>+0(SB), Z11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Y8, (SI)
+	VMOVDQU64 Y9, 32(SI)
+	VMOVDQU64 Y10, 64(SI)
+	VMOVDQU64 Y11, 96(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y8, (SI)
+	VMOVNTDQ Y9, 32(SI)
+	VMOVNTDQ Y10, 64(SI)
+	VMOVNTDQ Y11, 96(SI)
+
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVSXBW.Z (BX), K1, Y1
+	VPSLLW      $0x07, Y1, Y1
+	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y2, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y1, Y1
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y1
+	VCVTPH2PS   Y1, Z1
+	VMULPS      all32_43800000<>+0(SB), Z1, Z1
+	VSUBPS      Z4, Z1, Z1
+	VMULPS      Z0, Z1, Z1
+	VCVTPS2PH   $0x00, Z1, Y1
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000010, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512F8E4M3BF16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeAVX512F8E4M3BF16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded6:
+	VPMOVSXBW (BX), Y8
+	VPSLLW    $0x07, Y8, Y8
+	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y8, Y8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
+	VCVTPH2PS Y8, Z8
+	VMULPS    all32_43800000<>+0(SB), Z8, Z8
+	VPMOVSXBW 16(BX), Y9
+	VPSLLW    $0x07, Y9, Y9
+	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y9, Y9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
+	VCVTPH2PS Y9, Z9
+	VMULPS    all32_43800000<>+0(SB), Z9, Z9
+	VPMOVSXBW 32(BX), Y10
+	VPSLLW    $0x07, Y10, Y10
+	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
+	VCVTPH2PS Y10, Z10
+	VMULPS    all32_43800000<>+0(SB), Z10, Z10
+	VPMOVSXBW 48(BX), Y11
+	VPSLLW    $0x07, Y11, Y11
+	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y11
+	VCVTPH2PS Y11, Z11
+	VMULPS    all32_43800000<>+0(SB), Z11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z12
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z12
+	VPTESTMD  all32_10000<>+0(SB), Z9, K1
+	VPADDD    all32_7fff<>+0(SB), Z9, Z13
+	VPADDD    all32_8000<>+0(SB), Z9, K1, Z13
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z14
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z14
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z15
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z15
+	VCMPPS    $0x03, Z8, Z8, K1
+	VCMPPS    $0x03, Z9, Z9, K2
+	VCMPPS    $0x03, Z10, Z10, K3
+	VCMPPS    $0x03, Z11, Z11, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z12
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z13
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z14
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z15
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z12, Z9
+	VPERMT2W  Z13, Z8, Z9
+	VMOVDQA64 Z14, Z10
+	VPERMT2W  Z15, Z8, Z10
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z9, (SI)
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z9, (SI)
+	VMOVNTDQ Z10, 64(SI)
+
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVSXBW.Z (BX), K1, Y1
+	VPSLLW      $0x07, Y1, Y1
+	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y2, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y1, Y1
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y1
+	VCVTPH2PS   Y1, Z1
+	VMULPS      all32_43800000<>+0(SB), Z1, Z1
+	VSUBPS      Z4, Z1, Z1
+	VMULPS      Z0, Z1, Z1
+	VPTESTMD    all32_10000<>+0(SB), Z1, K2
+	VPADDD      all32_7fff<>+0(SB), Z1, Z2
+	VPADDD      all32_8000<>+0(SB), Z1, K2, Z2
+	VCMPPS      $0x03, Z1, Z1, K2
+	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
+	VPSRLD      $0x10, Z2, Z1
+	VPMOVDW     Z1, Y1
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000010, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512F8E5M2F32(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeAVX512F8E5M2F32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded6:
+	VPMOVZXBW (BX), Y8
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+	VPMOVZXBW 16(BX), Y9
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+	VPMOVZXBW 32(BX), Y10
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+	VPMOVZXBW 48(BX), Y11
+	VPSLLW    $0x08, Y11, Y11
+	VCVTPH2PS Y11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
+
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVZXBW.Z (BX), K1, Y1
+	VPSLLW      $0x08, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VSUBPS      Z4, Z1, Z1
+	VMULPS      Z0, Z1, Z1
+	VMOVUPS     Z1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000010, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512F8E5M2F64(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
+TEXT ·dequantizeAVX512F8E5M2F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z5
+	VBROADCASTSD (R8), Z6
+	VBROADCASTSD (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Z4
+	VMOVUPD 64(R8), Z5
+	VMOVUPD 128(R8), Z6
+	VMOVUPD 192(R8), Z7
+
+loaded6:
+	VPMOVZXBW (BX), X8
+	VPSLLW    $0x08, X8, X8
+	VCVTPH2PS X8, Y8
+	VCVTPS2PD Y8, Z8
+	VPMOVZXBW 8(BX), X9
+	VPSLLW    $0x08, X9, X9
+	VCVTPH2PS X9, Y9
+	VCVTPS2PD Y9, Z9
+	VPMOVZXBW 16(BX), X10
+	VPSLLW    $0x08, X10, X10
+	VCVTPH2PS X10, Y10
+	VCVTPS2PD Y10, Z10
+	VPMOVZXBW 24(BX), X11
+	VPSLLW    $0x08, X11, X11
+	VCVTPH2PS X11, Y11
+	VCVTPS2PD Y11, Z11
+	VSUBPD    Z4, Z8, Z8
+	VSUBPD    Z5, Z9, Z9
+	VSUBPD    Z6, Z10, Z10
+	VSUBPD    Z7, Z11, Z11
+	VMULPD    Z0, Z8, Z8
+	VMULPD    Z1, Z9, Z9
+	VMULPD    Z2, Z10, Z10
+	VMULPD    Z3, Z11, Z11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z8, (SI)
+	VMOVDQU64 Z9, 64(SI)
+	VMOVDQU64 Z10, 128(SI)
+	VMOVDQU64 Z11, 192(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z8, (SI)
+	VMOVNTDQ Z9, 64(SI)
+	VMOVNTDQ Z10, 128(SI)
+	VMOVNTDQ Z11, 192(SI)
+
+stored8:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPD.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPD.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVZXBW.Z (BX), K1, X1
+	VPSLLW      $0x08, X1, X1
+	VCVTPH2PS   X1, Y1
+	VCVTPS2PD   Y1, Z1
+	VSUBPD      Z4, Z1, Z1
+	VMULPD      Z0, Z1, Z1
+	VMOVUPD     Z1, K1, (SI)
+	ADDQ        $0x00000008, BX
+	ADDQ        $0x00000040, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000008, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512F8E5M2F16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeAVX512F8E5M2F16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded6:
+	VPMOVZXBW (BX), Y8
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+	VPMOVZXBW 16(BX), Y9
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+	VPMOVZXBW 32(BX), Y10
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+	VPMOVZXBW 48(BX), Y11
+	VPSLLW    $0x08, Y11, Y11
+	VCVTPH2PS Y11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Y8, (SI)
+	VMOVDQU64 Y9, 32(SI)
+	VMOVDQU64 Y10, 64(SI)
+	VMOVDQU64 Y11, 96(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y8, (SI)
+	VMOVNTDQ Y9, 32(SI)
+	VMOVNTDQ Y10, 64(SI)
+	VMOVNTDQ Y11, 96(SI)
+
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVZXBW.Z (BX), K1, Y1
+	VPSLLW      $0x08, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VSUBPS      Z4, Z1, Z1
+	VMULPS      Z0, Z1, Z1
+	VCVTPS2PH   $0x00, Z1, Y1
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000010, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX512F8E5M2BF16(n int, f *frame)
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeAVX512F8E5M2BF16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+
+loaded6:
+	VPMOVZXBW (BX), Y8
+	VPSLLW    $0x08, Y8, Y8
+	VCVTPH2PS Y8, Z8
+	VPMOVZXBW 16(BX), Y9
+	VPSLLW    $0x08, Y9, Y9
+	VCVTPH2PS Y9, Z9
+	VPMOVZXBW 32(BX), Y10
+	VPSLLW    $0x08, Y10, Y10
+	VCVTPH2PS Y10, Z10
+	VPMOVZXBW 48(BX), Y11
+	VPSLLW    $0x08, Y11, Y11
+	VCVTPH2PS Y11, Z11
+	VSUBPS    Z4, Z8, Z8
+	VSUBPS    Z5, Z9, Z9
+	VSUBPS    Z6, Z10, Z10
+	VSUBPS    Z7, Z11, Z11
+	VMULPS    Z0, Z8, Z8
+	VMULPS    Z1, Z9, Z9
+	VMULPS    Z2, Z10, Z10
+	VMULPS    Z3, Z11, Z11
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z12
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z12
+	VPTESTMD  all32_10000<>+0(SB), Z9, K1
+	VPADDD    all32_7fff<>+0(SB), Z9, Z13
+	VPADDD    all32_8000<>+0(SB), Z9, K1, Z13
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z14
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z14
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z15
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z15
+	VCMPPS    $0x03, Z8, Z8, K1
+	VCMPPS    $0x03, Z9, Z9, K2
+	VCMPPS    $0x03, Z10, Z10, K3
+	VCMPPS    $0x03, Z11, Z11, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z12
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z13
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z14
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z15
+	VMOVDQU64 odd16<>+0(SB), Z8
+	VMOVDQA64 Z12, Z9
+	VPERMT2W  Z13, Z8, Z9
+	VMOVDQA64 Z14, Z10
+	VPERMT2W  Z15, Z8, Z10
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU64 Z9, (SI)
+	VMOVDQU64 Z10, 64(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Z9, (SI)
+	VMOVNTDQ Z10, 64(SI)
+
+stored8:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some9:
+	TESTQ     AX, AX
+	JLE       done10
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded11
+	VMOVUPS.Z (DI), K1, Z0
+
+loaded11:
+	CMPB      73(CX), $0x00
+	JEQ       loaded12
+	VMOVUPS.Z (R8), K1, Z4
+
+loaded12:
+	VPMOVZXBW.Z (BX), K1, Y1
+	VPSLLW      $0x08, Y1, Y1
+	VCVTPH2PS   Y1, Z1
+	VSUBPS      Z4, Z1, Z1
+	VMULPS      Z0, Z1, Z1
+	VPTESTMD    all32_10000<>+0(SB), Z1, K2
+	VPADDD      all32_7fff<>+0(SB), Z1, Z2
+	VPADDD      all32_8000<>+0(SB), Z1, K2, Z2
+	VCMPPS      $0x03, Z1, Z1, K2
+	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
+	VPSRLD      $0x10, Z2, Z1
+	VPMOVDW     Z1, Y1
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $0x00000010, BX
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	SUBQ        $0x00000010, AX
+	JMP         some9
+
+done10:
+	VZEROUPPER
+	RET
+
 // func dequantizeAVX512F32F32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
@@ -2100,6 +3300,622 @@ loaded6:
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(BX), Y5
 	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8E4M3F32(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8E4M3F32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded6:
+	VPMOVSXBW (BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8E4M3F64(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8E4M3F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+	VBROADCASTSD (R8), Y2
+	VBROADCASTSD (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000008
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y3
+
+loaded6:
+	VMOVD     (BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored8:
+	ADDQ $0x00000008, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000008, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8E4M3F16(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8E4M3F16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded6:
+	VPMOVSXBW (BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   X4, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
+
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8E4M3BF16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2F8E4M3BF16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded6:
+	VPMOVSXBW (BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8E5M2F32(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8E5M2F32(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded6:
+	VPMOVZXBW (BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8E5M2F64(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8E5M2F64(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+	VBROADCASTSD (R8), Y2
+	VBROADCASTSD (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000008
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y3
+
+loaded6:
+	VMOVD     (BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y2, Y4, Y4
+	VSUBPD    Y3, Y5, Y5
+	VMULPD    Y0, Y4, Y4
+	VMULPD    Y1, Y5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored8:
+	ADDQ $0x00000008, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000008, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8E5M2F16(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·dequantizeAVX2F8E5M2F16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded6:
+	VPMOVZXBW (BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y2, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y1, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around7
+	VMOVDQU   X4, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored8
+
+around7:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
+
+stored8:
+	ADDQ $0x00000010, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func dequantizeAVX2F8E5M2BF16(n int, f *frame)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·dequantizeAVX2F8E5M2BF16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
+
+loaded6:
+	VPMOVZXBW (BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4

@@ -5,30 +5,46 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var dequantizeBackwardKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, 1, dequantizeBackwardAVX512F32S8F32},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, 1, dequantizeBackwardAVX512F32U8F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, 1, dequantizeBackwardAVX512F64S8F64},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, 1, dequantizeBackwardAVX512F64U8F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, 1, dequantizeBackwardAVX512F16S8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, 1, dequantizeBackwardAVX512F16U8F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, 1, dequantizeBackwardAVX512BF16S8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, 1, dequantizeBackwardAVX512BF16U8BF16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 1, dequantizeBackwardAVX512F32F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 1, dequantizeBackwardAVX512F64F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 1, dequantizeBackwardAVX512F16F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 1, dequantizeBackwardAVX512BF16BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, 16, dequantizeBackwardAVX2F32S8F32},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, 16, dequantizeBackwardAVX2F32U8F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, 8, dequantizeBackwardAVX2F64S8F64},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, 8, dequantizeBackwardAVX2F64U8F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, 16, dequantizeBackwardAVX2F16S8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, 16, dequantizeBackwardAVX2F16U8F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, 16, dequantizeBackwardAVX2BF16S8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, 16, dequantizeBackwardAVX2BF16U8BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 16, dequantizeBackwardAVX2F32F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 8, dequantizeBackwardAVX2F64F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 16, dequantizeBackwardAVX2F16F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 16, dequantizeBackwardAVX2BF16BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, tensor.None, 1, dequantizeBackwardAVX512F32S8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, tensor.None, 1, dequantizeBackwardAVX512F32U8F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 1, dequantizeBackwardAVX512F32F8E4M3F32},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 1, dequantizeBackwardAVX512F32F8E5M2F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, tensor.None, 1, dequantizeBackwardAVX512F64S8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, tensor.None, 1, dequantizeBackwardAVX512F64U8F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 1, dequantizeBackwardAVX512F64F8E4M3F64},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 1, dequantizeBackwardAVX512F64F8E5M2F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, tensor.None, 1, dequantizeBackwardAVX512F16S8F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, tensor.None, 1, dequantizeBackwardAVX512F16U8F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 1, dequantizeBackwardAVX512F16F8E4M3F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 1, dequantizeBackwardAVX512F16F8E5M2F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, tensor.None, 1, dequantizeBackwardAVX512BF16S8BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, tensor.None, 1, dequantizeBackwardAVX512BF16U8BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 1, dequantizeBackwardAVX512BF16F8E4M3BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 1, dequantizeBackwardAVX512BF16F8E5M2BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 1, dequantizeBackwardAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 1, dequantizeBackwardAVX512F64F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 1, dequantizeBackwardAVX512F16F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, dequantizeBackwardAVX512BF16BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.S8}, tensor.F32, tensor.None, 16, dequantizeBackwardAVX2F32S8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.U8}, tensor.F32, tensor.None, 16, dequantizeBackwardAVX2F32U8F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E4M3}, tensor.F32, tensor.None, 16, dequantizeBackwardAVX2F32F8E4M3F32},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F8E5M2}, tensor.F32, tensor.None, 16, dequantizeBackwardAVX2F32F8E5M2F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.S8}, tensor.F64, tensor.None, 8, dequantizeBackwardAVX2F64S8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.U8}, tensor.F64, tensor.None, 8, dequantizeBackwardAVX2F64U8F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E4M3}, tensor.F64, tensor.None, 8, dequantizeBackwardAVX2F64F8E4M3F64},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F8E5M2}, tensor.F64, tensor.None, 8, dequantizeBackwardAVX2F64F8E5M2F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.S8}, tensor.F16, tensor.None, 16, dequantizeBackwardAVX2F16S8F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.U8}, tensor.F16, tensor.None, 16, dequantizeBackwardAVX2F16U8F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E4M3}, tensor.F16, tensor.None, 16, dequantizeBackwardAVX2F16F8E4M3F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F8E5M2}, tensor.F16, tensor.None, 16, dequantizeBackwardAVX2F16F8E5M2F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.S8}, tensor.BF16, tensor.None, 16, dequantizeBackwardAVX2BF16S8BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.U8}, tensor.BF16, tensor.None, 16, dequantizeBackwardAVX2BF16U8BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E4M3}, tensor.BF16, tensor.None, 16, dequantizeBackwardAVX2BF16F8E4M3BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.F8E5M2}, tensor.BF16, tensor.None, 16, dequantizeBackwardAVX2BF16F8E5M2BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 16, dequantizeBackwardAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 8, dequantizeBackwardAVX2F64F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 16, dequantizeBackwardAVX2F16F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 16, dequantizeBackwardAVX2BF16BF16BF16},
 }
 
 // dequantizeBackwardAVX512F32S8F32 is, for i from 0 to n-1:
@@ -49,6 +65,24 @@ func dequantizeBackwardAVX512F32S8F32(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512F32U8F32(n int, f *frame)
 
+// dequantizeBackwardAVX512F32F8E4M3F32 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F32F8E4M3F32(n int, f *frame)
+
+// dequantizeBackwardAVX512F32F8E5M2F32 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F32F8E5M2F32(n int, f *frame)
+
 // dequantizeBackwardAVX512F64S8F64 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
@@ -66,6 +100,24 @@ func dequantizeBackwardAVX512F64S8F64(n int, f *frame)
 //
 //go:noescape
 func dequantizeBackwardAVX512F64U8F64(n int, f *frame)
+
+// dequantizeBackwardAVX512F64F8E4M3F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F64F8E4M3F64(n int, f *frame)
+
+// dequantizeBackwardAVX512F64F8E5M2F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F64F8E5M2F64(n int, f *frame)
 
 // dequantizeBackwardAVX512F16S8F16 is, for i from 0 to n-1:
 //
@@ -85,6 +137,24 @@ func dequantizeBackwardAVX512F16S8F16(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX512F16U8F16(n int, f *frame)
 
+// dequantizeBackwardAVX512F16F8E4M3F16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F16F8E4M3F16(n int, f *frame)
+
+// dequantizeBackwardAVX512F16F8E5M2F16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512F16F8E5M2F16(n int, f *frame)
+
 // dequantizeBackwardAVX512BF16S8BF16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
@@ -102,6 +172,24 @@ func dequantizeBackwardAVX512BF16S8BF16(n int, f *frame)
 //
 //go:noescape
 func dequantizeBackwardAVX512BF16U8BF16(n int, f *frame)
+
+// dequantizeBackwardAVX512BF16F8E4M3BF16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512BF16F8E4M3BF16(n int, f *frame)
+
+// dequantizeBackwardAVX512BF16F8E5M2BF16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX512BF16F8E5M2BF16(n int, f *frame)
 
 // dequantizeBackwardAVX512F32F32F32 is, for i from 0 to n-1:
 //
@@ -157,6 +245,24 @@ func dequantizeBackwardAVX2F32S8F32(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX2F32U8F32(n int, f *frame)
 
+// dequantizeBackwardAVX2F32F8E4M3F32 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F32F8E4M3F32(n int, f *frame)
+
+// dequantizeBackwardAVX2F32F8E5M2F32 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F32F8E5M2F32(n int, f *frame)
+
 // dequantizeBackwardAVX2F64S8F64 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
@@ -174,6 +280,24 @@ func dequantizeBackwardAVX2F64S8F64(n int, f *frame)
 //
 //go:noescape
 func dequantizeBackwardAVX2F64U8F64(n int, f *frame)
+
+// dequantizeBackwardAVX2F64F8E4M3F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F64F8E4M3F64(n int, f *frame)
+
+// dequantizeBackwardAVX2F64F8E5M2F64 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F64F8E5M2F64(n int, f *frame)
 
 // dequantizeBackwardAVX2F16S8F16 is, for i from 0 to n-1:
 //
@@ -193,6 +317,24 @@ func dequantizeBackwardAVX2F16S8F16(n int, f *frame)
 //go:noescape
 func dequantizeBackwardAVX2F16U8F16(n int, f *frame)
 
+// dequantizeBackwardAVX2F16F8E4M3F16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F16F8E4M3F16(n int, f *frame)
+
+// dequantizeBackwardAVX2F16F8E5M2F16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2F16F8E5M2F16(n int, f *frame)
+
 // dequantizeBackwardAVX2BF16S8BF16 is, for i from 0 to n-1:
 //
 //	dq[i] = dy[i] * scale
@@ -210,6 +352,24 @@ func dequantizeBackwardAVX2BF16S8BF16(n int, f *frame)
 //
 //go:noescape
 func dequantizeBackwardAVX2BF16U8BF16(n int, f *frame)
+
+// dequantizeBackwardAVX2BF16F8E4M3BF16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2BF16F8E4M3BF16(n int, f *frame)
+
+// dequantizeBackwardAVX2BF16F8E5M2BF16 is, for i from 0 to n-1:
+//
+//	dq[i] = dy[i] * scale
+//	sum0[i] += dy[i] * (q[i] - zero)
+//	sum1[i] += dy[i]
+//
+//go:noescape
+func dequantizeBackwardAVX2BF16F8E5M2BF16(n int, f *frame)
 
 // dequantizeBackwardAVX2F32F32F32 is, for i from 0 to n-1:
 //

@@ -5,14 +5,30 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var fakeQuantizeBackwardInputKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 1, fakeQuantizeBackwardInputAVX512F32F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 1, fakeQuantizeBackwardInputAVX512F64F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 1, fakeQuantizeBackwardInputAVX512F16F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 1, fakeQuantizeBackwardInputAVX512BF16BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, 16, fakeQuantizeBackwardInputAVX2F32F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, 8, fakeQuantizeBackwardInputAVX2F64F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, 16, fakeQuantizeBackwardInputAVX2F16F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, 16, fakeQuantizeBackwardInputAVX2BF16BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 1, fakeQuantizeBackwardInputAVX512F32F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 1, fakeQuantizeBackwardInputAVX512F64F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 1, fakeQuantizeBackwardInputAVX512F16F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 1, fakeQuantizeBackwardInputAVX512BF16BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 1, fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 1, fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 1, fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 1, fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 1, fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 1, fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 1, fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 1, fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.None, 16, fakeQuantizeBackwardInputAVX2F32F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.None, 8, fakeQuantizeBackwardInputAVX2F64F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.None, 16, fakeQuantizeBackwardInputAVX2F16F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.None, 16, fakeQuantizeBackwardInputAVX2BF16BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E4M3, 16, fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E4M3, 8, fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E4M3, 16, fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E4M3, 16, fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.F32}, tensor.F32, tensor.F8E5M2, 16, fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.F64}, tensor.F64, tensor.F8E5M2, 8, fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.F16}, tensor.F16, tensor.F8E5M2, 16, fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.BF16}, tensor.BF16, tensor.F8E5M2, 16, fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2},
 }
 
 // fakeQuantizeBackwardInputAVX512F32F32F32 is, for i from 0 to n-1:
@@ -43,6 +59,62 @@ func fakeQuantizeBackwardInputAVX512F16F16F16(n int, f *frame)
 //go:noescape
 func fakeQuantizeBackwardInputAVX512BF16BF16BF16(n int, f *frame)
 
+// fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2(n int, f *frame)
+
 // fakeQuantizeBackwardInputAVX2F32F32F32 is, for i from 0 to n-1:
 //
 //	dx[i] = inside(x[i]) ? dy[i] : +0
@@ -70,3 +142,59 @@ func fakeQuantizeBackwardInputAVX2F16F16F16(n int, f *frame)
 //
 //go:noescape
 func fakeQuantizeBackwardInputAVX2BF16BF16BF16(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2(n int, f *frame)
+
+// fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2 is, for i from 0 to n-1:
+//
+//	dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0
+//
+//go:noescape
+func fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2(n int, f *frame)

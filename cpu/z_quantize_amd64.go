@@ -5,28 +5,42 @@ package cpu
 import "github.com/isobit-ml/isobit/tensor"
 
 var quantizeKernels = kernels{
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, 1, quantizeAVX512F32S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, 1, quantizeAVX512F32U8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, 1, quantizeAVX512F64S8},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, 1, quantizeAVX512F64U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, 1, quantizeAVX512F16S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, 1, quantizeAVX512F16U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, 1, quantizeAVX512BF16S8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, 1, quantizeAVX512BF16U8},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 1, quantizeAVX512F32F32},
-	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 1, quantizeAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 1, quantizeAVX512F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 1, quantizeAVX512BF16BF16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, 16, quantizeAVX2F32S8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, 16, quantizeAVX2F32U8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, 16, quantizeAVX2F16S8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, 16, quantizeAVX2F16U8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, 16, quantizeAVX2BF16S8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, 16, quantizeAVX2BF16U8},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, 16, quantizeAVX2F32F32},
-	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, 8, quantizeAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, 16, quantizeAVX2F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, 16, quantizeAVX2BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 1, quantizeAVX512F32S8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 1, quantizeAVX512F32U8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.S8, tensor.None, 1, quantizeAVX512F64S8},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.U8, tensor.None, 1, quantizeAVX512F64U8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 1, quantizeAVX512F16S8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 1, quantizeAVX512F16U8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 1, quantizeAVX512BF16S8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 1, quantizeAVX512BF16U8},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 1, quantizeAVX512F32F32},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 1, quantizeAVX512F64F64},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, quantizeAVX512F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, quantizeAVX512BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, quantizeAVX512F32F8E4M3},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, quantizeAVX512F32F8E5M2},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, quantizeAVX512F64F8E4M3},
+	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, quantizeAVX512F64F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, quantizeAVX512F16F8E4M3},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, quantizeAVX512F16F8E5M2},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 1, quantizeAVX512BF16F8E4M3},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 1, quantizeAVX512BF16F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.S8, tensor.None, 16, quantizeAVX2F32S8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.U8, tensor.None, 16, quantizeAVX2F32U8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.S8, tensor.None, 16, quantizeAVX2F16S8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.U8, tensor.None, 16, quantizeAVX2F16U8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.S8, tensor.None, 16, quantizeAVX2BF16S8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.U8, tensor.None, 16, quantizeAVX2BF16U8},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 16, quantizeAVX2F32F32},
+	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 8, quantizeAVX2F64F64},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, quantizeAVX2F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 16, quantizeAVX2BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, quantizeAVX2F32F8E4M3},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, quantizeAVX2F32F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, quantizeAVX2F16F8E4M3},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, quantizeAVX2F16F8E5M2},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E4M3, tensor.F8E4M3, 16, quantizeAVX2BF16F8E4M3},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.F8E5M2, tensor.F8E5M2, 16, quantizeAVX2BF16F8E5M2},
 }
 
 // quantizeAVX512F32S8 is, for i from 0 to n-1:
@@ -113,6 +127,62 @@ func quantizeAVX512F16F16(n int, f *frame)
 //go:noescape
 func quantizeAVX512BF16BF16(n int, f *frame)
 
+// quantizeAVX512F32F8E4M3 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX512F32F8E4M3(n int, f *frame)
+
+// quantizeAVX512F32F8E5M2 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX512F32F8E5M2(n int, f *frame)
+
+// quantizeAVX512F64F8E4M3 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX512F64F8E4M3(n int, f *frame)
+
+// quantizeAVX512F64F8E5M2 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX512F64F8E5M2(n int, f *frame)
+
+// quantizeAVX512F16F8E4M3 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX512F16F8E4M3(n int, f *frame)
+
+// quantizeAVX512F16F8E5M2 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX512F16F8E5M2(n int, f *frame)
+
+// quantizeAVX512BF16F8E4M3 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX512BF16F8E4M3(n int, f *frame)
+
+// quantizeAVX512BF16F8E5M2 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX512BF16F8E5M2(n int, f *frame)
+
 // quantizeAVX2F32S8 is, for i from 0 to n-1:
 //
 //	q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0
@@ -182,3 +252,45 @@ func quantizeAVX2F16F16(n int, f *frame)
 //
 //go:noescape
 func quantizeAVX2BF16BF16(n int, f *frame)
+
+// quantizeAVX2F32F8E4M3 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX2F32F8E4M3(n int, f *frame)
+
+// quantizeAVX2F32F8E5M2 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX2F32F8E5M2(n int, f *frame)
+
+// quantizeAVX2F16F8E4M3 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX2F16F8E4M3(n int, f *frame)
+
+// quantizeAVX2F16F8E5M2 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX2F16F8E5M2(n int, f *frame)
+
+// quantizeAVX2BF16F8E4M3 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX2BF16F8E4M3(n int, f *frame)
+
+// quantizeAVX2BF16F8E5M2 is, for i from 0 to n-1:
+//
+//	q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one
+//
+//go:noescape
+func quantizeAVX2BF16F8E5M2(n int, f *frame)

@@ -893,6 +893,1436 @@ DATA odd16<>+60(SB)/2, $0x003d
 DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
+// func quantizeBackwardAVX512F32F32F32F8E4M3(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·quantizeBackwardAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 128(SI)(DX*1)
+	PREFETCHT1 192(SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z4
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z4
+
+loaded6:
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z7
+	VMOVUPS 128(SI), Z8
+	VMOVUPS 192(SI), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal7
+	VDIVPS  Z0, Z4, Z4
+	VDIVPS  Z1, Z7, Z7
+	VDIVPS  Z2, Z8, Z8
+	VDIVPS  Z3, Z9, Z9
+	JMP     divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z0, Z10, Z10
+	VMULPS  Z10, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z1, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z2, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z3, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided8:
+	VCMPPS    $0x1d, Z5, Z4, K1
+	VCMPPS    $0x1d, Z5, Z7, K2
+	VCMPPS    $0x1d, Z5, Z8, K3
+	VCMPPS    $0x1d, Z5, Z9, K4
+	VCMPPS    $0x12, Z6, Z4, K1, K1
+	VCMPPS    $0x12, Z6, Z7, K2, K2
+	VCMPPS    $0x12, Z6, Z8, K3, K3
+	VCMPPS    $0x12, Z6, Z9, K4, K4
+	VMOVUPS   (BX), Z4
+	VMOVUPS   64(BX), Z7
+	VMOVUPS   128(BX), Z8
+	VMOVUPS   192(BX), Z9
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z7, K2, Z7
+	VMOVAPS.Z Z8, K3, Z8
+	VMOVAPS.Z Z9, K4, Z9
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z4, (DI)
+	VMOVDQU64 Z7, 64(DI)
+	VMOVDQU64 Z8, 128(DI)
+	VMOVDQU64 Z9, 192(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z4, (DI)
+	VMOVNTDQ Z7, 64(DI)
+	VMOVNTDQ Z8, 128(DI)
+	VMOVNTDQ Z9, 192(DI)
+
+stored10:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some11:
+	TESTQ     AX, AX
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
+
+loaded13:
+	CMPB      73(CX), $0x00
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
+
+loaded14:
+	VMOVUPS.Z (SI), K1, Z1
+	CMPB      75(CX), $0x00
+	JNE       reciprocal15
+	VDIVPS    Z0, Z1, Z1
+	JMP       divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VDIVPS  Z0, Z2, Z2
+	VMULPS  Z2, Z1, Z1
+
+divided16:
+	VCMPPS    $0x1d, Z5, Z1, K2
+	VCMPPS    $0x12, Z6, Z1, K2, K2
+	VMOVUPS.Z (BX), K1, Z1
+	VDIVPS    Z0, Z1, Z1
+	VMOVAPS.Z Z1, K2, Z1
+	VMOVUPS   Z1, K1, (DI)
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000040, R9
+	SUBQ      $0x00000010, AX
+	JMP       some11
+
+done12:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX512F64F64F64F8E4M3(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·quantizeBackwardAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSD (R8), Z0
+	VBROADCASTSD (R8), Z1
+	VBROADCASTSD (R8), Z2
+	VBROADCASTSD (R8), Z3
+	VBROADCASTSD (R9), Z4
+	VBROADCASTSD (R9), Z4
+	VBROADCASTSD (R9), Z4
+	VBROADCASTSD (R9), Z4
+	VBROADCASTSD 56(CX), Z5
+	VBROADCASTSD 64(CX), Z6
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 128(SI)(DX*1)
+	PREFETCHT1 192(SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (R8), Z0
+	VMOVUPD 64(R8), Z1
+	VMOVUPD 128(R8), Z2
+	VMOVUPD 192(R8), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R9), Z4
+	VMOVUPD 64(R9), Z4
+	VMOVUPD 128(R9), Z4
+	VMOVUPD 192(R9), Z4
+
+loaded6:
+	VMOVUPD (SI), Z4
+	VMOVUPD 64(SI), Z7
+	VMOVUPD 128(SI), Z8
+	VMOVUPD 192(SI), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal7
+	VDIVPD  Z0, Z4, Z4
+	VDIVPD  Z1, Z7, Z7
+	VDIVPD  Z2, Z8, Z8
+	VDIVPD  Z3, Z9, Z9
+	JMP     divided8
+
+reciprocal7:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z0, Z10, Z10
+	VMULPD  Z10, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z1, Z10, Z10
+	VMULPD  Z10, Z7, Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z2, Z10, Z10
+	VMULPD  Z10, Z8, Z8
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z9, Z9
+
+divided8:
+	VCMPPD    $0x1d, Z5, Z4, K1
+	VCMPPD    $0x1d, Z5, Z7, K2
+	VCMPPD    $0x1d, Z5, Z8, K3
+	VCMPPD    $0x1d, Z5, Z9, K4
+	VCMPPD    $0x12, Z6, Z4, K1, K1
+	VCMPPD    $0x12, Z6, Z7, K2, K2
+	VCMPPD    $0x12, Z6, Z8, K3, K3
+	VCMPPD    $0x12, Z6, Z9, K4, K4
+	VMOVUPD   (BX), Z4
+	VMOVUPD   64(BX), Z7
+	VMOVUPD   128(BX), Z8
+	VMOVUPD   192(BX), Z9
+	VDIVPD    Z0, Z4, Z4
+	VDIVPD    Z1, Z7, Z7
+	VDIVPD    Z2, Z8, Z8
+	VDIVPD    Z3, Z9, Z9
+	VMOVAPD.Z Z4, K1, Z4
+	VMOVAPD.Z Z7, K2, Z7
+	VMOVAPD.Z Z8, K3, Z8
+	VMOVAPD.Z Z9, K4, Z9
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z4, (DI)
+	VMOVDQU64 Z7, 64(DI)
+	VMOVDQU64 Z8, 128(DI)
+	VMOVDQU64 Z9, 192(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z4, (DI)
+	VMOVNTDQ Z7, 64(DI)
+	VMOVNTDQ Z8, 128(DI)
+	VMOVNTDQ Z9, 192(DI)
+
+stored10:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some11:
+	TESTQ     AX, AX
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded13
+	VMOVUPD.Z (R8), K1, Z0
+
+loaded13:
+	CMPB      73(CX), $0x00
+	JEQ       loaded14
+	VMOVUPD.Z (R9), K1, Z4
+
+loaded14:
+	VMOVUPD.Z (SI), K1, Z1
+	CMPB      75(CX), $0x00
+	JNE       reciprocal15
+	VDIVPD    Z0, Z1, Z1
+	JMP       divided16
+
+reciprocal15:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
+	VDIVPD  Z0, Z2, Z2
+	VMULPD  Z2, Z1, Z1
+
+divided16:
+	VCMPPD    $0x1d, Z5, Z1, K2
+	VCMPPD    $0x12, Z6, Z1, K2, K2
+	VMOVUPD.Z (BX), K1, Z1
+	VDIVPD    Z0, Z1, Z1
+	VMOVAPD.Z Z1, K2, Z1
+	VMOVUPD   Z1, K1, (DI)
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000040, R9
+	SUBQ      $0x00000008, AX
+	JMP       some11
+
+done12:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX512F16F16F16F8E4M3(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·quantizeBackwardAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z4
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z4
+
+loaded6:
+	VCVTPH2PS (SI), Z4
+	VCVTPH2PS 32(SI), Z7
+	VCVTPH2PS 64(SI), Z8
+	VCVTPH2PS 96(SI), Z9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal7
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	JMP       divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z0, Z10, Z10
+	VMULPS  Z10, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z1, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z2, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z3, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided8:
+	VCMPPS    $0x1d, Z5, Z4, K1
+	VCMPPS    $0x1d, Z5, Z7, K2
+	VCMPPS    $0x1d, Z5, Z8, K3
+	VCMPPS    $0x1d, Z5, Z9, K4
+	VCMPPS    $0x12, Z6, Z4, K1, K1
+	VCMPPS    $0x12, Z6, Z7, K2, K2
+	VCMPPS    $0x12, Z6, Z8, K3, K3
+	VCMPPS    $0x12, Z6, Z9, K4, K4
+	VCVTPH2PS (BX), Z4
+	VCVTPH2PS 32(BX), Z7
+	VCVTPH2PS 64(BX), Z8
+	VCVTPH2PS 96(BX), Z9
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z7, K2, Z7
+	VMOVAPS.Z Z8, K3, Z8
+	VMOVAPS.Z Z9, K4, Z9
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Y4, (DI)
+	VMOVDQU64 Y7, 32(DI)
+	VMOVDQU64 Y8, 64(DI)
+	VMOVDQU64 Y9, 96(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y4, (DI)
+	VMOVNTDQ Y7, 32(DI)
+	VMOVNTDQ Y8, 64(DI)
+	VMOVNTDQ Y9, 96(DI)
+
+stored10:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some11:
+	TESTQ     AX, AX
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
+
+loaded13:
+	CMPB      73(CX), $0x00
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
+
+loaded14:
+	VCVTPH2PS.Z (SI), K1, Z1
+	CMPB        75(CX), $0x00
+	JNE         reciprocal15
+	VDIVPS      Z0, Z1, Z1
+	JMP         divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VDIVPS  Z0, Z2, Z2
+	VMULPS  Z2, Z1, Z1
+
+divided16:
+	VCMPPS      $0x1d, Z5, Z1, K2
+	VCMPPS      $0x12, Z6, Z1, K2, K2
+	VCVTPH2PS.Z (BX), K1, Z1
+	VDIVPS      Z0, Z1, Z1
+	VMOVAPS.Z   Z1, K2, Z1
+	VCVTPS2PH   $0x00, Z1, Y1
+	VMOVDQU16   Y1, K1, (DI)
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000020, DI
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	SUBQ        $0x00000010, AX
+	JMP         some11
+
+done12:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX512BF16BF16BF16F8E4M3(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·quantizeBackwardAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z4
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z4
+
+loaded6:
+	VPMOVZXWD (SI), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(SI), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 64(SI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 96(SI), Z9
+	VPSLLD    $0x10, Z9, Z9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal7
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	JMP       divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z0, Z10, Z10
+	VMULPS  Z10, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z1, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z2, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z3, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided8:
+	VCMPPS    $0x1d, Z5, Z4, K1
+	VCMPPS    $0x1d, Z5, Z7, K2
+	VCMPPS    $0x1d, Z5, Z8, K3
+	VCMPPS    $0x1d, Z5, Z9, K4
+	VCMPPS    $0x12, Z6, Z4, K1, K1
+	VCMPPS    $0x12, Z6, Z7, K2, K2
+	VCMPPS    $0x12, Z6, Z8, K3, K3
+	VCMPPS    $0x12, Z6, Z9, K4, K4
+	VPMOVZXWD (BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(BX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 64(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 96(BX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z7, K2, Z7
+	VMOVAPS.Z Z8, K3, Z8
+	VMOVAPS.Z Z9, K4, Z9
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z10
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z10
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z11
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z11
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z12
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z12
+	VPTESTMD  all32_10000<>+0(SB), Z9, K1
+	VPADDD    all32_7fff<>+0(SB), Z9, Z13
+	VPADDD    all32_8000<>+0(SB), Z9, K1, Z13
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VCMPPS    $0x03, Z8, Z8, K3
+	VCMPPS    $0x03, Z9, Z9, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z10
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z11
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z12
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z13
+	VMOVDQU64 odd16<>+0(SB), Z4
+	VMOVDQA64 Z10, Z7
+	VPERMT2W  Z11, Z4, Z7
+	VMOVDQA64 Z12, Z8
+	VPERMT2W  Z13, Z4, Z8
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z7, (DI)
+	VMOVDQU64 Z8, 64(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z7, (DI)
+	VMOVNTDQ Z8, 64(DI)
+
+stored10:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some11:
+	TESTQ     AX, AX
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
+
+loaded13:
+	CMPB      73(CX), $0x00
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
+
+loaded14:
+	VPMOVZXWD.Z (SI), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	CMPB        75(CX), $0x00
+	JNE         reciprocal15
+	VDIVPS      Z0, Z1, Z1
+	JMP         divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VDIVPS  Z0, Z2, Z2
+	VMULPS  Z2, Z1, Z1
+
+divided16:
+	VCMPPS      $0x1d, Z5, Z1, K2
+	VCMPPS      $0x12, Z6, Z1, K2, K2
+	VPMOVZXWD.Z (BX), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VDIVPS      Z0, Z1, Z1
+	VMOVAPS.Z   Z1, K2, Z1
+	VPTESTMD    all32_10000<>+0(SB), Z1, K2
+	VPADDD      all32_7fff<>+0(SB), Z1, Z2
+	VPADDD      all32_8000<>+0(SB), Z1, K2, Z2
+	VCMPPS      $0x03, Z1, Z1, K2
+	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
+	VPSRLD      $0x10, Z2, Z1
+	VPMOVDW     Z1, Y1
+	VMOVDQU16   Y1, K1, (DI)
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000020, DI
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	SUBQ        $0x00000010, AX
+	JMP         some11
+
+done12:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX512F32F32F32F8E5M2(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·quantizeBackwardAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 128(SI)(DX*1)
+	PREFETCHT1 192(SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z4
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z4
+
+loaded6:
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z7
+	VMOVUPS 128(SI), Z8
+	VMOVUPS 192(SI), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal7
+	VDIVPS  Z0, Z4, Z4
+	VDIVPS  Z1, Z7, Z7
+	VDIVPS  Z2, Z8, Z8
+	VDIVPS  Z3, Z9, Z9
+	JMP     divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z0, Z10, Z10
+	VMULPS  Z10, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z1, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z2, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z3, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided8:
+	VCMPPS    $0x1d, Z5, Z4, K1
+	VCMPPS    $0x1d, Z5, Z7, K2
+	VCMPPS    $0x1d, Z5, Z8, K3
+	VCMPPS    $0x1d, Z5, Z9, K4
+	VCMPPS    $0x12, Z6, Z4, K1, K1
+	VCMPPS    $0x12, Z6, Z7, K2, K2
+	VCMPPS    $0x12, Z6, Z8, K3, K3
+	VCMPPS    $0x12, Z6, Z9, K4, K4
+	VMOVUPS   (BX), Z4
+	VMOVUPS   64(BX), Z7
+	VMOVUPS   128(BX), Z8
+	VMOVUPS   192(BX), Z9
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z7, K2, Z7
+	VMOVAPS.Z Z8, K3, Z8
+	VMOVAPS.Z Z9, K4, Z9
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z4, (DI)
+	VMOVDQU64 Z7, 64(DI)
+	VMOVDQU64 Z8, 128(DI)
+	VMOVDQU64 Z9, 192(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z4, (DI)
+	VMOVNTDQ Z7, 64(DI)
+	VMOVNTDQ Z8, 128(DI)
+	VMOVNTDQ Z9, 192(DI)
+
+stored10:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some11:
+	TESTQ     AX, AX
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
+
+loaded13:
+	CMPB      73(CX), $0x00
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
+
+loaded14:
+	VMOVUPS.Z (SI), K1, Z1
+	CMPB      75(CX), $0x00
+	JNE       reciprocal15
+	VDIVPS    Z0, Z1, Z1
+	JMP       divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VDIVPS  Z0, Z2, Z2
+	VMULPS  Z2, Z1, Z1
+
+divided16:
+	VCMPPS    $0x1d, Z5, Z1, K2
+	VCMPPS    $0x12, Z6, Z1, K2, K2
+	VMOVUPS.Z (BX), K1, Z1
+	VDIVPS    Z0, Z1, Z1
+	VMOVAPS.Z Z1, K2, Z1
+	VMOVUPS   Z1, K1, (DI)
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000040, R9
+	SUBQ      $0x00000010, AX
+	JMP       some11
+
+done12:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX512F64F64F64F8E5M2(n int, f *frame)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·quantizeBackwardAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSD (R8), Z0
+	VBROADCASTSD (R8), Z1
+	VBROADCASTSD (R8), Z2
+	VBROADCASTSD (R8), Z3
+	VBROADCASTSD (R9), Z4
+	VBROADCASTSD (R9), Z4
+	VBROADCASTSD (R9), Z4
+	VBROADCASTSD (R9), Z4
+	VBROADCASTSD 56(CX), Z5
+	VBROADCASTSD 64(CX), Z6
+
+block2:
+	CMPQ       AX, $0x00000020
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 128(BX)(DX*1)
+	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 128(SI)(DX*1)
+	PREFETCHT1 192(SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (R8), Z0
+	VMOVUPD 64(R8), Z1
+	VMOVUPD 128(R8), Z2
+	VMOVUPD 192(R8), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R9), Z4
+	VMOVUPD 64(R9), Z4
+	VMOVUPD 128(R9), Z4
+	VMOVUPD 192(R9), Z4
+
+loaded6:
+	VMOVUPD (SI), Z4
+	VMOVUPD 64(SI), Z7
+	VMOVUPD 128(SI), Z8
+	VMOVUPD 192(SI), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal7
+	VDIVPD  Z0, Z4, Z4
+	VDIVPD  Z1, Z7, Z7
+	VDIVPD  Z2, Z8, Z8
+	VDIVPD  Z3, Z9, Z9
+	JMP     divided8
+
+reciprocal7:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z0, Z10, Z10
+	VMULPD  Z10, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z1, Z10, Z10
+	VMULPD  Z10, Z7, Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z2, Z10, Z10
+	VMULPD  Z10, Z8, Z8
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD  Z3, Z10, Z10
+	VMULPD  Z10, Z9, Z9
+
+divided8:
+	VCMPPD    $0x1d, Z5, Z4, K1
+	VCMPPD    $0x1d, Z5, Z7, K2
+	VCMPPD    $0x1d, Z5, Z8, K3
+	VCMPPD    $0x1d, Z5, Z9, K4
+	VCMPPD    $0x12, Z6, Z4, K1, K1
+	VCMPPD    $0x12, Z6, Z7, K2, K2
+	VCMPPD    $0x12, Z6, Z8, K3, K3
+	VCMPPD    $0x12, Z6, Z9, K4, K4
+	VMOVUPD   (BX), Z4
+	VMOVUPD   64(BX), Z7
+	VMOVUPD   128(BX), Z8
+	VMOVUPD   192(BX), Z9
+	VDIVPD    Z0, Z4, Z4
+	VDIVPD    Z1, Z7, Z7
+	VDIVPD    Z2, Z8, Z8
+	VDIVPD    Z3, Z9, Z9
+	VMOVAPD.Z Z4, K1, Z4
+	VMOVAPD.Z Z7, K2, Z7
+	VMOVAPD.Z Z8, K3, Z8
+	VMOVAPD.Z Z9, K4, Z9
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z4, (DI)
+	VMOVDQU64 Z7, 64(DI)
+	VMOVDQU64 Z8, 128(DI)
+	VMOVDQU64 Z9, 192(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z4, (DI)
+	VMOVNTDQ Z7, 64(DI)
+	VMOVNTDQ Z8, 128(DI)
+	VMOVNTDQ Z9, 192(DI)
+
+stored10:
+	ADDQ $0x00000100, BX
+	ADDQ $0x00000100, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x00000020, AX
+	JMP  block2
+
+blocks3:
+some11:
+	TESTQ     AX, AX
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded13
+	VMOVUPD.Z (R8), K1, Z0
+
+loaded13:
+	CMPB      73(CX), $0x00
+	JEQ       loaded14
+	VMOVUPD.Z (R9), K1, Z4
+
+loaded14:
+	VMOVUPD.Z (SI), K1, Z1
+	CMPB      75(CX), $0x00
+	JNE       reciprocal15
+	VDIVPD    Z0, Z1, Z1
+	JMP       divided16
+
+reciprocal15:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
+	VDIVPD  Z0, Z2, Z2
+	VMULPD  Z2, Z1, Z1
+
+divided16:
+	VCMPPD    $0x1d, Z5, Z1, K2
+	VCMPPD    $0x12, Z6, Z1, K2, K2
+	VMOVUPD.Z (BX), K1, Z1
+	VDIVPD    Z0, Z1, Z1
+	VMOVAPD.Z Z1, K2, Z1
+	VMOVUPD   Z1, K1, (DI)
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x00000040, DI
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000040, R9
+	SUBQ      $0x00000008, AX
+	JMP       some11
+
+done12:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX512F16F16F16F8E5M2(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·quantizeBackwardAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z4
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z4
+
+loaded6:
+	VCVTPH2PS (SI), Z4
+	VCVTPH2PS 32(SI), Z7
+	VCVTPH2PS 64(SI), Z8
+	VCVTPH2PS 96(SI), Z9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal7
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	JMP       divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z0, Z10, Z10
+	VMULPS  Z10, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z1, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z2, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z3, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided8:
+	VCMPPS    $0x1d, Z5, Z4, K1
+	VCMPPS    $0x1d, Z5, Z7, K2
+	VCMPPS    $0x1d, Z5, Z8, K3
+	VCMPPS    $0x1d, Z5, Z9, K4
+	VCMPPS    $0x12, Z6, Z4, K1, K1
+	VCMPPS    $0x12, Z6, Z7, K2, K2
+	VCMPPS    $0x12, Z6, Z8, K3, K3
+	VCMPPS    $0x12, Z6, Z9, K4, K4
+	VCVTPH2PS (BX), Z4
+	VCVTPH2PS 32(BX), Z7
+	VCVTPH2PS 64(BX), Z8
+	VCVTPH2PS 96(BX), Z9
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z7, K2, Z7
+	VMOVAPS.Z Z8, K3, Z8
+	VMOVAPS.Z Z9, K4, Z9
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	VCVTPS2PH $0x00, Z9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Y4, (DI)
+	VMOVDQU64 Y7, 32(DI)
+	VMOVDQU64 Y8, 64(DI)
+	VMOVDQU64 Y9, 96(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y4, (DI)
+	VMOVNTDQ Y7, 32(DI)
+	VMOVNTDQ Y8, 64(DI)
+	VMOVNTDQ Y9, 96(DI)
+
+stored10:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some11:
+	TESTQ     AX, AX
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
+
+loaded13:
+	CMPB      73(CX), $0x00
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
+
+loaded14:
+	VCVTPH2PS.Z (SI), K1, Z1
+	CMPB        75(CX), $0x00
+	JNE         reciprocal15
+	VDIVPS      Z0, Z1, Z1
+	JMP         divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VDIVPS  Z0, Z2, Z2
+	VMULPS  Z2, Z1, Z1
+
+divided16:
+	VCMPPS      $0x1d, Z5, Z1, K2
+	VCMPPS      $0x12, Z6, Z1, K2, K2
+	VCVTPH2PS.Z (BX), K1, Z1
+	VDIVPS      Z0, Z1, Z1
+	VMOVAPS.Z   Z1, K2, Z1
+	VCVTPS2PH   $0x00, Z1, Y1
+	VMOVDQU16   Y1, K1, (DI)
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000020, DI
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	SUBQ        $0x00000010, AX
+	JMP         some11
+
+done12:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX512BF16BF16BF16F8E5M2(n int, f *frame)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·quantizeBackwardAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Z0
+	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R8), Z2
+	VBROADCASTSS (R8), Z3
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS (R9), Z4
+	VBROADCASTSS 56(CX), Z5
+	VBROADCASTSS 64(CX), Z6
+
+block2:
+	CMPQ       AX, $0x00000040
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 64(SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Z0
+	VMOVUPS 64(R8), Z1
+	VMOVUPS 128(R8), Z2
+	VMOVUPS 192(R8), Z3
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Z4
+	VMOVUPS 64(R9), Z4
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z4
+
+loaded6:
+	VPMOVZXWD (SI), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(SI), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 64(SI), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 96(SI), Z9
+	VPSLLD    $0x10, Z9, Z9
+	CMPB      75(CX), $0x00
+	JNE       reciprocal7
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	JMP       divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z0, Z10, Z10
+	VMULPS  Z10, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z1, Z10, Z10
+	VMULPS  Z10, Z7, Z7
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z2, Z10, Z10
+	VMULPS  Z10, Z8, Z8
+	VMOVUPS all32_3f800000<>+0(SB), Z10
+	VDIVPS  Z3, Z10, Z10
+	VMULPS  Z10, Z9, Z9
+
+divided8:
+	VCMPPS    $0x1d, Z5, Z4, K1
+	VCMPPS    $0x1d, Z5, Z7, K2
+	VCMPPS    $0x1d, Z5, Z8, K3
+	VCMPPS    $0x1d, Z5, Z9, K4
+	VCMPPS    $0x12, Z6, Z4, K1, K1
+	VCMPPS    $0x12, Z6, Z7, K2, K2
+	VCMPPS    $0x12, Z6, Z8, K3, K3
+	VCMPPS    $0x12, Z6, Z9, K4, K4
+	VPMOVZXWD (BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(BX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 64(BX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 96(BX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VDIVPS    Z0, Z4, Z4
+	VDIVPS    Z1, Z7, Z7
+	VDIVPS    Z2, Z8, Z8
+	VDIVPS    Z3, Z9, Z9
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z7, K2, Z7
+	VMOVAPS.Z Z8, K3, Z8
+	VMOVAPS.Z Z9, K4, Z9
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z10
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z10
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z11
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z11
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z12
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z12
+	VPTESTMD  all32_10000<>+0(SB), Z9, K1
+	VPADDD    all32_7fff<>+0(SB), Z9, Z13
+	VPADDD    all32_8000<>+0(SB), Z9, K1, Z13
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VCMPPS    $0x03, Z8, Z8, K3
+	VCMPPS    $0x03, Z9, Z9, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z10
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z11
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z12
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z13
+	VMOVDQU64 odd16<>+0(SB), Z4
+	VMOVDQA64 Z10, Z7
+	VPERMT2W  Z11, Z4, Z7
+	VMOVDQA64 Z12, Z8
+	VPERMT2W  Z13, Z4, Z8
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z7, (DI)
+	VMOVDQU64 Z8, 64(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z7, (DI)
+	VMOVNTDQ Z8, 64(DI)
+
+stored10:
+	ADDQ $0x00000080, BX
+	ADDQ $0x00000080, SI
+	ADDQ $0x00000080, DI
+	ADDQ $0x00000100, R8
+	ADDQ $0x00000100, R9
+	SUBQ $0x00000040, AX
+	JMP  block2
+
+blocks3:
+some11:
+	TESTQ     AX, AX
+	JLE       done12
+	MOVQ      $-1, DX
+	BZHIQ     AX, DX, DX
+	KMOVW     DX, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded13
+	VMOVUPS.Z (R8), K1, Z0
+
+loaded13:
+	CMPB      73(CX), $0x00
+	JEQ       loaded14
+	VMOVUPS.Z (R9), K1, Z4
+
+loaded14:
+	VPMOVZXWD.Z (SI), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	CMPB        75(CX), $0x00
+	JNE         reciprocal15
+	VDIVPS      Z0, Z1, Z1
+	JMP         divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z2
+	VDIVPS  Z0, Z2, Z2
+	VMULPS  Z2, Z1, Z1
+
+divided16:
+	VCMPPS      $0x1d, Z5, Z1, K2
+	VCMPPS      $0x12, Z6, Z1, K2, K2
+	VPMOVZXWD.Z (BX), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VDIVPS      Z0, Z1, Z1
+	VMOVAPS.Z   Z1, K2, Z1
+	VPTESTMD    all32_10000<>+0(SB), Z1, K2
+	VPADDD      all32_7fff<>+0(SB), Z1, Z2
+	VPADDD      all32_8000<>+0(SB), Z1, K2, Z2
+	VCMPPS      $0x03, Z1, Z1, K2
+	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
+	VPSRLD      $0x10, Z2, Z1
+	VPMOVDW     Z1, Y1
+	VMOVDQU16   Y1, K1, (DI)
+	ADDQ        $0x00000020, BX
+	ADDQ        $0x00000020, SI
+	ADDQ        $0x00000020, DI
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	SUBQ        $0x00000010, AX
+	JMP         some11
+
+done12:
+	VZEROUPPER
+	RET
+
 // func quantizeBackwardAVX2F32F32F32(n int, f *frame)
 // Requires: AVX, MMX+
 TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
@@ -1310,3 +2740,771 @@ DATA all32_1<>+52(SB)/4, $0x00000001
 DATA all32_1<>+56(SB)/4, $0x00000001
 DATA all32_1<>+60(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $64
+
+// func quantizeBackwardAVX2F32F32F32F8E4M3(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·quantizeBackwardAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 56(CX), Y3
+	VBROADCASTSS 64(CX), Y4
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y2
+
+loaded6:
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal7
+	VDIVPS  Y0, Y2, Y2
+	VDIVPS  Y1, Y5, Y5
+	JMP     divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided8:
+	VCMPPS  $0x1d, Y3, Y2, Y6
+	VCMPPS  $0x1d, Y3, Y5, Y7
+	VCMPPS  $0x12, Y4, Y2, Y2
+	VCMPPS  $0x12, Y4, Y5, Y5
+	VANDPS  Y2, Y6, Y2
+	VANDPS  Y5, Y7, Y5
+	VMOVUPS (BX), Y6
+	VMOVUPS 32(BX), Y7
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	VANDPS  Y6, Y2, Y2
+	VANDPS  Y7, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around9
+	VMOVDQU Y2, (DI)
+	VMOVDQU Y5, 32(DI)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y2, (DI)
+	VMOVNTDQ Y5, 32(DI)
+
+stored10:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX2F64F64F64F8E4M3(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·quantizeBackwardAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSD (R8), Y0
+	VBROADCASTSD (R8), Y1
+	VBROADCASTSD (R9), Y2
+	VBROADCASTSD (R9), Y2
+	VBROADCASTSD 56(CX), Y3
+	VBROADCASTSD 64(CX), Y4
+
+block2:
+	CMPQ       AX, $0x00000008
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (R8), Y0
+	VMOVUPD 32(R8), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R9), Y2
+	VMOVUPD 32(R9), Y2
+
+loaded6:
+	VMOVUPD (SI), Y2
+	VMOVUPD 32(SI), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal7
+	VDIVPD  Y0, Y2, Y2
+	VDIVPD  Y1, Y5, Y5
+	JMP     divided8
+
+reciprocal7:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y0, Y6, Y6
+	VMULPD  Y6, Y2, Y2
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y1, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided8:
+	VCMPPD  $0x1d, Y3, Y2, Y6
+	VCMPPD  $0x1d, Y3, Y5, Y7
+	VCMPPD  $0x12, Y4, Y2, Y2
+	VCMPPD  $0x12, Y4, Y5, Y5
+	VANDPD  Y2, Y6, Y2
+	VANDPD  Y5, Y7, Y5
+	VMOVUPD (BX), Y6
+	VMOVUPD 32(BX), Y7
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	VANDPD  Y6, Y2, Y2
+	VANDPD  Y7, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around9
+	VMOVDQU Y2, (DI)
+	VMOVDQU Y5, 32(DI)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y2, (DI)
+	VMOVNTDQ Y5, 32(DI)
+
+stored10:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x00000008, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX2F16F16F16F8E4M3(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·quantizeBackwardAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 56(CX), Y3
+	VBROADCASTSS 64(CX), Y4
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y2
+
+loaded6:
+	VCVTPH2PS (SI), Y2
+	VCVTPH2PS 16(SI), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal7
+	VDIVPS    Y0, Y2, Y2
+	VDIVPS    Y1, Y5, Y5
+	JMP       divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided8:
+	VCMPPS    $0x1d, Y3, Y2, Y6
+	VCMPPS    $0x1d, Y3, Y5, Y7
+	VCMPPS    $0x12, Y4, Y2, Y2
+	VCMPPS    $0x12, Y4, Y5, Y5
+	VANDPS    Y2, Y6, Y2
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	VANDPS    Y6, Y2, Y2
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (DI)
+	VMOVDQU   X5, 16(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (DI)
+	VMOVNTDQ X5, 16(DI)
+
+stored10:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000020, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX2BF16BF16BF16F8E4M3(n int, f *frame)
+// Requires: AVX, AVX2, MMX+
+TEXT ·quantizeBackwardAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 56(CX), Y3
+	VBROADCASTSS 64(CX), Y4
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y2
+
+loaded6:
+	VPMOVZXWD (SI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(SI), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal7
+	VDIVPS    Y0, Y2, Y2
+	VDIVPS    Y1, Y5, Y5
+	JMP       divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided8:
+	VCMPPS    $0x1d, Y3, Y2, Y6
+	VCMPPS    $0x1d, Y3, Y5, Y7
+	VCMPPS    $0x12, Y4, Y2, Y2
+	VCMPPS    $0x12, Y4, Y5, Y5
+	VANDPS    Y2, Y6, Y2
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD (BX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(BX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	VANDPS    Y6, Y2, Y2
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y2, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y2, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y2
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (DI)
+
+stored10:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000020, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX2F32F32F32F8E5M2(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·quantizeBackwardAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 56(CX), Y3
+	VBROADCASTSS 64(CX), Y4
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y2
+
+loaded6:
+	VMOVUPS (SI), Y2
+	VMOVUPS 32(SI), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal7
+	VDIVPS  Y0, Y2, Y2
+	VDIVPS  Y1, Y5, Y5
+	JMP     divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided8:
+	VCMPPS  $0x1d, Y3, Y2, Y6
+	VCMPPS  $0x1d, Y3, Y5, Y7
+	VCMPPS  $0x12, Y4, Y2, Y2
+	VCMPPS  $0x12, Y4, Y5, Y5
+	VANDPS  Y2, Y6, Y2
+	VANDPS  Y5, Y7, Y5
+	VMOVUPS (BX), Y6
+	VMOVUPS 32(BX), Y7
+	VDIVPS  Y0, Y6, Y6
+	VDIVPS  Y1, Y7, Y7
+	VANDPS  Y6, Y2, Y2
+	VANDPS  Y7, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around9
+	VMOVDQU Y2, (DI)
+	VMOVDQU Y5, 32(DI)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y2, (DI)
+	VMOVNTDQ Y5, 32(DI)
+
+stored10:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX2F64F64F64F8E5M2(n int, f *frame)
+// Requires: AVX, MMX+
+TEXT ·quantizeBackwardAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSD (R8), Y0
+	VBROADCASTSD (R8), Y1
+	VBROADCASTSD (R9), Y2
+	VBROADCASTSD (R9), Y2
+	VBROADCASTSD 56(CX), Y3
+	VBROADCASTSD 64(CX), Y4
+
+block2:
+	CMPQ       AX, $0x00000008
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPD (R8), Y0
+	VMOVUPD 32(R8), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPD (R9), Y2
+	VMOVUPD 32(R9), Y2
+
+loaded6:
+	VMOVUPD (SI), Y2
+	VMOVUPD 32(SI), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal7
+	VDIVPD  Y0, Y2, Y2
+	VDIVPD  Y1, Y5, Y5
+	JMP     divided8
+
+reciprocal7:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y0, Y6, Y6
+	VMULPD  Y6, Y2, Y2
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y1, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided8:
+	VCMPPD  $0x1d, Y3, Y2, Y6
+	VCMPPD  $0x1d, Y3, Y5, Y7
+	VCMPPD  $0x12, Y4, Y2, Y2
+	VCMPPD  $0x12, Y4, Y5, Y5
+	VANDPD  Y2, Y6, Y2
+	VANDPD  Y5, Y7, Y5
+	VMOVUPD (BX), Y6
+	VMOVUPD 32(BX), Y7
+	VDIVPD  Y0, Y6, Y6
+	VDIVPD  Y1, Y7, Y7
+	VANDPD  Y6, Y2, Y2
+	VANDPD  Y7, Y5, Y5
+	CMPB    76(CX), $0x00
+	JNE     around9
+	VMOVDQU Y2, (DI)
+	VMOVDQU Y5, 32(DI)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y2, (DI)
+	VMOVNTDQ Y5, 32(DI)
+
+stored10:
+	ADDQ $0x00000040, BX
+	ADDQ $0x00000040, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x00000008, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX2F16F16F16F8E5M2(n int, f *frame)
+// Requires: AVX, F16C, MMX+
+TEXT ·quantizeBackwardAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 56(CX), Y3
+	VBROADCASTSS 64(CX), Y4
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y2
+
+loaded6:
+	VCVTPH2PS (SI), Y2
+	VCVTPH2PS 16(SI), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal7
+	VDIVPS    Y0, Y2, Y2
+	VDIVPS    Y1, Y5, Y5
+	JMP       divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided8:
+	VCMPPS    $0x1d, Y3, Y2, Y6
+	VCMPPS    $0x1d, Y3, Y5, Y7
+	VCMPPS    $0x12, Y4, Y2, Y2
+	VCMPPS    $0x12, Y4, Y5, Y5
+	VANDPS    Y2, Y6, Y2
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	VANDPS    Y6, Y2, Y2
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (DI)
+	VMOVDQU   X5, 16(DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (DI)
+	VMOVNTDQ X5, 16(DI)
+
+stored10:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000020, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET
+
+// func quantizeBackwardAVX2BF16BF16BF16F8E5M2(n int, f *frame)
+// Requires: AVX, AVX2, MMX+
+TEXT ·quantizeBackwardAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         f+8(FP), CX
+	MOVQ         80(CX), DX
+	MOVQ         (CX), BX
+	MOVQ         8(CX), SI
+	MOVQ         16(CX), DI
+	MOVQ         24(CX), R8
+	MOVQ         32(CX), R9
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS (R8), Y1
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 56(CX), Y3
+	VBROADCASTSS 64(CX), Y4
+
+block2:
+	CMPQ       AX, $0x00000010
+	JLT        blocks3
+	TESTQ      DX, DX
+	JEQ        near4
+	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (SI)(DX*1)
+
+near4:
+	CMPB    72(CX), $0x00
+	JEQ     loaded5
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+
+loaded5:
+	CMPB    73(CX), $0x00
+	JEQ     loaded6
+	VMOVUPS (R9), Y2
+	VMOVUPS 32(R9), Y2
+
+loaded6:
+	VPMOVZXWD (SI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(SI), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal7
+	VDIVPS    Y0, Y2, Y2
+	VDIVPS    Y1, Y5, Y5
+	JMP       divided8
+
+reciprocal7:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y0, Y6, Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y1, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided8:
+	VCMPPS    $0x1d, Y3, Y2, Y6
+	VCMPPS    $0x1d, Y3, Y5, Y7
+	VCMPPS    $0x12, Y4, Y2, Y2
+	VCMPPS    $0x12, Y4, Y5, Y5
+	VANDPS    Y2, Y6, Y2
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD (BX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(BX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y0, Y6, Y6
+	VDIVPS    Y1, Y7, Y7
+	VANDPS    Y6, Y2, Y2
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y2, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y2, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y2
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (DI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (DI)
+
+stored10:
+	ADDQ $0x00000020, BX
+	ADDQ $0x00000020, SI
+	ADDQ $0x00000020, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	SUBQ $0x00000010, AX
+	JMP  block2
+
+blocks3:
+	VZEROUPPER
+	RET

@@ -13,12 +13,16 @@ const (
 	maxColumns = cpu.MaxColumns // their accumulators stay in the second level of caches
 )
 
+// oneByOne has groups taken one after the other, however they lie: tests hold
+// what this file and tiles.go do against it.
+var oneByOne bool
+
 // columns lays out a reduction whose groups lie side by side, and returns the
 // number of its jobs; 0 where they do not.
 func (f *family) columns(c *call) int64 {
 	g := &c.groups
 	inner := g.dims - 1
-	if f.packed >= 0 || g.size[inner] < minColumns || c.blocks == 0 {
+	if oneByOne || f.packed >= 0 || g.size[inner] < minColumns || c.blocks == 0 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -57,19 +61,18 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], don
 			f.columnParams(c, w, n)
 		}
 		a.Wide = true
-		scale, zero, ready := a.In[max(f.scale, 0)], a.In[max(f.scale, 0)+1], a.Ready
 		position := 0
 		c.members.walk(cur, begin, end, kernelOperands, func(count int64) {
 			inner := c.members.dims - 1
 			for i := range count {
 				for k := range a.In {
+					if f.param[k] {
+						continue // prepared above, or not read: kernels of extremes have none
+					}
 					a.In[k].P, a.In[k].Stride = c.members.along(cur.at[k], k, inner, i), a.In[k].DType.Size()
 				}
 				for k := range a.Out {
 					a.Out[k].P, a.Out[k].Stride = c.members.along(cur.at[firstOutput+k], firstOutput+k, inner, i), a.Out[k].DType.Size()
-				}
-				if ready {
-					a.In[f.scale], a.In[f.scale+1] = scale, zero
 				}
 				a.Sums = sums.Row(position % fold.lanes)
 				kernel(int(n), 0, a)

@@ -64,6 +64,8 @@ func every(dtype tensor.DType) (v tensor.View, values []float64) {
 			values = append(values, float64(int8(i)))
 		case tensor.U8:
 			values = append(values, float64(i))
+		case tensor.F8E4M3, tensor.F8E5M2:
+			values = append(values, testcase.Float8Value(dtype, uint8(i)))
 		default:
 			data[2*i+1] = byte(i >> 8)
 			values = append(values, testcase.HalfValue(dtype, uint16(i)))
@@ -96,11 +98,15 @@ type quantizer struct {
 	reciprocal   bool
 }
 
-func (q *quantizer) code(x float64) float64 {
-	u := q.Quo(x, q.s)
+func (q *quantizer) quotient(x float64) float64 {
 	if q.reciprocal {
-		u = q.Mul(x, q.Quo(1, q.s))
+		return q.Mul(x, q.Quo(1, q.s))
 	}
+	return q.Quo(x, q.s)
+}
+
+func (q *quantizer) code(x float64) float64 {
+	u := q.quotient(x)
 	if u != u {
 		return testcase.Clamp(q.z, q.lo, q.hi)
 	}

@@ -55,7 +55,7 @@ func (o familyOp) at(g granularity) op {
 				pl.shapes[i] = f.paramShapes
 			}
 		}
-		if d := o.codeType(&pl.problem); d.IsFloat8() {
+		if d := o.codeType(&pl.problem); d.IsFloat8() && pl.problem.op.attr("rounding") >= 0 {
 			f.args.Attrs.Code = d
 		}
 		pl.check = checkZeroPoints

@@ -74,13 +74,21 @@ func runEveryWay(t *testing.T, seed uint64, edge bool) {
 	s := testcase.NewSource(seed, size)
 	c, err := testcase.Table[s.IntN(len(testcase.Table))].New(s)
 	require.NoError(t, err)
-	c.Expand(s.Rand)
-	want := run(t, c, definition)
+	if seed%4 < 2 {
+		c.Expand(s.Rand)
+	} else {
+		c.ExpandParams(s.Rand)
+	}
+	want := defined(t, c)
 	for i, threads := range threadCounts {
-		o := testcase.Options{Preference: plans.Preference{Threads: threads}, Memory: testcase.Memory(1 + s.IntN(2)), Alternate: i%2 == 0}
+		o := testcase.Options{Preference: plans.Preference{Row: anyRow(s.Rand, c), Threads: threads}, Memory: testcase.Memory(1 + s.IntN(2)), Alternate: i%2 == 0}
 		same(t, c, o, want, "compact")
 		o.Layout = testcase.Mixed(s.Rand)
 		same(t, c, o, want, "mixed strides")
+		o.Layout, o.Params = nil, testcase.Mixed(s.Rand)
+		same(t, c, o, want, "mixed strides of parameters")
+		o.Layout = testcase.Alike(s.Rand)
+		same(t, c, o, want, "dimensions in another order")
 	}
 }
 

@@ -169,6 +169,6 @@ func TestHugeBlocks(t *testing.T) {
 				require.Equal(t, want, a.Shape, text)
 			}
 		}
-		same(t, c, testcase.Options{Memory: testcase.EndsPage}, run(t, c, definition), "guarded")
+		same(t, c, testcase.Options{Memory: testcase.EndsPage}, defined(t, c), "guarded")
 	}
 }

@@ -14,10 +14,15 @@ func TestStream(t *testing.T) {
 	defer plans.SetStreamFrom(0)()
 	defer plans.SetParallelCost(1 << 10)()
 	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
-		want := run(t, c, definition)
+		c.ExpandParams(r)
+		want := defined(t, c)
 		for _, threads := range []int{1, 3} {
-			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}}, want, "stream")
-			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}, Layout: testcase.Mixed(r)}, want, "stream, views")
+			o := testcase.Options{Preference: plans.Preference{Row: anyRow(r, c), Threads: threads}, Memory: testcase.Memory(r.IntN(3))}
+			same(t, c, o, want, "stream")
+			o.Layout = testcase.Mixed(r)
+			same(t, c, o, want, "stream, views")
+			o.Layout, o.Params = testcase.Alike(r), testcase.Mixed(r)
+			same(t, c, o, want, "stream, dimensions in another order")
 		}
 	}
 	forEachOp(t, testcase.Small, 4, test)

@@ -41,10 +41,14 @@ func TestThreads(t *testing.T) {
 	defer plans.SetParallelCost(1 << 10)()
 	most := map[string]int{}
 	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
-		want := run(t, c, definition)
+		c.ExpandParams(r)
+		want := defined(t, c)
 		for _, n := range threadCounts {
-			o := testcase.Options{Preference: plans.Preference{Threads: n}}
-			if n == 3 {
+			o := testcase.Options{Preference: plans.Preference{Row: anyRow(r, c), Threads: n}}
+			switch n {
+			case 2:
+				o.Layout, o.Params = testcase.Alike(r), testcase.Mixed(r)
+			case 3:
 				o.Layout = testcase.Mixed(r)
 			}
 			workers := fanOut(func() { same(t, c, o, want, "threads") })
@@ -52,6 +56,16 @@ func TestThreads(t *testing.T) {
 			most[c.Op.Name] = max(most[c.Op.Name], workers)
 		}
 	})
+	// Rows of packed codes of which every other one begins in the middle of what
+	// would be a job.
+	for _, text := range []string{"quantize_per_tensor x=f32[40003,3] q=s4 qmin=-8 qmax=7", "quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15"} {
+		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), text)
+		require.NoError(t, err)
+		want := defined(t, c)
+		for range 5 {
+			same(t, c, testcase.Options{Preference: plans.Preference{Threads: 8}}, want, "threads")
+		}
+	}
 	for op, workers := range most {
 		require.Greater(t, workers, 1, "%s never ran on two threads", op)
 	}
@@ -62,7 +76,7 @@ func TestSetNumThreads(t *testing.T) {
 	defer plans.SetNumThreads(0)
 	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
 	require.NoError(t, err)
-	want := run(t, c, definition)
+	want := defined(t, c)
 	for _, n := range threadCounts {
 		require.NoError(t, plans.SetNumThreads(n))
 		require.Equal(t, n, plans.GetNumThreads())
@@ -96,7 +110,7 @@ func TestConcurrentRuns(t *testing.T) {
 }
 
 func shareAPlan(t *testing.T, c *testcase.Case, runs int) {
-	want := run(t, c, definition)
+	want := defined(t, c)
 	plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
@@ -122,7 +136,7 @@ func shareAPlan(t *testing.T, c *testcase.Case, runs int) {
 func TestPanicInAJobReachesTheCaller(t *testing.T) {
 	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
 	require.NoError(t, err)
-	want := run(t, c, definition)
+	want := defined(t, c)
 	defer plans.SetParallelCost(1000)()
 	for _, n := range threadCounts {
 		for _, failing := range []int{0, n - 1} {

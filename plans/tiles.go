@@ -39,7 +39,7 @@ const tilingElements = 1 << 20
 func (f *family) tile(c *call) bool {
 	l, t := &c.all, &c.tiles
 	inner := l.dims - 1
-	if f.packed >= 0 || l.count() == 0 || (!f.varies(l, inner) && l.size[inner] >= longRun) {
+	if oneByOne || f.packed >= 0 || l.count() == 0 || (!f.varies(l, inner) && l.size[inner] >= longRun) {
 		return false
 	}
 	first := f.consecutive(l)

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,7 +35,7 @@ func forEachOp(t *testing.T, size testcase.Size, cases int, test func(t *testing
 	}
 }
 
-// run runs a case and turns a fault (a read or write beside a tensor) into a
+// run runs a case, by workers that remember no other, and turns a fault (a read or write beside a tensor) into a
 // failure that names it.
 func run(t *testing.T, c *testcase.Case, o testcase.Options) [][]byte {
 	t.Helper()
@@ -44,9 +45,17 @@ func run(t *testing.T, c *testcase.Case, o testcase.Options) [][]byte {
 			t.Fatalf("%s\npanic: %v\n%s", c.Text, v, debug.Stack())
 		}
 	}()
+	plans.PoisonWorkers()
 	outputs, err := c.Run(o)
 	require.NoError(t, err, c.Text)
 	return outputs
+}
+
+// defined runs a case by its definition, one group after the other.
+func defined(t *testing.T, c *testcase.Case) [][]byte {
+	t.Helper()
+	defer plans.SetOneByOne()()
+	return run(t, c, definition)
 }
 
 // same asks a way of running a case to give the definition's bits.
@@ -55,6 +64,15 @@ func same(t *testing.T, c *testcase.Case, o testcase.Options, want [][]byte, how
 	if err := c.Compare(run(t, c, o), want); err != nil {
 		t.Fatalf("%s\n%s: %v", c.Text, how, err)
 	}
+}
+
+// anyRow draws one of the rows that take a case.
+func anyRow(r *rand.Rand, c *testcase.Case) string {
+	rows := slices.DeleteFunc(slices.Clone(rowsOf(c.Op.Name)), func(row string) bool {
+		_, err := plans.Select(0, c.Problem, plans.Preference{Row: row})
+		return err != nil
+	})
+	return rows[r.IntN(len(rows))]
 }
 
 // Every op has cases.
@@ -79,7 +97,7 @@ var layouts = []struct {
 func TestViews(t *testing.T) {
 	forEachOp(t, testcase.Small, 12, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
 		c.Expand(r)
-		want := run(t, c, definition)
+		want := defined(t, c)
 		o := definition
 		for _, l := range layouts {
 			o.Layout, o.Memory = l.layout, testcase.Memory(1+r.IntN(2))
@@ -100,8 +118,11 @@ func TestRows(t *testing.T) {
 		rows[s.Op] = s.Rows
 	}
 	ran := map[string]int{}
-	forEachOp(t, testcase.Small, 12, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
-		want := run(t, c, definition)
+	forEachOp(t, testcase.Small, 24, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+		if r.IntN(2) == 0 {
+			c.ExpandParams(r)
+		}
+		want := defined(t, c)
 		for _, row := range rows[c.Op.Name] {
 			o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}
 			if _, err := plans.Select(0, c.Problem, o.Preference); err != nil {
@@ -114,6 +135,12 @@ func TestRows(t *testing.T) {
 			}
 			o.Layout = testcase.Mixed(r)
 			same(t, c, o, want, "row "+row+", mixed strides")
+			for range 2 {
+				o.Layout, o.Params = nil, testcase.Mixed(r)
+				same(t, c, o, want, "row "+row+", mixed strides of parameters")
+				o.Layout = testcase.Alike(r)
+				same(t, c, o, want, "row "+row+", dimensions in another order")
+			}
 		}
 	})
 	t.Logf("cases per row on this machine (%s): %v", plans.ISA(), ran)
@@ -123,7 +150,7 @@ func TestRows(t *testing.T) {
 func TestInPlace(t *testing.T) {
 	ran := 0
 	forEachOp(t, testcase.Small, 12, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
-		want := run(t, c, definition)
+		want := defined(t, c)
 		for _, pair := range c.Op.InPlace {
 			out, in := c.Arg(pair[0]), c.Arg(pair[1])
 			if out.Out() && in.In() && out.DType == in.DType {
@@ -139,7 +166,7 @@ func TestInPlace(t *testing.T) {
 // Extents of 0, 1 and 2, and tensors of rank 0.
 func TestEdges(t *testing.T) {
 	forEachOp(t, testcase.Edge, 40, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
-		want := run(t, c, definition)
+		want := defined(t, c)
 		same(t, c, testcase.Options{Memory: testcase.EndsPage}, want, "compact")
 		same(t, c, testcase.Options{Memory: testcase.BeginsPage, Layout: testcase.Mixed(r), Alternate: true}, want, "mixed strides")
 		same(t, c, testcase.Options{Preference: plans.Preference{Threads: 8}}, want, "8 threads")
@@ -149,7 +176,7 @@ func TestEdges(t *testing.T) {
 // Tensors without elements need no memory.
 func TestEmptyTensorsMayBeNull(t *testing.T) {
 	forEachOp(t, testcase.Edge, 20, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
-		want := run(t, c, definition)
+		want := defined(t, c)
 		plan, err := plans.Select(0, c.Problem, plans.Preference{})
 		require.NoError(t, err)
 		placed, workspace, free := c.Place(plan, testcase.Options{})

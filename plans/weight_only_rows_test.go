@@ -29,7 +29,7 @@ func TestWeightOnlyLinearLong(t *testing.T) {
 			pick("f32", "f32", "bf16", "f16", "f64"), m, k, pick("s8", "u8", "s4", "u4"), n, k, group,
 			pick("f32", "bf16", "f64"), pick("none", "u8", "i32", "f32"), pick("none", "f32")))
 		require.NoError(t, err)
-		want := run(t, c, definition)
+		want := defined(t, c)
 		for _, row := range rowsOf("weight_only_linear") {
 			o := testcase.Options{Preference: plans.Preference{Row: row, Threads: 1 + rng.IntN(3)}}
 			got, err := c.Run(o)

@@ -22,6 +22,7 @@ import (
 type op struct {
 	name   string // of the table in cpu, in lower case
 	doc    string // what a kernel does to element i
+	docF8  string // where codes are 8-bit floats, if it differs
 	params int    // 2: scale and zero point, 1: scale, 0: none
 	bounds bool   // reads lo and hi
 	sums   int    // sets of accumulators
@@ -38,6 +39,9 @@ func (v variant) typeNames() (name string) {
 		if t != nil {
 			name += t.name
 		}
+	}
+	if v.code != nil && v.code != v.out {
+		name += v.code.name
 	}
 	return name
 }
@@ -160,7 +164,7 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 	c.Function(o.functionName(isa, v))
 	c.Attributes(attr.NOSPLIT)
 	c.Signature(signature())
-	k := &kernel{c: c, globals: globals, op: o, isa: isa, compute: v.compute, in: v.in, out: v.out,
+	k := &kernel{c: c, globals: globals, op: o, isa: isa, compute: v.compute, in: v.in, out: v.out, codes: v.code,
 		lanes: isa.bytes / v.compute.size, ptr: map[string]reg.GPVirtual{}, param: map[string]value{}}
 	n := c.GP64()
 	c.Load(c.Param("n"), n)
@@ -191,7 +195,7 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 		c.JMP(operand.LabelRef(rest))
 		c.Label(wide)
 	}
-	if o.quick != nil && !k.double() {
+	if o.quick != nil && v.code == nil && !k.double() {
 		k.quickBlocks(n, block)
 	}
 	k.blocks(n, block)

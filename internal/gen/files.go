@@ -38,7 +38,11 @@ func (o *op) declarations() ([]byte, error) {
 			if v.out != nil {
 				out = "tensor." + v.out.name
 			}
-			fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %d, %s},\n", isa.name, v.compute.name, in[0], in[1], out, o.step(isa, v), o.functionName(isa, v))
+			code := "tensor.None"
+			if v.code != nil {
+				code = "tensor." + v.code.name
+			}
+			fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), o.functionName(isa, v))
 		}
 	}
 	b.WriteString("}\n")
@@ -46,7 +50,11 @@ func (o *op) declarations() ([]byte, error) {
 		for _, v := range o.variants(isa) {
 			name := o.functionName(isa, v)
 			fmt.Fprintf(&b, "\n// %s is, for i from 0 to n-1:\n//\n", name)
-			for _, line := range strings.Split(o.doc, "; ") {
+			doc := o.doc
+			if v.code != nil {
+				doc = strings.ReplaceAll(o.docF8, "f8", strings.ToLower(v.code.name))
+			}
+			for _, line := range strings.Split(doc, "; ") {
 				fmt.Fprintf(&b, "//\t%s\n", line)
 			}
 			fmt.Fprintf(&b, "//\n//go:noescape\nfunc %s(n int, f *frame)\n", name)

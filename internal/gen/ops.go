@@ -8,8 +8,9 @@ var ops = []*op{
 	{
 		name:   "Quantize",
 		doc:    "q[i] = clamp(rint(x[i]/scale)+zero, lo, hi), a NaN quotient counting as 0",
+		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
-		types: join(pairs(floats, codes), same(1, floats)),
+		types: join(pairs(floats, codes), same(1, floats), rounding(pairs(floats, float8Codes))),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(0), k.scale())
 			k.store(k.code(u))
@@ -26,8 +27,9 @@ var ops = []*op{
 	{
 		name:   "QuantizeBackward",
 		doc:    "dx[i] = inside(x[i]) ? dy[i]/scale : +0",
+		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i]/scale : +0",
 		params: 2, bounds: true,
-		types: same(2, floats),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.store(k.keep(in, k.div(k.load(0), k.scale())))
@@ -37,7 +39,7 @@ var ops = []*op{
 		name:   "Dequantize",
 		doc:    "y[i] = (q[i] - zero) * scale",
 		params: 2,
-		types:  join(pairs(codes, floats), same(1, floats)),
+		types:  join(pairs(allCodes, floats), same(1, floats)),
 		body: func(k *kernel) {
 			k.store(k.mul(k.sub(k.load(0), k.zero()), k.scale()))
 		},
@@ -55,7 +57,7 @@ var ops = []*op{
 		name:   "DequantizeBackward",
 		doc:    "dq[i] = dy[i] * scale; sum0[i] += dy[i] * (q[i] - zero); sum1[i] += dy[i]",
 		params: 2, sums: 2,
-		types: join(third(pairs(floats, codes)), same(2, floats)),
+		types: join(third(pairs(floats, allCodes)), same(2, floats)),
 		body: func(k *kernel) {
 			dy, q := k.load(0), k.load(1)
 			k.accumulate(0, k.mul(dy, k.sub(q, k.zero())))
@@ -66,8 +68,9 @@ var ops = []*op{
 	{
 		name:   "FakeQuantize",
 		doc:    "y[i] = (clamp(rint(x[i]/scale)+zero, lo, hi) - zero) * scale, a NaN quotient counting as 0",
+		docF8:  "y[i] = f8(clamp(x[i]/scale, lo, hi)) * scale, a NaN staying one",
 		params: 2, bounds: true,
-		types: same(1, floats),
+		types: withFloat8(same(1, floats)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(0), k.scale())
 			k.store(k.mul(k.sub(k.code(u), k.zero()), k.scale()))
@@ -79,8 +82,9 @@ var ops = []*op{
 	{
 		name:   "FakeQuantizeBackwardInput",
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0",
+		docF8:  "dx[i] = lo <= x[i]/scale <= hi ? dy[i] : +0",
 		params: 2, bounds: true,
-		types: same(2, floats),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			in := k.inside(k.load(1))
 			k.storeExact(k.keep(in, k.load(0)))
@@ -89,12 +93,13 @@ var ops = []*op{
 	{
 		name:   "FakeQuantizeBackward",
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale",
+		docF8:  "dx[i] = lo <= u <= hi ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale",
 		params: 2, bounds: true, sums: 2, group: 2,
-		types: same(2, floats),
+		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(1), k.scale())
-			r := k.rint(u)
-			t, e := k.add(r, k.zero()), k.sub(r, u)
+			r := k.round(u)
+			t, e := k.place(u, r), k.sub(r, u)
 			in, number := k.within(t, k.lo(), k.hi()), k.compare(t, ordered, t)
 			e = k.pick(in, e, k.sub(k.clamp(t), k.zero()))
 			dy := k.load(0)
@@ -119,22 +124,52 @@ var ops = []*op{
 	},
 }
 
-// code returns clamp(rint(u) + zero), a NaN u counting as 0.
+// code returns clamp(rint(u) + zero), a NaN u counting as 0; of 8-bit floats
+// clamp(u), rounded, unless storing it rounds.
 func (k *kernel) code(u value) value {
+	if k.codes != nil {
+		u = k.max(k.lo(), k.min(k.hi(), u)) // a NaN stays, and so does -0
+		if k.codes == k.out {
+			return u
+		}
+		return k.roundFloat8(u, float8s[k.codes.name])
+	}
 	r := k.rintOrZero(u)
 	return k.clamp(k.add(r, k.zero()))
 }
 
 // inside returns where x quantizes to a code within the bounds.
 func (k *kernel) inside(x value) mask {
-	t := k.add(k.rint(k.quotient(x, k.scale())), k.zero())
-	return k.within(t, k.lo(), k.hi())
+	u := k.quotient(x, k.scale())
+	if k.codes == nil {
+		u = k.place(u, k.rint(u))
+	}
+	return k.within(u, k.lo(), k.hi())
+}
+
+// round returns the code that u stands for, the zero point left out.
+func (k *kernel) round(u value) value {
+	if k.codes != nil {
+		return k.roundFloat8(u, float8s[k.codes.name])
+	}
+	return k.rint(u)
+}
+
+// place returns what is held against the bounds, of u and its rounded value:
+// of 8-bit floats u itself.
+func (k *kernel) place(u, rounded value) value {
+	if k.codes != nil {
+		return u
+	}
+	return k.add(rounded, k.zero())
 }
 
 // The types that kernels are made for.
 var (
-	floats = []*storage{f32, f64, f16, bf16}
-	codes  = []*storage{s8, u8}
+	floats      = []*storage{f32, f64, f16, bf16}
+	codes       = []*storage{s8, u8}
+	float8Codes = []*storage{f8e4m3, f8e5m2}
+	allCodes    = slices.Concat(codes, float8Codes)
 )
 
 // computeOf returns the type that storage types compute in.
@@ -150,6 +185,7 @@ type variant struct {
 	compute *storage
 	in      []*storage // of the data inputs
 	out     *storage   // of the data output, or nil
+	code    *storage   // the 8-bit float type that codes are rounded to, or nil
 }
 
 func join(lists ...[]variant) (all []variant) {
@@ -163,7 +199,7 @@ func join(lists ...[]variant) (all []variant) {
 func pairs(ins, outs []*storage) (all []variant) {
 	for _, in := range ins {
 		for _, out := range outs {
-			all = append(all, variant{computeOf(in, out), []*storage{in}, out})
+			all = append(all, variant{computeOf(in, out), []*storage{in}, out, nil})
 		}
 	}
 	return all
@@ -173,7 +209,7 @@ func pairs(ins, outs []*storage) (all []variant) {
 // the type of the first.
 func third(pairs []variant) (all []variant) {
 	for _, v := range pairs {
-		all = append(all, variant{v.compute, []*storage{v.in[0], v.out}, v.in[0]})
+		all = append(all, variant{v.compute, []*storage{v.in[0], v.out}, v.in[0], nil})
 	}
 	return all
 }
@@ -181,7 +217,7 @@ func third(pairs []variant) (all []variant) {
 // same has one type for all of a number of inputs and the output.
 func same(inputs int, types []*storage) (all []variant) {
 	for _, t := range types {
-		v := variant{computeOf(t), nil, t}
+		v := variant{computeOf(t), nil, t, nil}
 		for range inputs {
 			v.in = append(v.in, t)
 		}
@@ -190,10 +226,31 @@ func same(inputs int, types []*storage) (all []variant) {
 	return all
 }
 
+// rounding has codes rounded to the 8-bit floats that are the output.
+func rounding(pairs []variant) (all []variant) {
+	for _, v := range pairs {
+		v.code = v.out
+		all = append(all, v)
+	}
+	return all
+}
+
+// withFloat8 adds the variants that round codes to 8-bit floats.
+func withFloat8(whole []variant) (all []variant) {
+	all = whole
+	for _, code := range float8Codes {
+		for _, v := range whole {
+			v.code = code
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
 // inputs has an input alone.
 func inputs(types []*storage) (all []variant) {
 	for _, t := range types {
-		all = append(all, variant{computeOf(t), []*storage{t}, nil})
+		all = append(all, variant{computeOf(t), []*storage{t}, nil, nil})
 	}
 	return all
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The storage types. A type of codes (packed s4, an 8-bit float) needs its
-// load, its pack and its masked store here, and nothing elsewhere.
+// The storage types; those of 8-bit floats are in float8.go. A type of codes
+// needs its load, its pack and its masked store, and nothing elsewhere.
 var (
 	f32  = &storage{"F32", 4, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
 	f64  = &storage{"F64", 8, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
@@ -185,38 +185,43 @@ func loadCodes(widen string) func(k *kernel, from memory) reg.VecVirtual {
 }
 
 func packCodes(narrow, direct string) func(k *kernel, v value) []reg.Register {
-	return func(k *kernel, v value) (packed []reg.Register) {
-		whole := k.toInt32(v)
-		switch {
-		case k.tail != nil:
-			return registers(whole)
-		case !k.isa.masks:
-			words := k.vector()
-			k.emit("VPACKSSDW", whole[1], whole[0], words)
-			k.emit("VPERMQ", 0xD8, words, words)
-			return k.narrowWords(narrow, value{words})
-		case len(whole) == 4:
-			// Packing works within quarters of a register: the dwords come
-			// out transposed.
-			a, b := k.vector(), k.vector()
-			k.emit("VPACKSSDW", whole[1], whole[0], a)
-			k.emit("VPACKSSDW", whole[3], whole[2], b)
-			k.emit(narrow, b, a, a)
-			var transposed []operand.Constant
-			for i := range 16 {
-				transposed = append(transposed, operand.U32(i%4*4+i/4))
-			}
-			k.emit("VMOVDQU32", k.table("transposed32", transposed...), b)
-			k.emit("VPERMD", a, b, a)
-			return []reg.Register{a}
-		}
-		for _, x := range whole {
-			bytes := k.c.XMM()
-			k.emit(direct, x, bytes)
-			packed = append(packed, bytes)
-		}
-		return packed
+	return func(k *kernel, v value) []reg.Register {
+		return k.toBytes(narrow, direct, k.toInt32(v))
 	}
+}
+
+// toBytes narrows vectors of 32-bit integers: to be stored, whole ones are
+// packed, those of a tail stay as they are.
+func (k *kernel) toBytes(narrow, direct string, whole value) (packed []reg.Register) {
+	switch {
+	case k.tail != nil:
+		return registers(whole)
+	case !k.isa.masks:
+		words := k.vector()
+		k.emit("VPACKSSDW", whole[1], whole[0], words)
+		k.emit("VPERMQ", 0xD8, words, words)
+		return k.narrowWords(narrow, value{words})
+	case len(whole) == 4:
+		// Packing works within quarters of a register: the dwords come
+		// out transposed.
+		a, b := k.vector(), k.vector()
+		k.emit("VPACKSSDW", whole[1], whole[0], a)
+		k.emit("VPACKSSDW", whole[3], whole[2], b)
+		k.emit(narrow, b, a, a)
+		var transposed []operand.Constant
+		for i := range 16 {
+			transposed = append(transposed, operand.U32(i%4*4+i/4))
+		}
+		k.emit("VMOVDQU32", k.table("transposed32", transposed...), b)
+		k.emit("VPERMD", a, b, a)
+		return []reg.Register{a}
+	}
+	for _, x := range whole {
+		bytes := k.c.XMM()
+		k.emit(direct, x, bytes)
+		packed = append(packed, bytes)
+	}
+	return packed
 }
 
 // narrow packs 16-bit codes, a group of vectors.
@@ -243,21 +248,25 @@ func (k *kernel) narrowWords(name string, words value) []reg.Register {
 	return []reg.Register{bytes}
 }
 
-// toInt32 converts whole numbers to vectors of 32-bit integers; in the tail
-// of an f64 kernel they fill half a vector.
+// toInt32 converts whole numbers to vectors of 32-bit integers.
 func (k *kernel) toInt32(v value) value {
 	if !k.double() {
 		return k.apply("VCVTPS2DQ", v)
 	}
-	var whole value
+	return k.halves("VCVTPD2DQ", v)
+}
+
+// halves joins vectors whose elements an instruction narrows to 32 bits; in
+// the tail they fill half a vector.
+func (k *kernel) halves(name string, v value) (whole value) {
 	for i := 0; i < len(v); i += 2 {
 		low := k.half()
-		k.emit("VCVTPD2DQ", v[i], low)
+		k.emit(name, v[i], low)
 		if k.tail != nil {
 			return value{low}
 		}
 		high, both := k.half(), k.vector()
-		k.emit("VCVTPD2DQ", v[i+1], high)
+		k.emit(name, v[i+1], high)
 		if k.isa.bytes == 64 {
 			k.emit("VINSERTI64X4", 1, high, low.AsZ(), both)
 		} else {

@@ -96,10 +96,20 @@ func (c *Case) index(name string) int {
 }
 
 // Expand makes inputs repeat along some of their dimensions.
-func (c *Case) Expand(r *rand.Rand) {
+func (c *Case) Expand(r *rand.Rand) { c.expand(r, func(*Arg) bool { return true }) }
+
+// ExpandParams makes groups share scales and zero points, each or both.
+func (c *Case) ExpandParams(r *rand.Rand) { c.expand(r, (*Arg).IsParam) }
+
+// IsParam reports whether the argument has an element for each group.
+func (a *Arg) IsParam() bool {
+	return strings.HasSuffix(a.Name, "scale") || strings.HasSuffix(a.Name, "zero_point")
+}
+
+func (c *Case) expand(r *rand.Rand, which func(a *Arg) bool) {
 	for i := range c.Args {
 		a := &c.Args[i]
-		if !a.In() || len(a.Before) == 0 {
+		if !a.In() || len(a.Before) == 0 || !which(a) {
 			continue
 		}
 		inner := int(a.DType.Size()) // bytes of the dimensions after d
@@ -120,6 +130,7 @@ func (c *Case) Expand(r *rand.Rand) {
 type Options struct {
 	Preference plans.Preference
 	Layout     Layout
+	Params     Layout // of scales and zero points, where it is another
 	Memory     Memory
 	InPlace    [2]string // an output, and the input whose memory it takes
 	Alternate  bool      // give parameters the second shape that they may have

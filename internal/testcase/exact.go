@@ -85,8 +85,12 @@ func Clamp(v, lo, hi float64) float64 {
 	return v
 }
 
-// EncodeExact is Encode with a rounding of its own for the 16-bit types.
+// EncodeExact is Encode of values, with a rounding of its own for types of 16
+// and 8 bits.
 func EncodeExact(data []byte, dtype tensor.DType, value float64) []byte {
+	if dtype.IsFloat8() {
+		return append(data, NearestFloat8(dtype, value))
+	}
 	if dtype == tensor.F16 || dtype == tensor.BF16 {
 		bits := NearestHalf(dtype, value)
 		return append(data, byte(bits), byte(bits>>8))

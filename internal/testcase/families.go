@@ -41,8 +41,13 @@ var granularities = []struct {
 }
 
 // block draws the size of a block along an extent: often one that leaves a
-// shorter last block, now and then more than the whole.
-func (s *Source) block(extent int64) int64 { return 1 + s.Int64N(extent+2) }
+// shorter last block, now and then one element or more than the whole.
+func (s *Source) block(extent int64) int64 {
+	if s.IntN(4) == 0 {
+		return 1
+	}
+	return 1 + s.Int64N(extent+2)
+}
 
 func codeType(s *Source) tensor.DType {
 	return oneOf(s, tensor.S8, tensor.U8, tensor.S8, tensor.U8, s.float(), s.float(), s.float(), tensor.S4, tensor.U4, tensor.F8E4M3, tensor.F8E5M2)

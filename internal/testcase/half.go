@@ -64,15 +64,21 @@ func NearestHalf(dtype tensor.DType, v float64) uint16 {
 		}
 		return values[bits]
 	}
-	above := sort.Search(infinity, func(bits int) bool { return value(bits) >= a })
+	return sign | uint16(nearest(infinity+1, a, value))
+}
+
+// nearest returns the number of the value that is nearest to a, of two the
+// even one; values ascend from 0.
+func nearest(count int, a float64, value func(number int) float64) int {
+	above := sort.Search(count-1, func(number int) bool { return value(number) >= a })
 	if above == 0 {
-		return sign
+		return 0
 	}
 	// Between two neighbours both differences are exact.
 	below := above - 1
 	toBelow, toAbove := a-value(below), value(above)-a
 	if toBelow < toAbove || toBelow == toAbove && below&1 == 0 {
-		return sign | uint16(below)
+		return below
 	}
-	return sign | uint16(above)
+	return above
 }

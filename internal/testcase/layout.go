@@ -54,6 +54,28 @@ func Mixed(r *rand.Rand) Layout {
 	}
 }
 
+// Alike draws an order of dimensions which all tensors of a rank have in
+// common, and at times a gap behind each run along the innermost: rows other
+// than the definition go on being used, along any dimension.
+func Alike(r *rand.Rand) Layout {
+	orders, behind := map[int][]int{}, 1+r.Int64N(2)
+	return func(shape []int64, _ []bool) (strides []int64, first, n int64) {
+		rank := len(shape)
+		if orders[rank] == nil {
+			orders[rank] = r.Perm(rank)
+		}
+		innermost := true
+		gap := func() int64 {
+			if innermost {
+				innermost = false
+				return 1
+			}
+			return behind
+		}
+		return spread(shape, nil, orders[rank], gap, func() bool { return false })
+	}
+}
+
 // ofRows lays out whole rows: the last dimension stays compact.
 func (l Layout) ofRows(shape []int64, expanded []bool) (strides []int64, first, n int64) {
 	last := len(shape) - 1
@@ -113,6 +135,9 @@ type Placed struct {
 
 func newPlaced(a *Arg, o Options, readOnly bool) *Placed {
 	layout := o.Layout
+	if a.IsParam() && o.Params != nil {
+		layout = o.Params
+	}
 	if layout == nil {
 		layout = Compact
 	}

@@ -42,8 +42,7 @@ func (c *Case) Place(plan plans.Plan, o Options) (placed Placement, workspace []
 // alternate gives a parameter per tensor or per token the second shape that
 // it may have: with a last dimension of 1.
 func (p *Placed) alternate(op string, a *Arg) {
-	isParam := strings.HasSuffix(a.Name, "scale") || strings.HasSuffix(a.Name, "zero_point")
-	if !isParam || !strings.Contains(op, "_per_tensor") && !strings.Contains(op, "_per_token") {
+	if !a.IsParam() || !strings.Contains(op, "_per_tensor") && !strings.Contains(op, "_per_token") {
 		return
 	}
 	p.View.Shape = append(slices.Clone(a.Shape), 1)

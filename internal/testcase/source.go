@@ -28,11 +28,14 @@ const LargeElements = 140_000
 type Source struct {
 	*rand.Rand
 	Size Size
+	// Finite leaves out infinities, NaN and what makes them: one of them decides
+	// a sum alone, whatever becomes of the rest.
+	Finite bool
 }
 
-// NewSource returns the source of a seed.
+// NewSource returns the source of a seed: finite for every other one.
 func NewSource(seed uint64, size Size) *Source {
-	return &Source{rand.New(rand.NewPCG(seed, 0)), size}
+	return &Source{rand.New(rand.NewPCG(seed, 0)), size, seed%2 == 0}
 }
 
 // oneOf draws an element of a list.
@@ -57,7 +60,7 @@ func (s *Source) width() int64 {
 }
 
 // shape draws a shape of a rank. A Large one has most of its elements along
-// one dimension, which may be any.
+// one dimension, which may be any, or along two.
 func (s *Source) shape(rank int) []int64 {
 	shape := make([]int64, rank)
 	for i := range shape {
@@ -69,9 +72,15 @@ func (s *Source) shape(rank int) []int64 {
 	case rank == 0:
 	case s.Size == Large:
 		i := s.IntN(rank)
+		if j := s.IntN(rank); j != i && s.IntN(2) == 0 {
+			shape[j] = s.width()
+		}
 		shape[i] = LargeElements*shape[i]/tensor.NumElements(shape) + s.Int64N(7)
 	case s.IntN(2) == 0:
-		shape[rank-1] = s.width()
+		shape[oneOf(s, rank-1, s.IntN(rank))] = s.width()
+		if rank < 4 && s.IntN(3) == 0 {
+			shape[s.IntN(rank)] = oneOf[int64](s, 16, 17, 40, 70) // many groups of many elements
+		}
 	}
 	return shape
 }
@@ -101,10 +110,12 @@ var specials = []float64{
 // number draws a value: now and then a special one, often a half or a whole
 // number, so that ties and exact results occur.
 func (s *Source) number() float64 {
-	switch s.IntN(16) {
-	case 0:
+	switch special := s.IntN(16); {
+	case special == 0 && s.Finite:
+		return oneOf(s, 0, math.Copysign(0, -1), math.SmallestNonzeroFloat32, -1e-40, 6e-8)
+	case special == 0:
 		return oneOf(s, specials...)
-	case 1, 2, 3, 4:
+	case special < 5:
 		return float64(s.IntN(41)-20) / 2
 	}
 	return s.NormFloat64() * math.Ldexp(1, s.IntN(9)-4)

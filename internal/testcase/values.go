@@ -97,10 +97,12 @@ func (s *Source) values(c *Case, a *Arg) func() float64 {
 
 // scale draws a scale: mostly a power of two, where ties are, or any.
 func (s *Source) scale() float64 {
-	switch s.IntN(8) {
-	case 0:
+	switch special := s.IntN(8); {
+	case special == 0 && s.Finite:
+		return oneOf(s, -0.5, 3, 0.001)
+	case special == 0:
 		return oneOf(s, -0.5, 0, math.Inf(1), math.NaN(), 1e-40, 65504, math.SmallestNonzeroFloat64)
-	case 1, 2, 3:
+	case special < 4:
 		return math.Ldexp(1, s.IntN(7)-5)
 	}
 	return s.Float64() + 0.01
