@@ -229,7 +229,7 @@ func TestOverlap(t *testing.T) {
 // The workspace's size and address.
 func TestBadWorkspace(t *testing.T) {
 	tried := 0
-	forEachOp(t, testcase.Large, 1, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
+	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
 		refusals(t, c, nil, func(r *refusal, args func() []tensor.View) {
 			n := r.plan.WorkspaceSize()
 			if n == 0 {
