@@ -24,6 +24,15 @@ func ColumnsOf[C Compute](s *Scratch, n int) (c Columns[C]) {
 	return c
 }
 
+// TermsOf returns accumulators for n elements, at most Lanes*MaxColumns, each.
+func TermsOf[C Compute](s *Scratch, n int) (c Columns[C]) {
+	c.width = n
+	for i := range c.Sums {
+		c.Sums[i] = unsafe.Slice((*C)(unsafe.Pointer(&s.columns[i])), n)
+	}
+	return c
+}
+
 // Clear sets the first rows to +0.
 func (c Columns[C]) Clear(rows int) {
 	for i := range c.Sums {

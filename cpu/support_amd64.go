@@ -33,6 +33,36 @@ var minMaxFoldRows = []Row[MinMaxFold[float32]]{{"avx2", AVX2, always(MinMaxFold
 	return extremes
 }))}}
 
+var groupSumRows = []Row[GroupFold[float32]]{{"avx2", AVX2, always(GroupFold[float32](func(terms [2][]float32, n int, to [2][]float32) {
+	if !foldable(n) {
+		sumGroups(terms, n, to)
+		return
+	}
+	for i, to := range to {
+		sumGroupsAVX2(&terms[i][0], n, len(to), &to[0])
+	}
+}))}}
+
+// Terms have signs by which the bits of the extreme are the largest: those of
+// the smallest are not above 0, those of the largest not below it, or NaNs.
+var groupExtremeRows = []Row[GroupFold[float32]]{{"avx2", AVX2, always(GroupFold[float32](func(terms [2][]float32, n int, to [2][]float32) {
+	if !foldable(n) {
+		extremesOfGroups(terms, n, to)
+		return
+	}
+	for i, to := range to {
+		largestBitsAVX2(&terms[i][0], n, len(to), &to[0])
+	}
+	for g, hi := range to[1] {
+		if hi != hi {
+			to[0][g] = hi
+		}
+	}
+}))}}
+
+// foldable reports whether kernels fold groups of n terms.
+func foldable(n int) bool { return n%Lanes == 0 || n == 8 || n == 16 || n == 32 }
+
 var packingRows = []Row[Packing]{{"avx2", AVX2, always(Packing{unpackByKernel, packByKernel})}}
 
 // packedStep is what the number of codes of the packing kernels is a multiple of.

@@ -10,6 +10,8 @@ var foldRows []Row[Fold[float32]]
 
 var minMaxFoldRows []Row[MinMaxFold[float32]]
 
+var groupSumRows, groupExtremeRows []Row[GroupFold[float32]]
+
 var packingRows []Row[Packing]
 
 // storeZeros is not reached: no row asks for it.

@@ -18,6 +18,18 @@ func foldLanesAVX2(lanes *float32) float32
 //go:noescape
 func foldMinMaxAVX2(lo *float32, hi *float32) (least float32, largest float32, nan int32)
 
+// sumGroupsAVX2 stores sums, in Stripe order, of count groups of n terms, of which
+// none is -0: n is 8, 16, 32 or a multiple of 64.
+//
+//go:noescape
+func sumGroupsAVX2(terms *float32, n int, count int, to *float32)
+
+// largestBitsAVX2 stores the largest bits, as those of unsigned numbers, of count groups of n terms, of which
+// none is -0: n is 8, 16, 32 or a multiple of 64.
+//
+//go:noescape
+func largestBitsAVX2(terms *float32, n int, count int, to *float32)
+
 // storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.
 //
 //go:noescape

@@ -129,6 +129,250 @@ TEXT ·foldMinMaxAVX2(SB), NOSPLIT, $0-28
 	MOVL         AX, nan+24(FP)
 	RET
 
+// func sumGroupsAVX2(terms *float32, n int, count int, to *float32)
+// Requires: AVX
+TEXT ·sumGroupsAVX2(SB), NOSPLIT, $0-32
+	MOVQ terms+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ to+24(FP), BX
+	CMPQ CX, $0x00000008
+	JNE  other1
+
+next1:
+	VMOVUPS      (AX), Y0
+	ADDQ         $0x00000020, AX
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNE          next1
+	VZEROUPPER
+	RET
+
+other1:
+	CMPQ CX, $0x00000010
+	JNE  other2
+
+next2:
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	ADDQ         $0x00000040, AX
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNE          next2
+	VZEROUPPER
+	RET
+
+other2:
+	CMPQ CX, $0x00000020
+	JNE  other4
+
+next4:
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	ADDQ         $0x00000080, AX
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNE          next4
+	VZEROUPPER
+	RET
+
+other4:
+next8:
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	MOVQ    CX, SI
+
+turn:
+	SUBQ   $0x40, SI
+	JLE    turned
+	ADDQ   $0x00000100, AX
+	VADDPS (AX), Y0, Y0
+	VADDPS 32(AX), Y1, Y1
+	VADDPS 64(AX), Y2, Y2
+	VADDPS 96(AX), Y3, Y3
+	VADDPS 128(AX), Y4, Y4
+	VADDPS 160(AX), Y5, Y5
+	VADDPS 192(AX), Y6, Y6
+	VADDPS 224(AX), Y7, Y7
+	JMP    turn
+
+turned:
+	ADDQ         $0x00000100, AX
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNE          next8
+	VZEROUPPER
+	RET
+
+// func largestBitsAVX2(terms *float32, n int, count int, to *float32)
+// Requires: AVX, AVX2
+TEXT ·largestBitsAVX2(SB), NOSPLIT, $0-32
+	MOVQ terms+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ to+24(FP), BX
+	CMPQ CX, $0x00000008
+	JNE  other1
+
+next1:
+	VMOVUPS      (AX), Y0
+	ADDQ         $0x00000020, AX
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNE          next1
+	VZEROUPPER
+	RET
+
+other1:
+	CMPQ CX, $0x00000010
+	JNE  other2
+
+next2:
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	ADDQ         $0x00000040, AX
+	VPMAXUD      Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNE          next2
+	VZEROUPPER
+	RET
+
+other2:
+	CMPQ CX, $0x00000020
+	JNE  other4
+
+next4:
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	ADDQ         $0x00000080, AX
+	VPMAXUD      Y2, Y0, Y0
+	VPMAXUD      Y3, Y1, Y1
+	VPMAXUD      Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNE          next4
+	VZEROUPPER
+	RET
+
+other4:
+next8:
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	MOVQ    CX, SI
+
+turn:
+	SUBQ    $0x40, SI
+	JLE     turned
+	ADDQ    $0x00000100, AX
+	VPMAXUD (AX), Y0, Y0
+	VPMAXUD 32(AX), Y1, Y1
+	VPMAXUD 64(AX), Y2, Y2
+	VPMAXUD 96(AX), Y3, Y3
+	VPMAXUD 128(AX), Y4, Y4
+	VPMAXUD 160(AX), Y5, Y5
+	VPMAXUD 192(AX), Y6, Y6
+	VPMAXUD 224(AX), Y7, Y7
+	JMP     turn
+
+turned:
+	ADDQ         $0x00000100, AX
+	VPMAXUD      Y4, Y0, Y0
+	VPMAXUD      Y5, Y1, Y1
+	VPMAXUD      Y6, Y2, Y2
+	VPMAXUD      Y7, Y3, Y3
+	VPMAXUD      Y2, Y0, Y0
+	VPMAXUD      Y3, Y1, Y1
+	VPMAXUD      Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VPMAXUD      X1, X0, X0
+	VMOVSS       X0, (BX)
+	ADDQ         $0x04, BX
+	DECQ         DX
+	JNE          next8
+	VZEROUPPER
+	RET
+
 // func storeZerosAVX2(to *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·storeZerosAVX2(SB), NOSPLIT, $0-16

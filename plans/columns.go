@@ -42,8 +42,8 @@ func (c *call) tilesOfColumns() int64 {
 }
 
 // columnJob makes the job of a reduction of one block of side by side groups,
-// whose results it gives to done.
-func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], done func(c *call, w *worker, group, block int64, result [2]C)) job {
+// which it finishes where they have but one.
+func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block, tile := number%c.blocks, number/c.blocks
 		side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
@@ -58,7 +58,7 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], don
 		sums.Clear(lanes)
 		cur := w.members(c, group)
 		if f.scale >= 0 && fold.lanes > 1 {
-			f.columnParams(c, w, n)
+			f.groupParams(c, w, n, 1)
 		}
 		a.Wide = true
 		position := 0
@@ -80,15 +80,23 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], don
 			}
 		})
 		fold.columns(sums, lanes)
-		for i := range n {
-			done(c, w, group+i, block, [2]C{sums.Sums[0][i], sums.Sums[1][i]})
+		if c.blocks > 1 {
+			for i := range n {
+				partials[C](c)[(group+i)*c.blocks+block] = [2]C{sums.Sums[0][i], sums.Sums[1][i]}
+			}
+			return
+		}
+		for i := int64(0); i < n; i += cpu.Block {
+			m := min(cpu.Block, n-i)
+			c.groups.seek(&w.cursors[0], group+i, maxOperands)
+			fold.finish(w, &c.groups, &w.cursors[0], [2][]C{sums.Sums[0][i:][:m], sums.Sums[1][i:][:m]})
 		}
 	}
 }
 
-// columnParams makes the parameters of groups side by side, at the worker's
-// cursor of groups.
-func (f *family) columnParams(c *call, w *worker, n int64) {
+// groupParams makes the parameters of n groups from the worker's cursor of
+// groups on, each for a run of elements.
+func (f *family) groupParams(c *call, w *worker, n, run int64) {
 	a, l, at := &w.args, &c.groups, &w.cursors[0]
 	inner := l.dims - 1
 	a.Ready = true
@@ -96,14 +104,14 @@ func (f *family) columnParams(c *call, w *worker, n int64) {
 		k := f.scale + number
 		s := cpu.Span{P: at.at[k], Stride: l.stride[k][inner], DType: a.In[k].DType}
 		a.In[k] = s
-		if number == 0 && s.DType == f.compute && s.Contiguous() {
+		if number == 0 && run == 1 && s.DType == f.compute && s.Contiguous() {
 			continue
 		}
-		each, count := s.Stride != 0, 1
+		each, count, times := s.Stride != 0, 1, 1
 		if each {
-			count = int(n)
+			count, times = int(n), int(run)
 		}
-		w.scratch.Tile.Add(a, number, s, 0, count, 1, f.compute, f.expand)
+		w.scratch.Tile.Add(a, number, s, 0, count, times, f.compute, f.expand)
 		a.In[k] = w.scratch.Tile.Span(number, each, f.compute)
 	}
 }

@@ -72,17 +72,18 @@ func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]
 	}
 }
 
-// storeGradients finishes a group: ds = sum * g and dz = (0 - s * sum) * g.
-func storeGradients[C cpu.Compute](p *Problem, factor float64) func(w *worker, l *layout, cur *cursor, sums [2]C) {
+// storeGradients finishes groups: ds = sum * g and dz = (0 - s * sum) * g.
+func storeGradients[C cpu.Compute](p *Problem, factor float64) finisher[C] {
 	scaleType, gradScale, gradZero := p.DType("scale"), p.DType("grad_scale"), p.DType("grad_zero_point")
-	return func(w *worker, l *layout, cur *cursor, sums [2]C) {
-		v, g := cpu.BlockOf[C](&w.scratch, 0, 1), C(factor)
-		cpu.Load(v, cpu.Span{P: cur.at[scaleOperand], DType: scaleType})
-		dz := (0 - C(v[0]*sums[1])) * g
-		v[0] = sums[0] * g
-		cpu.Store(cpu.Span{P: cur.at[firstGroupValue], DType: gradScale}, v)
-		v[0] = dz
-		cpu.Store(cpu.Span{P: cur.at[firstGroupValue+1], DType: gradZero}, v)
+	return func(w *worker, l *layout, cur *cursor, sums [2][]C) {
+		scale, g := cpu.BlockOf[C](&w.scratch, 2, len(sums[0])), C(factor)
+		cpu.Load(scale, l.span(cur, scaleOperand, scaleType))
+		for i, s := range scale {
+			sums[0][i] *= g
+			sums[1][i] = (0 - C(s*sums[1][i])) * g
+		}
+		cpu.Store(l.span(cur, firstGroupValue, gradScale), sums[0])
+		cpu.Store(l.span(cur, firstGroupValue+1, gradZero), sums[1])
 	}
 }
 

@@ -158,6 +158,11 @@ const (
 	firstGroupValue = 7
 )
 
+// span returns an operand along the innermost dimension.
+func (l *layout) span(cur *cursor, k int, dtype tensor.DType) cpu.Span {
+	return cpu.Span{P: cur.at[k], Stride: l.stride[k][l.dims-1], DType: dtype}
+}
+
 // spans fills a kernel's operands from a cursor.
 func (l *layout) spans(a *cpu.Args, cur *cursor) {
 	inner := l.dims - 1

@@ -104,7 +104,8 @@ type call struct {
 	groups      layout // reductions: the groups
 	members     layout // reductions: the elements of the first group
 	blocks      int64  // reductions: blocks per group
-	columnWidth int64  // reductions: groups side by side in a tile
+	columnWidth int64  // reductions: groups of a tile, side by side or short
+	tilesPerJob int64  // reductions: tiles of short groups
 	embedding   embeddingCall
 	sampler     sampler
 	team        team

@@ -52,17 +52,16 @@ func checkChosen(p *Problem) error {
 	return nil
 }
 
-// storeQParams finishes a group: from its extremes to scale and zero point.
-func storeQParams[C cpu.Compute](p *Problem) func(w *worker, l *layout, cur *cursor, extremes [2]C) {
+// storeQParams finishes groups: from their extremes to scales and zero points.
+func storeQParams[C cpu.Compute](p *Problem) finisher[C] {
 	scale, zero := p.DType("scale"), p.DType("zero_point")
 	qmin, qmax, symmetric := C(p.int("qmin")), C(p.int("qmax")), p.bool("symmetric")
-	return func(w *worker, l *layout, cur *cursor, extremes [2]C) {
-		v := cpu.BlockOf[C](&w.scratch, 0, 1)
-		s, z := cpu.QParams(extremes[0], extremes[1], qmin, qmax, symmetric)
-		v[0] = s
-		cpu.Store(cpu.Span{P: cur.at[firstGroupValue], DType: scale}, v)
-		v[0] = z
-		cpu.Store(cpu.Span{P: cur.at[firstGroupValue+1], DType: zero}, v)
+	return func(_ *worker, l *layout, cur *cursor, extremes [2][]C) {
+		for i, lo := range extremes[0] {
+			extremes[0][i], extremes[1][i] = cpu.QParams(lo, extremes[1][i], qmin, qmax, symmetric)
+		}
+		cpu.Store(l.span(cur, firstGroupValue, scale), extremes[0])
+		cpu.Store(l.span(cur, firstGroupValue+1, zero), extremes[1])
 	}
 }
 

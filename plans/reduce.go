@@ -16,12 +16,19 @@ type folder[C cpu.Compute] struct {
 	// kernel left in rows of accumulators, into the first row.
 	columns func(sums cpu.Columns[C], lanes int)
 	lanes   int // rows of accumulators that positions take in turn
-	// finish writes a group's results. The cursor is at the group.
-	finish func(w *worker, l *layout, cur *cursor, result [2]C)
+	// groups folds, for each of many short groups, the results that a kernel
+	// left in accumulators for each element.
+	groups cpu.GroupFold[C]
+	finish finisher[C]
 }
 
+// finisher writes the results of groups along the innermost dimension of their
+// layout, at most Block of them. The cursor is at the first. The memory of the
+// results is its to use.
+type finisher[C cpu.Compute] func(w *worker, l *layout, cur *cursor, results [2][]C)
+
 // stripes folds by NUMERICS.md, section 4: lanes by halves, blocks pairwise.
-func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, result [2]C)) folder[C] {
+func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 	fold := pickByCompute[cpu.Fold[C]](cpu.FoldRows32, cpu.FoldRows64)
 	return folder[C]{
 		block: func(s *cpu.Scratch) [2]C {
@@ -36,12 +43,13 @@ func stripes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resul
 			return [2]C{t0.Sum(), t1.Sum()}
 		},
 		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
+		groups: pickByCompute[cpu.GroupFold[C]](cpu.GroupSumRows32, cpu.GroupSumRows64),
 		finish: finish,
 	}
 }
 
 // extremes folds smallest and largest values, whose order is free.
-func extremes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, result [2]C)) folder[C] {
+func extremes[C cpu.Compute](finish finisher[C]) folder[C] {
 	return folder[C]{
 		block: pickByCompute[cpu.MinMaxFold[C]](cpu.MinMaxFoldRows32, cpu.MinMaxFoldRows64),
 		join: func(_ *cpu.Scratch, blocks [][2]C) (r [2]C) {
@@ -51,6 +59,7 @@ func extremes[C cpu.Compute](finish func(w *worker, l *layout, cur *cursor, resu
 			return r
 		},
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
+		groups: pickByCompute[cpu.GroupFold[C]](cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
 		finish: finish,
 	}
 }
@@ -108,9 +117,10 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		return fold.block(a.Scratch)
 	}
 	finish := func(c *call, w *worker, group int64, result [2]C) {
-		cur := &w.cursors[0]
+		cur, results := &w.cursors[0], resultsOf[C](w, 1)
+		results[0][0], results[1][0] = result[0], result[1]
 		c.groups.seek(cur, group, maxOperands)
-		fold.finish(w, &c.groups, cur, result)
+		fold.finish(w, &c.groups, cur, results)
 	}
 	mapGroup := func(c *call, w *worker, group int64) {
 		a, cur, l := f.arm(w), w.members(c, group), &c.members
@@ -129,7 +139,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 				result = block(c, w, g, 0)
 			}
 			finish(c, w, g, result)
-			if then != nil && f.packed < 0 {
+			if then != nil && !f.mapsLater(c) {
 				mapGroup(c, w, g)
 			}
 		}
@@ -142,13 +152,8 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		finish(c, w, group, fold.join(&w.scratch, partials[C](c)[group*c.blocks:][:c.blocks]))
 	}
 	mapAll := newMapJobs(f, then)
-	columns := columnJob(f, kernel, fold, func(c *call, w *worker, group, block int64, result [2]C) {
-		if c.blocks > 1 {
-			partials[C](c)[group*c.blocks+block] = result
-		} else {
-			finish(c, w, group, result)
-		}
-	})
+	columns := columnJob(f, kernel, fold)
+	short := shortGroupJob(f, kernel, fold, then)
 	return func(c *call) error {
 		for i := range f.regions {
 			r := &f.regions[i]
@@ -166,11 +171,15 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 				}
 				continue
 			}
+			if jobs := f.shortGroups(c); jobs > 0 {
+				c.parallel(jobs, groups*members, short)
+				continue
+			}
 			if c.blocks <= 1 {
 				per := c.groupsPerJob()
 				c.parallel((groups+per-1)/per, groups*members, whole)
-				if then != nil && f.packed >= 0 {
-					f.mapRegion(c, r, mapAll) // groups may share a byte
+				if then != nil && f.mapsLater(c) {
+					f.mapRegion(c, r, mapAll)
 				}
 				continue
 			}
@@ -182,6 +191,13 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		}
 		return nil
 	}
+}
+
+// mapsLater reports whether groups are mapped when all have their results:
+// those that may share a byte, and those in runs so short that tiles pay for
+// reading the elements again.
+func (f *family) mapsLater(c *call) bool {
+	return f.packed >= 0 || c.members.size[c.members.dims-1] <= longestShortGroup
 }
 
 // partials returns the block results in the workspace.

@@ -1,0 +1,86 @@
+package plans
+
+import "github.com/isobit-ml/isobit/cpu"
+
+// Groups of few elements that lie one after the other, such as runs of 32 along
+// a row: for each, a kernel's call, fold and results would cost more than its
+// elements. Tiles of many groups are taken at once, with parameters and
+// accumulators for each element.
+
+const (
+	longestShortGroup = 256
+	mostShortGroups   = cpu.Block // of a tile: room for their results
+)
+
+// shortGroups lays out a reduction of such groups, and returns the number of
+// its jobs; 0 where they are long, or lie otherwise.
+func (f *family) shortGroups(c *call) int64 {
+	g, m := &c.groups, &c.members
+	inner, n := g.dims-1, m.count()
+	if oneByOne || f.packed >= 0 || c.blocks != 1 || n > longestShortGroup || m.dims > 1 || g.size[inner] < 2 {
+		return 0
+	}
+	for k := range kernelOperands {
+		size := f.sizeOf(k)
+		if !f.param[k] && g.start[k] != nil && (n > 1 && m.stride[k][0] != size || g.stride[k][inner] != n*size) {
+			return 0
+		}
+	}
+	c.columnWidth = min(mostShortGroups, max(1, cpu.TileSize/n))
+	c.tilesPerJob = max(1, jobSize/(c.columnWidth*n))
+	return (c.tilesOfGroups() + c.tilesPerJob - 1) / c.tilesPerJob
+}
+
+// tilesOfGroups returns how many tiles all groups make.
+func (c *call) tilesOfGroups() int64 {
+	return c.groups.count() / c.groups.size[c.groups.dims-1] * c.tilesOfColumns()
+}
+
+// shortGroupJob makes the job that reduces some tiles of groups, and maps their
+// elements with the results, if there is a kernel for it.
+func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
+	return func(c *call, w *worker, number int64) {
+		side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
+		for tile := number * c.tilesPerJob; tile < min(c.tilesOfGroups(), (number+1)*c.tilesPerJob); tile++ {
+			column := tile % tiles * c.columnWidth
+			groups, n := min(c.columnWidth, side-column), c.members.count()
+			a := f.armTile(c, w, tile/tiles*side+column)
+			if fold.lanes > 1 {
+				f.groupParams(c, w, groups, n)
+			}
+			terms := cpu.TermsOf[C](&w.scratch, int(groups*n))
+			terms.Clear(1)
+			a.Wide, a.Sums = true, terms.Row(0)
+			kernel(int(groups*n), 0, a)
+			results := resultsOf[C](w, int(groups))
+			fold.groups(terms.Sums, int(n), results)
+			fold.finish(w, &c.groups, &w.cursors[0], results)
+			if then != nil {
+				a = f.armTile(c, w, tile/tiles*side+column)
+				f.groupParams(c, w, groups, n)
+				then(int(groups*n), a)
+			}
+		}
+	}
+}
+
+// armTile is arm, and moves the worker's cursor and the arguments to a group.
+// Parameters are left out.
+func (f *family) armTile(c *call, w *worker, group int64) *cpu.Args {
+	a, at := f.arm(w), &w.cursors[0]
+	c.groups.seek(at, group, maxOperands)
+	for k := range a.In {
+		if !f.param[k] {
+			a.In[k].P, a.In[k].Stride = at.at[k], a.In[k].DType.Size()
+		}
+	}
+	for k := range a.Out {
+		a.Out[k].P, a.Out[k].Stride = at.at[firstOutput+k], a.Out[k].DType.Size()
+	}
+	return a
+}
+
+// resultsOf returns a worker's memory for the results of at most Block groups.
+func resultsOf[C cpu.Compute](w *worker, groups int) [2][]C {
+	return [2][]C{cpu.BlockOf[C](&w.scratch, 0, groups), cpu.BlockOf[C](&w.scratch, 1, groups)}
+}
