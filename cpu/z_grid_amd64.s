@@ -393,7 +393,7 @@ done2:
 	RET
 
 // func gridSampleAVX512F32(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridSampleAVX512F32(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -406,6 +406,12 @@ TEXT ·gridSampleAVX512F32(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
+	MOVL         3520(AX)(DX*4), R8
+	PREFETCHT0   (BX)(R8*4)
+	PREFETCHT0   (SI)(R8*4)
+	MOVL         3552(AX)(DX*4), R8
+	PREFETCHT0   (BX)(R8*4)
+	PREFETCHT0   (SI)(R8*4)
 	MOVL         3264(AX)(DX*4), R8
 	VMOVSD       (BX)(R8*4), X0
 	MOVL         3268(AX)(DX*4), R8
@@ -536,7 +542,7 @@ done2:
 	RET
 
 // func gridTermsAVX512F32(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridTermsAVX512F32(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -689,6 +695,9 @@ vector1:
 
 channel3:
 	LEAQ         (R8)(BX*1), R9
+	MOVL         3392(AX)(DX*4), R13
+	PREFETCHT0   (R8)(R13*4)
+	PREFETCHT0   (R9)(R13*4)
 	MOVL         3264(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X1
 	MOVL         3268(AX)(DX*4), R13
@@ -1036,7 +1045,7 @@ done2:
 	RET
 
 // func gridSampleAVX512BF16(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridSampleAVX512BF16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -1049,6 +1058,12 @@ TEXT ·gridSampleAVX512BF16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
+	MOVL         3520(AX)(DX*4), R8
+	PREFETCHT0   (BX)(R8*2)
+	PREFETCHT0   (SI)(R8*2)
+	MOVL         3552(AX)(DX*4), R8
+	PREFETCHT0   (BX)(R8*2)
+	PREFETCHT0   (SI)(R8*2)
 	MOVL         3264(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X0
 	MOVL         3268(AX)(DX*4), R8
@@ -1270,7 +1285,7 @@ DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
 
 // func gridTermsAVX512BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridTermsAVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -1423,6 +1438,9 @@ vector1:
 
 channel3:
 	LEAQ         (R8)(BX*1), R9
+	MOVL         3392(AX)(DX*4), R13
+	PREFETCHT0   (R8)(R13*2)
+	PREFETCHT0   (R9)(R13*2)
 	MOVL         3264(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X1
 	MOVL         3268(AX)(DX*4), R13
@@ -1765,7 +1783,7 @@ done2:
 	RET
 
 // func gridSampleAVX512F16(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridSampleAVX512F16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -1778,6 +1796,12 @@ TEXT ·gridSampleAVX512F16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
+	MOVL         3520(AX)(DX*4), R8
+	PREFETCHT0   (BX)(R8*2)
+	PREFETCHT0   (SI)(R8*2)
+	MOVL         3552(AX)(DX*4), R8
+	PREFETCHT0   (BX)(R8*2)
+	PREFETCHT0   (SI)(R8*2)
 	MOVL         3264(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X0
 	MOVL         3268(AX)(DX*4), R8
@@ -1909,7 +1933,7 @@ done2:
 	RET
 
 // func gridTermsAVX512F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridTermsAVX512F16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -2062,6 +2086,9 @@ vector1:
 
 channel3:
 	LEAQ         (R8)(BX*1), R9
+	MOVL         3392(AX)(DX*4), R13
+	PREFETCHT0   (R8)(R13*2)
+	PREFETCHT0   (R9)(R13*2)
 	MOVL         3264(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X1
 	MOVL         3268(AX)(DX*4), R13
@@ -3564,7 +3591,7 @@ done2:
 	RET
 
 // func gridSampleAVX2F32(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, CMOV
+// Requires: AVX, CMOV, MMX+
 TEXT ·gridSampleAVX2F32(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -3577,6 +3604,12 @@ TEXT ·gridSampleAVX2F32(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
+	MOVL        3520(AX)(DX*4), R8
+	PREFETCHT0  (BX)(R8*4)
+	PREFETCHT0  (SI)(R8*4)
+	MOVL        3536(AX)(DX*4), R8
+	PREFETCHT0  (BX)(R8*4)
+	PREFETCHT0  (SI)(R8*4)
 	MOVL        3264(AX)(DX*4), R8
 	VMOVSD      (BX)(R8*4), X0
 	MOVL        3268(AX)(DX*4), R8
@@ -3667,7 +3700,7 @@ done2:
 	RET
 
 // func gridTermsAVX2F32(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, CMOV
+// Requires: AVX, CMOV, MMX+
 TEXT ·gridTermsAVX2F32(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -3820,6 +3853,9 @@ vector1:
 
 channel3:
 	LEAQ        (R8)(BX*1), R9
+	MOVL        3392(AX)(DX*4), R13
+	PREFETCHT0  (R8)(R13*4)
+	PREFETCHT0  (R9)(R13*4)
 	MOVL        3264(AX)(DX*4), R13
 	VMOVSD      (R8)(R13*4), X1
 	MOVL        3268(AX)(DX*4), R13
@@ -4127,7 +4163,7 @@ done2:
 	RET
 
 // func gridSampleAVX2BF16(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX2, CMOV
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·gridSampleAVX2BF16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -4140,6 +4176,12 @@ TEXT ·gridSampleAVX2BF16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
+	MOVL        3520(AX)(DX*4), R8
+	PREFETCHT0  (BX)(R8*2)
+	PREFETCHT0  (SI)(R8*2)
+	MOVL        3536(AX)(DX*4), R8
+	PREFETCHT0  (BX)(R8*2)
+	PREFETCHT0  (SI)(R8*2)
 	MOVL        3264(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X0
 	MOVL        3268(AX)(DX*4), R8
@@ -4244,7 +4286,7 @@ done2:
 	RET
 
 // func gridTermsAVX2BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·gridTermsAVX2BF16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -4397,6 +4439,9 @@ vector1:
 
 channel3:
 	LEAQ        (R8)(BX*1), R9
+	MOVL        3392(AX)(DX*4), R13
+	PREFETCHT0  (R8)(R13*2)
+	PREFETCHT0  (R9)(R13*2)
 	MOVL        3264(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X1
 	MOVL        3268(AX)(DX*4), R13
@@ -4703,7 +4748,7 @@ done2:
 	RET
 
 // func gridSampleAVX2F16(cells *byte, n int, input *byte, row int, y *byte)
-// Requires: AVX, AVX2, CMOV, F16C
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·gridSampleAVX2F16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -4716,6 +4761,12 @@ TEXT ·gridSampleAVX2F16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
+	MOVL        3520(AX)(DX*4), R8
+	PREFETCHT0  (BX)(R8*2)
+	PREFETCHT0  (SI)(R8*2)
+	MOVL        3536(AX)(DX*4), R8
+	PREFETCHT0  (BX)(R8*2)
+	PREFETCHT0  (SI)(R8*2)
 	MOVL        3264(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X0
 	MOVL        3268(AX)(DX*4), R8
@@ -4837,7 +4888,7 @@ DATA all32_ffff<>+60(SB)/4, $0x0000ffff
 GLOBL all32_ffff<>(SB), RODATA|NOPTR, $64
 
 // func gridTermsAVX2F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX2, CMOV, F16C
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·gridTermsAVX2F16(SB), NOSPLIT, $0-72
 	MOVQ    cells+0(FP), AX
 	MOVQ    n+8(FP), CX
@@ -4990,6 +5041,9 @@ vector1:
 
 channel3:
 	LEAQ        (R8)(BX*1), R9
+	MOVL        3392(AX)(DX*4), R13
+	PREFETCHT0  (R8)(R13*2)
+	PREFETCHT0  (R9)(R13*2)
 	MOVL        3264(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X1
 	MOVL        3268(AX)(DX*4), R13

@@ -57,20 +57,22 @@ var gridSampleBackward = op{
 		}
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
-			b := s.block(c, w, number, &c.args[2])
-			b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), s.gridRows(&c.args[4], b)
-			kernel(&b.GridBlock)
+			s.eachBlock(number, func(image, column, row int64) {
+				b := s.block(w, image, column, row, &c.args[2])
+				b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), s.gridRows(&c.args[4], b)
+				kernel(&b.GridBlock)
+			})
 		}
 		pl.run = func(c *call) error {
-			c.sampler = *s
-			if c.joins(0, 2, 4) {
-				c.sampler.joinRows()
-			}
+			joined := c.joins(0, 2, 4)
 			if p.has("grad_grid") {
-				s := &c.sampler
-				c.parallel(s.blocks(), s.positions()*s.batch*s.channels*8, job)
+				c.sampler = *s
+				c.sampler.order(joined, c.threads)
+				c.parallel(c.sampler.tiles(), s.positions()*s.batch*s.channels*8, job)
 			}
 			if dinput != nil {
+				c.sampler = *s
+				c.sampler.scanOrder(joined)
 				dinput(c)
 			}
 			return nil
@@ -114,11 +116,13 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		scatter := scatterOf[C](w)
 		*scatter = cpu.NewGridScatter[C](&s.Sampler, cpu.GridBand{First: begin * s.Size[0], Pixels: (end - begin) * s.Size[0]},
 			memory, contributions, int(min(perJob, s.channels-first)))
-		for i := range s.blocksPerImage() {
-			s.block(c, w, image*s.blocksPerImage()+i, &c.args[2])
-			b.GradOutput = s.rows(&c.args[0], b)
-			b.GradOutput.P = b.GradOutput.Row(first, 0).P
-			kernel.Add(scatter, &b.GridBlock)
+		for row := range s.rowsPerImage() {
+			for column := range s.blocksPerRow() {
+				s.block(w, image, column, row, &c.args[2])
+				b.GradOutput = s.rows(&c.args[0], b)
+				b.GradOutput.P = b.GradOutput.Row(first, 0).P
+				kernel.Add(scatter, &b.GridBlock)
+			}
 		}
 		scatter.Finish(&w.scratch)
 		b.image = image

@@ -275,6 +275,7 @@ func (k *gridKernel) sample() {
 	k.c.ADDQ(k.input, k.below)
 	y := param(k.c, "y")
 	k.forVectors(func() {
+		k.prefetchAhead(sampleAhead, []int{0, k.lanes / 2})
 		v := k.taps()
 		sum := k.zero()
 		for tap := range 4 {

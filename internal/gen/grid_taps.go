@@ -59,6 +59,24 @@ func (k *gridKernel) element(base reg.GPVirtual, lane int) operand.Mem {
 	return operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}
 }
 
+// sampleAhead and termsAhead are how many positions ahead pixels are asked for.
+const (
+	sampleAhead = 64
+	termsAhead  = 32
+)
+
+// prefetchAhead asks for the pixels of some of the vector of positions that comes later by so
+// many positions. Those past the block's end are of no use and do no harm.
+func (k *gridKernel) prefetchAhead(ahead int, lanes []int) {
+	for _, lane := range lanes {
+		at := k.c.GP64()
+		k.c.MOVL(k.plane(planePair).plus(4*(ahead+lane)).Mem, at.As32())
+		for _, base := range []reg.GPVirtual{k.input, k.below} {
+			k.c.PREFETCHT0(operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)})
+		}
+	}
+}
+
 func (k *gridKernel) pairs32(base reg.GPVirtual) (first, second value) {
 	// Two pairs fill a quarter of a register. Even quarters make one register,
 	// odd ones another, so that the shuffles leave lanes in order.
@@ -157,6 +175,7 @@ func (k *gridKernel) terms() {
 		c.Load(c.Param("input"), k.input)
 		c.Label(loop)
 		c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
+		k.prefetchAhead(termsAhead, []int{0})
 		v := k.taps()
 		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
 		for sum, d := range [4][2]int{{1, 0}, {3, 2}, {2, 0}, {3, 1}} { // N, S, W, E
