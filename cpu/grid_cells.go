@@ -237,10 +237,16 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
 	}
 	k.combine(c.start(), b.N)
+	k.alignLast(c, b)
+	k.storeGradients(c, b)
+}
+
+// alignLast moves the gradients of the last vector, which is that of the last
+// positions, to where these are.
+func (k *gridKernel) alignLast(c *gridCells, b *GridBlock) {
 	if rest := b.N % k.lanes; rest > 0 {
 		for p := planeGrad; p < planeGrad+2; p++ {
 			copy(c[p][b.N-k.lanes:b.N], c[p][b.N-rest:])
 		}
 	}
-	k.storeGradients(c, b)
 }

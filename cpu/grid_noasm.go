@@ -6,6 +6,11 @@ package cpu
 var (
 	gridKernels []gridKernel
 	gridAdds    []func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+
+	framedKernels  []framedKernel
+	gridFramedAdds []framedAdd
 )
 
 func gridCount(*byte, int, *uint8) int { panic("no kernels") }
+
+func gridFramedCount(*byte, int, *uint8) int { panic("no kernels") }

@@ -2577,30 +2577,30 @@ vector1:
 	KMOVW     11968(AX)(DX*4), K2
 	KORW      K2, K1, K1
 	VMOVUPS   25024(AX)(DX*4), Z0
-	VMOVUPS   18496(AX)(DX*4), Z1
-	VMULPS    Z1, Z0, Z0
 	VMOVUPS   26112(AX)(DX*4), Z1
-	VMOVUPS   20672(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
-	VMOVUPS   21760(AX)(DX*4), Z2
+	VMOVUPS   27200(AX)(DX*4), Z2
+	VMOVUPS   28288(AX)(DX*4), Z3
+	VMOVUPS   18496(AX)(DX*4), Z4
+	VMULPS    Z4, Z0, Z0
+	VMOVUPS   20672(AX)(DX*4), Z4
+	VMULPS    Z4, Z1, Z1
+	VMOVUPS   21760(AX)(DX*4), Z4
 	VADDPS    Z1, Z0, Z0
-	VMULPS    Z2, Z0, Z0
+	VMULPS    Z4, Z0, Z0
 	VMOVAPS.Z Z0, K1, Z0
 	CMPL      60(AX), $0x00000000
 	JEQ       zeros3
 	VMOVUPS   all32_0<>+0(SB), Z1
-	VCMPPS    $0x04, Z1, Z2, K2
+	VCMPPS    $0x04, Z1, Z4, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVAPS   Z0, Z0
 
 zeros3:
 	VMOVUPS   Z0, 29376(AX)(DX*4)
-	VMOVUPS   27200(AX)(DX*4), Z0
-	VMOVUPS   17408(AX)(DX*4), Z1
-	VMULPS    Z1, Z0, Z0
-	VMOVUPS   28288(AX)(DX*4), Z1
-	VMOVUPS   19584(AX)(DX*4), Z2
-	VMULPS    Z2, Z1, Z1
+	VMOVUPS   17408(AX)(DX*4), Z0
+	VMULPS    Z0, Z2, Z0
+	VMOVUPS   19584(AX)(DX*4), Z1
+	VMULPS    Z1, Z3, Z1
 	VMOVUPS   22848(AX)(DX*4), Z2
 	VADDPS    Z1, Z0, Z0
 	VMULPS    Z2, Z0, Z0
@@ -2784,6 +2784,980 @@ skip3:
 	JMP  position
 
 done:
+	VZEROUPPER
+	RET
+
+// func gridFramedLocateAVX512(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gridFramedLocateAVX512(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	VMOVUPS      1088(AX)(DX*4), Z0
+	CMPL         60(AX), $0x00000002
+	JEQ          ready3
+	VMOVUPS      all32_3f800000<>+0(SB), Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS (AX), Z1
+	VMULPS       Z1, Z0, Z0
+	VBROADCASTSS 8(AX), Z1
+	VSUBPS       Z1, Z0, Z0
+	VBROADCASTSS 16(AX), Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VBROADCASTSS 24(AX), Z1
+	VMOVAPS      Z1, Z1
+	CMPL         60(AX), $0x00000000
+	JEQ          plain4
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x1e, Z2, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VBROADCASTSS 40(AX), Z2
+	VCMPPS       $0x1d, Z2, Z0, K1
+	VBLENDMPS    Z2, Z0, K1, Z3
+	VMOVAPS      Z3, Z0
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z4
+	VMOVAPS      Z4, Z1
+
+plain4:
+	VMOVUPS Z1, 21760(AX)(DX*4)
+
+ready3:
+	VRNDSCALEPS  $0x09, Z0, Z1
+	VMOVUPS      all32_3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z2
+	VSUBPS       Z1, Z0, Z7
+	VSUBPS       Z0, Z2, Z0
+	VMOVUPS      Z7, 19584(AX)(DX*4)
+	VMOVUPS      Z0, 17408(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Z8
+	VBROADCASTSS 40(AX), Z9
+	VCMPPS       $0x1d, Z8, Z1, K1
+	VCMPPS       $0x12, Z9, Z1, K1, K1
+	VCVTTPS2DQ   Z2, Z1
+	VMOVUPS      2176(AX)(DX*4), Z2
+	CMPL         60(AX), $0x00000002
+	JEQ          ready5
+	VMOVUPS      all32_3f800000<>+0(SB), Z8
+	VADDPS       Z8, Z2, Z2
+	VBROADCASTSS 4(AX), Z8
+	VMULPS       Z8, Z2, Z2
+	VBROADCASTSS 12(AX), Z8
+	VSUBPS       Z8, Z2, Z2
+	VBROADCASTSS 20(AX), Z8
+	VMULPS       Z8, Z2, Z2
+	VMOVAPS      Z2, Z2
+	VBROADCASTSS 28(AX), Z8
+	VMOVAPS      Z8, Z8
+	CMPL         60(AX), $0x00000000
+	JEQ          plain6
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VCMPPS       $0x1e, Z9, Z2, K2
+	VMOVAPS.Z    Z2, K2, Z2
+	VMOVAPS      Z2, Z2
+	VMOVAPS.Z    Z8, K2, Z8
+	VMOVAPS      Z8, Z8
+	VBROADCASTSS 44(AX), Z9
+	VCMPPS       $0x1d, Z9, Z2, K2
+	VBLENDMPS    Z9, Z2, K2, Z5
+	VMOVAPS      Z5, Z2
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K2, Z6
+	VMOVAPS      Z6, Z8
+
+plain6:
+	VMOVUPS Z8, 22848(AX)(DX*4)
+
+ready5:
+	VRNDSCALEPS  $0x09, Z2, Z8
+	VMOVUPS      all32_3f800000<>+0(SB), Z9
+	VADDPS       Z9, Z8, Z9
+	VSUBPS       Z8, Z2, Z10
+	VSUBPS       Z2, Z9, Z2
+	VMOVUPS      Z10, 20672(AX)(DX*4)
+	VMOVUPS      Z2, 18496(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Z11
+	VBROADCASTSS 44(AX), Z12
+	VCMPPS       $0x1d, Z11, Z8, K2
+	VCMPPS       $0x12, Z12, Z8, K2, K2
+	KANDW        K2, K1, K1
+	VCVTTPS2DQ   Z9, Z8
+	VPBROADCASTD 56(AX), Z9
+	VPMULLD      Z9, Z8, Z8
+	VPADDD       Z9, Z1, Z1
+	VPADDD       Z8, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      Z1, 3264(AX)(DX*4)
+	VMULPS       Z2, Z0, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      Z1, 4352(AX)(DX*4)
+	VMULPS       Z2, Z7, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      Z1, 5440(AX)(DX*4)
+	VMULPS       Z10, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 6528(AX)(DX*4)
+	VMULPS       Z10, Z7, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 7616(AX)(DX*4)
+	KMOVW        K1, 8704(AX)(DX*4)
+	ADDQ         $0x00000010, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gridFramedPlaceAVX512(cells *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·gridFramedPlaceAVX512(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	VMOVUPS      1088(AX)(DX*4), Z0
+	CMPL         60(AX), $0x00000002
+	JEQ          ready3
+	VMOVUPS      all32_3f800000<>+0(SB), Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS (AX), Z1
+	VMULPS       Z1, Z0, Z0
+	VBROADCASTSS 8(AX), Z1
+	VSUBPS       Z1, Z0, Z0
+	VBROADCASTSS 16(AX), Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVAPS      Z0, Z0
+	VBROADCASTSS 24(AX), Z1
+	VMOVAPS      Z1, Z1
+	CMPL         60(AX), $0x00000000
+	JEQ          plain4
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x1e, Z2, Z0, K1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS      Z0, Z0
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVAPS      Z1, Z1
+	VBROADCASTSS 40(AX), Z2
+	VCMPPS       $0x1d, Z2, Z0, K1
+	VBLENDMPS    Z2, Z0, K1, Z3
+	VMOVAPS      Z3, Z0
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VBLENDMPS    Z2, Z1, K1, Z4
+	VMOVAPS      Z4, Z1
+
+plain4:
+ready3:
+	VRNDSCALEPS  $0x09, Z0, Z1
+	VMOVUPS      all32_3f800000<>+0(SB), Z2
+	VADDPS       Z2, Z1, Z2
+	VSUBPS       Z1, Z0, Z7
+	VSUBPS       Z0, Z2, Z0
+	VMOVUPS      all32_bf800000<>+0(SB), Z8
+	VBROADCASTSS 40(AX), Z9
+	VCMPPS       $0x1d, Z8, Z1, K1
+	VCMPPS       $0x12, Z9, Z1, K1, K1
+	VCVTTPS2DQ   Z2, Z1
+	VMOVUPS      2176(AX)(DX*4), Z2
+	CMPL         60(AX), $0x00000002
+	JEQ          ready5
+	VMOVUPS      all32_3f800000<>+0(SB), Z8
+	VADDPS       Z8, Z2, Z2
+	VBROADCASTSS 4(AX), Z8
+	VMULPS       Z8, Z2, Z2
+	VBROADCASTSS 12(AX), Z8
+	VSUBPS       Z8, Z2, Z2
+	VBROADCASTSS 20(AX), Z8
+	VMULPS       Z8, Z2, Z2
+	VMOVAPS      Z2, Z2
+	VBROADCASTSS 28(AX), Z8
+	VMOVAPS      Z8, Z8
+	CMPL         60(AX), $0x00000000
+	JEQ          plain6
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VCMPPS       $0x1e, Z9, Z2, K2
+	VMOVAPS.Z    Z2, K2, Z2
+	VMOVAPS      Z2, Z2
+	VMOVAPS.Z    Z8, K2, Z8
+	VMOVAPS      Z8, Z8
+	VBROADCASTSS 44(AX), Z9
+	VCMPPS       $0x1d, Z9, Z2, K2
+	VBLENDMPS    Z9, Z2, K2, Z5
+	VMOVAPS      Z5, Z2
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VBLENDMPS    Z9, Z8, K2, Z6
+	VMOVAPS      Z6, Z8
+
+plain6:
+ready5:
+	VRNDSCALEPS  $0x09, Z2, Z8
+	VMOVUPS      all32_3f800000<>+0(SB), Z9
+	VADDPS       Z9, Z8, Z9
+	VSUBPS       Z8, Z2, Z10
+	VSUBPS       Z2, Z9, Z2
+	VMOVUPS      all32_bf800000<>+0(SB), Z11
+	VBROADCASTSS 44(AX), Z12
+	VCMPPS       $0x1d, Z11, Z8, K2
+	VCMPPS       $0x12, Z12, Z8, K2, K2
+	KANDW        K2, K1, K1
+	VCVTTPS2DQ   Z9, Z8
+	VPBROADCASTD 56(AX), Z9
+	VPMULLD      Z9, Z8, Z8
+	VPADDD       Z9, Z1, Z1
+	VPADDD       Z8, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      Z1, 3264(AX)(DX*4)
+	VMULPS       Z2, Z0, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      Z1, 4352(AX)(DX*4)
+	VMULPS       Z2, Z7, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      Z1, 5440(AX)(DX*4)
+	VMULPS       Z10, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 6528(AX)(DX*4)
+	VMULPS       Z10, Z7, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 7616(AX)(DX*4)
+	ADDQ         $0x00000010, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gridFramedSampleAVX512(cells *byte, n int, input *byte, row int, y *byte)
+// Requires: AVX, AVX512F, AVX512VL, CMOV
+TEXT ·gridFramedSampleAVX512(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ input+16(FP), BX
+	MOVQ row+24(FP), SI
+	ADDQ BX, SI
+	MOVQ y+32(FP), DI
+	XORQ DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	MOVL         3264(AX)(DX*4), R8
+	VMOVSD       (BX)(R8*4), X0
+	MOVL         3268(AX)(DX*4), R8
+	VMOVHPS      (BX)(R8*4), X0, X0
+	MOVL         3280(AX)(DX*4), R8
+	VMOVSD       (BX)(R8*4), X1
+	MOVL         3284(AX)(DX*4), R8
+	VMOVHPS      (BX)(R8*4), X1, X1
+	MOVL         3296(AX)(DX*4), R8
+	VMOVSD       (BX)(R8*4), X2
+	MOVL         3300(AX)(DX*4), R8
+	VMOVHPS      (BX)(R8*4), X2, X2
+	MOVL         3312(AX)(DX*4), R8
+	VMOVSD       (BX)(R8*4), X3
+	MOVL         3316(AX)(DX*4), R8
+	VMOVHPS      (BX)(R8*4), X3, X3
+	VINSERTF32X4 $0x01, X1, Y0, Y1
+	VINSERTF32X4 $0x01, X3, Y2, Y3
+	VINSERTF64X4 $0x01, Y3, Z1, Z3
+	MOVL         3272(AX)(DX*4), R8
+	VMOVSD       (BX)(R8*4), X0
+	MOVL         3276(AX)(DX*4), R8
+	VMOVHPS      (BX)(R8*4), X0, X0
+	MOVL         3288(AX)(DX*4), R8
+	VMOVSD       (BX)(R8*4), X1
+	MOVL         3292(AX)(DX*4), R8
+	VMOVHPS      (BX)(R8*4), X1, X1
+	MOVL         3304(AX)(DX*4), R8
+	VMOVSD       (BX)(R8*4), X2
+	MOVL         3308(AX)(DX*4), R8
+	VMOVHPS      (BX)(R8*4), X2, X2
+	MOVL         3320(AX)(DX*4), R8
+	VMOVSD       (BX)(R8*4), X4
+	MOVL         3324(AX)(DX*4), R8
+	VMOVHPS      (BX)(R8*4), X4, X4
+	VINSERTF32X4 $0x01, X1, Y0, Y1
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z1, Z4
+	VSHUFPS      $0x88, Z4, Z3, Z5
+	VSHUFPS      $0xdd, Z4, Z3, Z3
+	MOVL         3264(AX)(DX*4), R8
+	VMOVSD       (SI)(R8*4), X0
+	MOVL         3268(AX)(DX*4), R8
+	VMOVHPS      (SI)(R8*4), X0, X0
+	MOVL         3280(AX)(DX*4), R8
+	VMOVSD       (SI)(R8*4), X1
+	MOVL         3284(AX)(DX*4), R8
+	VMOVHPS      (SI)(R8*4), X1, X1
+	MOVL         3296(AX)(DX*4), R8
+	VMOVSD       (SI)(R8*4), X2
+	MOVL         3300(AX)(DX*4), R8
+	VMOVHPS      (SI)(R8*4), X2, X2
+	MOVL         3312(AX)(DX*4), R8
+	VMOVSD       (SI)(R8*4), X4
+	MOVL         3316(AX)(DX*4), R8
+	VMOVHPS      (SI)(R8*4), X4, X4
+	VINSERTF32X4 $0x01, X1, Y0, Y1
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z1, Z4
+	MOVL         3272(AX)(DX*4), R8
+	VMOVSD       (SI)(R8*4), X0
+	MOVL         3276(AX)(DX*4), R8
+	VMOVHPS      (SI)(R8*4), X0, X0
+	MOVL         3288(AX)(DX*4), R8
+	VMOVSD       (SI)(R8*4), X1
+	MOVL         3292(AX)(DX*4), R8
+	VMOVHPS      (SI)(R8*4), X1, X1
+	MOVL         3304(AX)(DX*4), R8
+	VMOVSD       (SI)(R8*4), X2
+	MOVL         3308(AX)(DX*4), R8
+	VMOVHPS      (SI)(R8*4), X2, X2
+	MOVL         3320(AX)(DX*4), R8
+	VMOVSD       (SI)(R8*4), X6
+	MOVL         3324(AX)(DX*4), R8
+	VMOVHPS      (SI)(R8*4), X6, X6
+	VINSERTF32X4 $0x01, X1, Y0, Y1
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z1, Z6
+	VSHUFPS      $0x88, Z6, Z4, Z7
+	VSHUFPS      $0xdd, Z6, Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VMOVUPS      4352(AX)(DX*4), Z8
+	VMULPS       Z8, Z5, Z5
+	VADDPS       Z5, Z6, Z5
+	VMOVUPS      5440(AX)(DX*4), Z6
+	VMULPS       Z6, Z3, Z3
+	VADDPS       Z3, Z5, Z3
+	VMOVUPS      6528(AX)(DX*4), Z5
+	VMULPS       Z5, Z7, Z5
+	VADDPS       Z5, Z3, Z3
+	VMOVUPS      7616(AX)(DX*4), Z5
+	VMULPS       Z5, Z4, Z4
+	VADDPS       Z4, Z3, Z3
+	MOVQ         DX, R8
+	LEAQ         -16(CX), R9
+	CMPQ         R8, R9
+	CMOVQGT      R9, R8
+	VMOVDQU64    Z3, (DI)(R8*4)
+	ADDQ         $0x00000010, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gridFramedSlopeAVX512(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, AVX512F, AVX512VL, CMOV
+TEXT ·gridFramedSlopeAVX512(SB), NOSPLIT, $0-72
+	MOVQ    cells+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    row+24(FP), BX
+	MOVQ    channelStride+32(FP), SI
+	MOVQ    dyStride+48(FP), DI
+	MOVQ    terms+64(FP), DX
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, (DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 64(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 128(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 192(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 256(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 320(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 384(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 448(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 512(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 576(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 640(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 704(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 768(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 832(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 896(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 960(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1024(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1088(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1152(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1216(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1280(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1344(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1408(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1472(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1536(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1600(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1664(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1728(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1792(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1856(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1920(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 1984(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2048(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2112(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2176(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2240(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2304(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2368(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2432(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2496(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2560(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2624(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2688(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2752(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2816(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2880(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 2944(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3008(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3072(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3136(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3200(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3264(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3328(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3392(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3456(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3520(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3584(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3648(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3712(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3776(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3840(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3904(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 3968(DX)
+	VMOVUPS all32_0<>+0(SB), Z0
+	VMOVUPS Z0, 4032(DX)
+	XORQ    DX, DX
+
+vector1:
+	CMPQ    DX, CX
+	JGE     done2
+	MOVQ    dy+40(FP), R10
+	MOVQ    DX, R8
+	LEAQ    -16(CX), R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	LEAQ    (R10)(R8*4), R10
+	MOVQ    input+16(FP), R8
+	MOVQ    channels+56(FP), R11
+	CMPQ    R11, $0x01
+	JEQ     one3
+	MOVQ    terms+64(FP), R12
+
+channel5:
+	LEAQ         (R8)(BX*1), R9
+	MOVL         3264(AX)(DX*4), R13
+	VMOVSD       (R8)(R13*4), X1
+	MOVL         3268(AX)(DX*4), R13
+	VMOVHPS      (R8)(R13*4), X1, X1
+	MOVL         3280(AX)(DX*4), R13
+	VMOVSD       (R8)(R13*4), X3
+	MOVL         3284(AX)(DX*4), R13
+	VMOVHPS      (R8)(R13*4), X3, X3
+	MOVL         3296(AX)(DX*4), R13
+	VMOVSD       (R8)(R13*4), X2
+	MOVL         3300(AX)(DX*4), R13
+	VMOVHPS      (R8)(R13*4), X2, X2
+	MOVL         3312(AX)(DX*4), R13
+	VMOVSD       (R8)(R13*4), X0
+	MOVL         3316(AX)(DX*4), R13
+	VMOVHPS      (R8)(R13*4), X0, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	MOVL         3272(AX)(DX*4), R13
+	VMOVSD       (R8)(R13*4), X1
+	MOVL         3276(AX)(DX*4), R13
+	VMOVHPS      (R8)(R13*4), X1, X1
+	MOVL         3288(AX)(DX*4), R13
+	VMOVSD       (R8)(R13*4), X3
+	MOVL         3292(AX)(DX*4), R13
+	VMOVHPS      (R8)(R13*4), X3, X3
+	MOVL         3304(AX)(DX*4), R13
+	VMOVSD       (R8)(R13*4), X2
+	MOVL         3308(AX)(DX*4), R13
+	VMOVHPS      (R8)(R13*4), X2, X2
+	MOVL         3320(AX)(DX*4), R13
+	VMOVSD       (R8)(R13*4), X4
+	MOVL         3324(AX)(DX*4), R13
+	VMOVHPS      (R8)(R13*4), X4, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VSHUFPS      $0x88, Z4, Z0, Z5
+	VSHUFPS      $0xdd, Z4, Z0, Z0
+	MOVL         3264(AX)(DX*4), R13
+	VMOVSD       (R9)(R13*4), X1
+	MOVL         3268(AX)(DX*4), R13
+	VMOVHPS      (R9)(R13*4), X1, X1
+	MOVL         3280(AX)(DX*4), R13
+	VMOVSD       (R9)(R13*4), X3
+	MOVL         3284(AX)(DX*4), R13
+	VMOVHPS      (R9)(R13*4), X3, X3
+	MOVL         3296(AX)(DX*4), R13
+	VMOVSD       (R9)(R13*4), X2
+	MOVL         3300(AX)(DX*4), R13
+	VMOVHPS      (R9)(R13*4), X2, X2
+	MOVL         3312(AX)(DX*4), R13
+	VMOVSD       (R9)(R13*4), X4
+	MOVL         3316(AX)(DX*4), R13
+	VMOVHPS      (R9)(R13*4), X4, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	MOVL         3272(AX)(DX*4), R13
+	VMOVSD       (R9)(R13*4), X1
+	MOVL         3276(AX)(DX*4), R13
+	VMOVHPS      (R9)(R13*4), X1, X1
+	MOVL         3288(AX)(DX*4), R13
+	VMOVSD       (R9)(R13*4), X3
+	MOVL         3292(AX)(DX*4), R13
+	VMOVHPS      (R9)(R13*4), X3, X3
+	MOVL         3304(AX)(DX*4), R13
+	VMOVSD       (R9)(R13*4), X2
+	MOVL         3308(AX)(DX*4), R13
+	VMOVHPS      (R9)(R13*4), X2, X2
+	MOVL         3320(AX)(DX*4), R13
+	VMOVSD       (R9)(R13*4), X6
+	MOVL         3324(AX)(DX*4), R13
+	VMOVHPS      (R9)(R13*4), X6, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VSHUFPS      $0x88, Z6, Z4, Z7
+	VSHUFPS      $0xdd, Z6, Z4, Z4
+	VMOVUPS      (R10), Z6
+	VSUBPS       Z5, Z0, Z8
+	VMULPS       Z8, Z6, Z8
+	VSUBPS       Z7, Z4, Z9
+	VMULPS       Z9, Z6, Z9
+	VSUBPS       Z5, Z7, Z5
+	VMULPS       Z5, Z6, Z5
+	VSUBPS       Z0, Z4, Z0
+	VMULPS       Z0, Z6, Z0
+	VMOVUPS      Z8, (R12)
+	VMOVUPS      Z9, 64(R12)
+	VMOVUPS      Z5, 128(R12)
+	VMOVUPS      Z0, 192(R12)
+	ADDQ         $0x00000100, R12
+	ADDQ         SI, R8
+	ADDQ         DI, R10
+	DECQ         R11
+	JNE          channel5
+	MOVQ         terms+64(FP), R8
+	MOVQ         channels+56(FP), R9
+	CMPQ         R9, $0x04
+	JLE          few6
+	VMOVUPS      (R8), Z0
+	VMOVUPS      2048(R8), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      1024(R8), Z4
+	VMOVUPS      3072(R8), Z5
+	VADDPS       Z5, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      512(R8), Z4
+	VMOVUPS      2560(R8), Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      1536(R8), Z5
+	VMOVUPS      3584(R8), Z6
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      256(R8), Z4
+	VMOVUPS      2304(R8), Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      1280(R8), Z5
+	VMOVUPS      3328(R8), Z6
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      768(R8), Z5
+	VMOVUPS      2816(R8), Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      1792(R8), Z6
+	VMOVUPS      3840(R8), Z7
+	VADDPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VADDPS       Z4, Z0, Z0
+	VMOVUPS      64(R8), Z4
+	VMOVUPS      2112(R8), Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      1088(R8), Z5
+	VMOVUPS      3136(R8), Z6
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      576(R8), Z5
+	VMOVUPS      2624(R8), Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      1600(R8), Z6
+	VMOVUPS      3648(R8), Z7
+	VADDPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      320(R8), Z5
+	VMOVUPS      2368(R8), Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      1344(R8), Z6
+	VMOVUPS      3392(R8), Z7
+	VADDPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      832(R8), Z6
+	VMOVUPS      2880(R8), Z7
+	VADDPS       Z7, Z6, Z6
+	VMOVUPS      1856(R8), Z7
+	VMOVUPS      3904(R8), Z8
+	VADDPS       Z8, Z7, Z7
+	VADDPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      128(R8), Z5
+	VMOVUPS      2176(R8), Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      1152(R8), Z6
+	VMOVUPS      3200(R8), Z7
+	VADDPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      640(R8), Z6
+	VMOVUPS      2688(R8), Z7
+	VADDPS       Z7, Z6, Z6
+	VMOVUPS      1664(R8), Z7
+	VMOVUPS      3712(R8), Z8
+	VADDPS       Z8, Z7, Z7
+	VADDPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      384(R8), Z6
+	VMOVUPS      2432(R8), Z7
+	VADDPS       Z7, Z6, Z6
+	VMOVUPS      1408(R8), Z7
+	VMOVUPS      3456(R8), Z8
+	VADDPS       Z8, Z7, Z7
+	VADDPS       Z7, Z6, Z6
+	VMOVUPS      896(R8), Z7
+	VMOVUPS      2944(R8), Z8
+	VADDPS       Z8, Z7, Z7
+	VMOVUPS      1920(R8), Z8
+	VMOVUPS      3968(R8), Z9
+	VADDPS       Z9, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	VADDPS       Z7, Z6, Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VADDPS       Z6, Z5, Z5
+	VMOVUPS      192(R8), Z6
+	VMOVUPS      2240(R8), Z7
+	VADDPS       Z7, Z6, Z6
+	VMOVUPS      1216(R8), Z7
+	VMOVUPS      3264(R8), Z8
+	VADDPS       Z8, Z7, Z7
+	VADDPS       Z7, Z6, Z6
+	VMOVUPS      704(R8), Z7
+	VMOVUPS      2752(R8), Z8
+	VADDPS       Z8, Z7, Z7
+	VMOVUPS      1728(R8), Z8
+	VMOVUPS      3776(R8), Z9
+	VADDPS       Z9, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	VADDPS       Z7, Z6, Z6
+	VMOVUPS      448(R8), Z7
+	VMOVUPS      2496(R8), Z8
+	VADDPS       Z8, Z7, Z7
+	VMOVUPS      1472(R8), Z8
+	VMOVUPS      3520(R8), Z9
+	VADDPS       Z9, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	VMOVUPS      960(R8), Z8
+	VMOVUPS      3008(R8), Z9
+	VADDPS       Z9, Z8, Z8
+	VMOVUPS      1984(R8), Z9
+	VMOVUPS      4032(R8), Z10
+	VADDPS       Z10, Z9, Z9
+	VADDPS       Z9, Z8, Z8
+	VADDPS       Z8, Z7, Z7
+	VADDPS       Z7, Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+	JMP          combine4
+
+few6:
+	VMOVUPS (R8), Z0
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 512(R8), Z4
+	VMOVUPS all32_0<>+0(SB), Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 256(R8), Z4
+	VMOVUPS all32_0<>+0(SB), Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS 768(R8), Z5
+	VMOVUPS all32_0<>+0(SB), Z6
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 64(R8), Z4
+	VMOVUPS all32_0<>+0(SB), Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS 576(R8), Z5
+	VMOVUPS all32_0<>+0(SB), Z6
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS 320(R8), Z5
+	VMOVUPS all32_0<>+0(SB), Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS 832(R8), Z6
+	VMOVUPS all32_0<>+0(SB), Z7
+	VADDPS  Z7, Z6, Z6
+	VADDPS  Z6, Z5, Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS all32_0<>+0(SB), Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS 128(R8), Z5
+	VMOVUPS all32_0<>+0(SB), Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS 640(R8), Z6
+	VMOVUPS all32_0<>+0(SB), Z7
+	VADDPS  Z7, Z6, Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS 384(R8), Z6
+	VMOVUPS all32_0<>+0(SB), Z7
+	VADDPS  Z7, Z6, Z6
+	VMOVUPS 896(R8), Z7
+	VMOVUPS all32_0<>+0(SB), Z8
+	VADDPS  Z8, Z7, Z7
+	VADDPS  Z7, Z6, Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS all32_0<>+0(SB), Z6
+	VADDPS  Z6, Z5, Z5
+	VMOVUPS 192(R8), Z6
+	VMOVUPS all32_0<>+0(SB), Z7
+	VADDPS  Z7, Z6, Z6
+	VMOVUPS 704(R8), Z7
+	VMOVUPS all32_0<>+0(SB), Z8
+	VADDPS  Z8, Z7, Z7
+	VADDPS  Z7, Z6, Z6
+	VMOVUPS 448(R8), Z7
+	VMOVUPS all32_0<>+0(SB), Z8
+	VADDPS  Z8, Z7, Z7
+	VMOVUPS 960(R8), Z8
+	VMOVUPS all32_0<>+0(SB), Z9
+	VADDPS  Z9, Z8, Z8
+	VADDPS  Z8, Z7, Z7
+	VADDPS  Z7, Z6, Z6
+	VMOVUPS all32_0<>+0(SB), Z7
+	VADDPS  Z7, Z6, Z6
+	JMP     combine4
+
+one3:
+	LEAQ         (R8)(BX*1), R9
+	MOVL         3264(AX)(DX*4), R11
+	VMOVSD       (R8)(R11*4), X1
+	MOVL         3268(AX)(DX*4), R11
+	VMOVHPS      (R8)(R11*4), X1, X1
+	MOVL         3280(AX)(DX*4), R11
+	VMOVSD       (R8)(R11*4), X3
+	MOVL         3284(AX)(DX*4), R11
+	VMOVHPS      (R8)(R11*4), X3, X3
+	MOVL         3296(AX)(DX*4), R11
+	VMOVSD       (R8)(R11*4), X2
+	MOVL         3300(AX)(DX*4), R11
+	VMOVHPS      (R8)(R11*4), X2, X2
+	MOVL         3312(AX)(DX*4), R11
+	VMOVSD       (R8)(R11*4), X0
+	MOVL         3316(AX)(DX*4), R11
+	VMOVHPS      (R8)(R11*4), X0, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	MOVL         3272(AX)(DX*4), R11
+	VMOVSD       (R8)(R11*4), X1
+	MOVL         3276(AX)(DX*4), R11
+	VMOVHPS      (R8)(R11*4), X1, X1
+	MOVL         3288(AX)(DX*4), R11
+	VMOVSD       (R8)(R11*4), X3
+	MOVL         3292(AX)(DX*4), R11
+	VMOVHPS      (R8)(R11*4), X3, X3
+	MOVL         3304(AX)(DX*4), R11
+	VMOVSD       (R8)(R11*4), X2
+	MOVL         3308(AX)(DX*4), R11
+	VMOVHPS      (R8)(R11*4), X2, X2
+	MOVL         3320(AX)(DX*4), R11
+	VMOVSD       (R8)(R11*4), X4
+	MOVL         3324(AX)(DX*4), R11
+	VMOVHPS      (R8)(R11*4), X4, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VSHUFPS      $0x88, Z4, Z0, Z5
+	VSHUFPS      $0xdd, Z4, Z0, Z6
+	MOVL         3264(AX)(DX*4), R8
+	VMOVSD       (R9)(R8*4), X1
+	MOVL         3268(AX)(DX*4), R8
+	VMOVHPS      (R9)(R8*4), X1, X1
+	MOVL         3280(AX)(DX*4), R8
+	VMOVSD       (R9)(R8*4), X3
+	MOVL         3284(AX)(DX*4), R8
+	VMOVHPS      (R9)(R8*4), X3, X3
+	MOVL         3296(AX)(DX*4), R8
+	VMOVSD       (R9)(R8*4), X2
+	MOVL         3300(AX)(DX*4), R8
+	VMOVHPS      (R9)(R8*4), X2, X2
+	MOVL         3312(AX)(DX*4), R8
+	VMOVSD       (R9)(R8*4), X0
+	MOVL         3316(AX)(DX*4), R8
+	VMOVHPS      (R9)(R8*4), X0, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	MOVL         3272(AX)(DX*4), R8
+	VMOVSD       (R9)(R8*4), X1
+	MOVL         3276(AX)(DX*4), R8
+	VMOVHPS      (R9)(R8*4), X1, X1
+	MOVL         3288(AX)(DX*4), R8
+	VMOVSD       (R9)(R8*4), X3
+	MOVL         3292(AX)(DX*4), R8
+	VMOVHPS      (R9)(R8*4), X3, X3
+	MOVL         3304(AX)(DX*4), R8
+	VMOVSD       (R9)(R8*4), X2
+	MOVL         3308(AX)(DX*4), R8
+	VMOVHPS      (R9)(R8*4), X2, X2
+	MOVL         3320(AX)(DX*4), R8
+	VMOVSD       (R9)(R8*4), X4
+	MOVL         3324(AX)(DX*4), R8
+	VMOVHPS      (R9)(R8*4), X4, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VSHUFPS      $0x88, Z4, Z0, Z9
+	VSHUFPS      $0xdd, Z4, Z0, Z7
+	VMOVUPS      (R10), Z8
+	VSUBPS       Z5, Z6, Z0
+	VMULPS       Z0, Z8, Z0
+	VSUBPS       Z9, Z7, Z4
+	VMULPS       Z4, Z8, Z4
+	VSUBPS       Z5, Z9, Z5
+	VMULPS       Z5, Z8, Z5
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z6, Z8, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VADDPS       Z7, Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VADDPS       Z7, Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VADDPS       Z7, Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VADDPS       Z7, Z6, Z6
+
+combine4:
+	KMOVW     8704(AX)(DX*4), K1
+	VMOVUPS   18496(AX)(DX*4), Z7
+	VMULPS    Z7, Z0, Z0
+	VMOVUPS   20672(AX)(DX*4), Z7
+	VMULPS    Z7, Z4, Z4
+	VMOVUPS   21760(AX)(DX*4), Z7
+	VADDPS    Z4, Z0, Z0
+	VMULPS    Z7, Z0, Z0
+	VMOVAPS.Z Z0, K1, Z0
+	CMPL      60(AX), $0x00000000
+	JEQ       zeros7
+	VMOVUPS   all32_0<>+0(SB), Z4
+	VCMPPS    $0x04, Z4, Z7, K2
+	VMOVAPS.Z Z0, K2, Z0
+	VMOVAPS   Z0, Z0
+
+zeros7:
+	VMOVUPS   Z0, 29376(AX)(DX*4)
+	VMOVUPS   17408(AX)(DX*4), Z0
+	VMULPS    Z0, Z5, Z0
+	VMOVUPS   19584(AX)(DX*4), Z4
+	VMULPS    Z4, Z6, Z4
+	VMOVUPS   22848(AX)(DX*4), Z5
+	VADDPS    Z4, Z0, Z0
+	VMULPS    Z5, Z0, Z0
+	VMOVAPS.Z Z0, K1, Z0
+	CMPL      60(AX), $0x00000000
+	JEQ       zeros8
+	VMOVUPS   all32_0<>+0(SB), Z4
+	VCMPPS    $0x04, Z4, Z5, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVAPS   Z0, Z0
+
+zeros8:
+	VMOVUPS Z0, 30464(AX)(DX*4)
+	ADDQ    $0x00000010, DX
+	JMP     vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -5434,30 +6408,30 @@ vector1:
 	VMOVUPS 11968(AX)(DX*4), Y1
 	VORPS   Y1, Y0, Y0
 	VMOVUPS 25024(AX)(DX*4), Y1
-	VMOVUPS 18496(AX)(DX*4), Y2
-	VMULPS  Y2, Y1, Y1
 	VMOVUPS 26112(AX)(DX*4), Y2
-	VMOVUPS 20672(AX)(DX*4), Y3
-	VMULPS  Y3, Y2, Y2
-	VMOVUPS 21760(AX)(DX*4), Y3
+	VMOVUPS 27200(AX)(DX*4), Y3
+	VMOVUPS 28288(AX)(DX*4), Y4
+	VMOVUPS 18496(AX)(DX*4), Y5
+	VMULPS  Y5, Y1, Y1
+	VMOVUPS 20672(AX)(DX*4), Y5
+	VMULPS  Y5, Y2, Y2
+	VMOVUPS 21760(AX)(DX*4), Y5
 	VADDPS  Y2, Y1, Y1
-	VMULPS  Y3, Y1, Y1
+	VMULPS  Y5, Y1, Y1
 	VANDPS  Y1, Y0, Y1
 	CMPL    60(AX), $0x00000000
 	JEQ     zeros3
 	VMOVUPS all32_0<>+0(SB), Y2
-	VCMPPS  $0x04, Y2, Y3, Y2
+	VCMPPS  $0x04, Y2, Y5, Y2
 	VANDPS  Y1, Y2, Y1
 	VMOVAPS Y1, Y1
 
 zeros3:
 	VMOVUPS Y1, 29376(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Y1
-	VMOVUPS 17408(AX)(DX*4), Y2
-	VMULPS  Y2, Y1, Y1
-	VMOVUPS 28288(AX)(DX*4), Y2
-	VMOVUPS 19584(AX)(DX*4), Y3
-	VMULPS  Y3, Y2, Y2
+	VMOVUPS 17408(AX)(DX*4), Y1
+	VMULPS  Y1, Y3, Y1
+	VMOVUPS 19584(AX)(DX*4), Y2
+	VMULPS  Y2, Y4, Y2
 	VMOVUPS 22848(AX)(DX*4), Y3
 	VADDPS  Y2, Y1, Y1
 	VMULPS  Y3, Y1, Y1
@@ -5618,6 +6592,864 @@ skip3:
 	JMP  position
 
 done:
+	VZEROUPPER
+	RET
+
+// func gridFramedLocateAVX2(cells *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·gridFramedLocateAVX2(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	VMOVUPS      1088(AX)(DX*4), Y0
+	CMPL         60(AX), $0x00000002
+	JEQ          ready3
+	VMOVUPS      all32_3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VMULPS       Y1, Y0, Y0
+	VBROADCASTSS 8(AX), Y1
+	VSUBPS       Y1, Y0, Y0
+	VBROADCASTSS 16(AX), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VBROADCASTSS 24(AX), Y1
+	VMOVAPS      Y1, Y1
+	CMPL         60(AX), $0x00000000
+	JEQ          plain4
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x1e, Y2, Y0, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+	VANDPS       Y1, Y2, Y1
+	VMOVAPS      Y1, Y1
+	VBROADCASTSS 40(AX), Y2
+	VCMPPS       $0x1d, Y2, Y0, Y3
+	VBLENDVPS    Y3, Y2, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMOVAPS      Y1, Y1
+
+plain4:
+	VMOVUPS Y1, 21760(AX)(DX*4)
+
+ready3:
+	VROUNDPS     $0x09, Y0, Y1
+	VMOVUPS      all32_3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y2
+	VSUBPS       Y1, Y0, Y3
+	VSUBPS       Y0, Y2, Y0
+	VMOVUPS      Y3, 19584(AX)(DX*4)
+	VMOVUPS      Y0, 17408(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Y4
+	VBROADCASTSS 40(AX), Y5
+	VCMPPS       $0x1d, Y4, Y1, Y4
+	VCMPPS       $0x12, Y5, Y1, Y1
+	VANDPS       Y1, Y4, Y1
+	VCVTTPS2DQ   Y2, Y2
+	VMOVUPS      2176(AX)(DX*4), Y4
+	CMPL         60(AX), $0x00000002
+	JEQ          ready5
+	VMOVUPS      all32_3f800000<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VBROADCASTSS 4(AX), Y5
+	VMULPS       Y5, Y4, Y4
+	VBROADCASTSS 12(AX), Y5
+	VSUBPS       Y5, Y4, Y4
+	VBROADCASTSS 20(AX), Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVAPS      Y4, Y4
+	VBROADCASTSS 28(AX), Y5
+	VMOVAPS      Y5, Y5
+	CMPL         60(AX), $0x00000000
+	JEQ          plain6
+	VMOVUPS      all32_0<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y4, Y6
+	VANDPS       Y4, Y6, Y4
+	VMOVAPS      Y4, Y4
+	VANDPS       Y5, Y6, Y5
+	VMOVAPS      Y5, Y5
+	VBROADCASTSS 44(AX), Y6
+	VCMPPS       $0x1d, Y6, Y4, Y7
+	VBLENDVPS    Y7, Y6, Y4, Y4
+	VMOVAPS      Y4, Y4
+	VMOVUPS      all32_0<>+0(SB), Y6
+	VBLENDVPS    Y7, Y6, Y5, Y5
+	VMOVAPS      Y5, Y5
+
+plain6:
+	VMOVUPS Y5, 22848(AX)(DX*4)
+
+ready5:
+	VROUNDPS     $0x09, Y4, Y5
+	VMOVUPS      all32_3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y6
+	VSUBPS       Y5, Y4, Y7
+	VSUBPS       Y4, Y6, Y4
+	VMOVUPS      Y7, 20672(AX)(DX*4)
+	VMOVUPS      Y4, 18496(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Y8
+	VBROADCASTSS 44(AX), Y9
+	VCMPPS       $0x1d, Y8, Y5, Y8
+	VCMPPS       $0x12, Y9, Y5, Y5
+	VANDPS       Y5, Y8, Y5
+	VANDPS       Y5, Y1, Y1
+	VCVTTPS2DQ   Y6, Y5
+	VPBROADCASTD 56(AX), Y6
+	VPMULLD      Y6, Y5, Y5
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y5, Y2, Y2
+	VANDPS       Y2, Y1, Y2
+	VMOVUPS      Y2, 3264(AX)(DX*4)
+	VMULPS       Y4, Y0, Y2
+	VANDPS       Y2, Y1, Y2
+	VMOVUPS      Y2, 4352(AX)(DX*4)
+	VMULPS       Y4, Y3, Y2
+	VANDPS       Y2, Y1, Y2
+	VMOVUPS      Y2, 5440(AX)(DX*4)
+	VMULPS       Y7, Y0, Y0
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 6528(AX)(DX*4)
+	VMULPS       Y7, Y3, Y0
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 7616(AX)(DX*4)
+	VMOVUPS      Y1, 8704(AX)(DX*4)
+	ADDQ         $0x00000008, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gridFramedPlaceAVX2(cells *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·gridFramedPlaceAVX2(SB), NOSPLIT, $0-16
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	XORQ DX, DX
+
+vector1:
+	CMPQ         DX, CX
+	JGE          done2
+	VMOVUPS      1088(AX)(DX*4), Y0
+	CMPL         60(AX), $0x00000002
+	JEQ          ready3
+	VMOVUPS      all32_3f800000<>+0(SB), Y1
+	VADDPS       Y1, Y0, Y0
+	VBROADCASTSS (AX), Y1
+	VMULPS       Y1, Y0, Y0
+	VBROADCASTSS 8(AX), Y1
+	VSUBPS       Y1, Y0, Y0
+	VBROADCASTSS 16(AX), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VBROADCASTSS 24(AX), Y1
+	VMOVAPS      Y1, Y1
+	CMPL         60(AX), $0x00000000
+	JEQ          plain4
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VCMPPS       $0x1e, Y2, Y0, Y2
+	VANDPS       Y0, Y2, Y0
+	VMOVAPS      Y0, Y0
+	VANDPS       Y1, Y2, Y1
+	VMOVAPS      Y1, Y1
+	VBROADCASTSS 40(AX), Y2
+	VCMPPS       $0x1d, Y2, Y0, Y3
+	VBLENDVPS    Y3, Y2, Y0, Y0
+	VMOVAPS      Y0, Y0
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMOVAPS      Y1, Y1
+
+plain4:
+ready3:
+	VROUNDPS     $0x09, Y0, Y1
+	VMOVUPS      all32_3f800000<>+0(SB), Y2
+	VADDPS       Y2, Y1, Y2
+	VSUBPS       Y1, Y0, Y3
+	VSUBPS       Y0, Y2, Y0
+	VMOVUPS      all32_bf800000<>+0(SB), Y4
+	VBROADCASTSS 40(AX), Y5
+	VCMPPS       $0x1d, Y4, Y1, Y4
+	VCMPPS       $0x12, Y5, Y1, Y1
+	VANDPS       Y1, Y4, Y1
+	VCVTTPS2DQ   Y2, Y2
+	VMOVUPS      2176(AX)(DX*4), Y4
+	CMPL         60(AX), $0x00000002
+	JEQ          ready5
+	VMOVUPS      all32_3f800000<>+0(SB), Y5
+	VADDPS       Y5, Y4, Y4
+	VBROADCASTSS 4(AX), Y5
+	VMULPS       Y5, Y4, Y4
+	VBROADCASTSS 12(AX), Y5
+	VSUBPS       Y5, Y4, Y4
+	VBROADCASTSS 20(AX), Y5
+	VMULPS       Y5, Y4, Y4
+	VMOVAPS      Y4, Y4
+	VBROADCASTSS 28(AX), Y5
+	VMOVAPS      Y5, Y5
+	CMPL         60(AX), $0x00000000
+	JEQ          plain6
+	VMOVUPS      all32_0<>+0(SB), Y6
+	VCMPPS       $0x1e, Y6, Y4, Y6
+	VANDPS       Y4, Y6, Y4
+	VMOVAPS      Y4, Y4
+	VANDPS       Y5, Y6, Y5
+	VMOVAPS      Y5, Y5
+	VBROADCASTSS 44(AX), Y6
+	VCMPPS       $0x1d, Y6, Y4, Y7
+	VBLENDVPS    Y7, Y6, Y4, Y4
+	VMOVAPS      Y4, Y4
+	VMOVUPS      all32_0<>+0(SB), Y6
+	VBLENDVPS    Y7, Y6, Y5, Y5
+	VMOVAPS      Y5, Y5
+
+plain6:
+ready5:
+	VROUNDPS     $0x09, Y4, Y5
+	VMOVUPS      all32_3f800000<>+0(SB), Y6
+	VADDPS       Y6, Y5, Y6
+	VSUBPS       Y5, Y4, Y7
+	VSUBPS       Y4, Y6, Y4
+	VMOVUPS      all32_bf800000<>+0(SB), Y8
+	VBROADCASTSS 44(AX), Y9
+	VCMPPS       $0x1d, Y8, Y5, Y8
+	VCMPPS       $0x12, Y9, Y5, Y5
+	VANDPS       Y5, Y8, Y5
+	VANDPS       Y5, Y1, Y1
+	VCVTTPS2DQ   Y6, Y5
+	VPBROADCASTD 56(AX), Y6
+	VPMULLD      Y6, Y5, Y5
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y5, Y2, Y2
+	VANDPS       Y2, Y1, Y2
+	VMOVUPS      Y2, 3264(AX)(DX*4)
+	VMULPS       Y4, Y0, Y2
+	VANDPS       Y2, Y1, Y2
+	VMOVUPS      Y2, 4352(AX)(DX*4)
+	VMULPS       Y4, Y3, Y2
+	VANDPS       Y2, Y1, Y2
+	VMOVUPS      Y2, 5440(AX)(DX*4)
+	VMULPS       Y7, Y0, Y0
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 6528(AX)(DX*4)
+	VMULPS       Y7, Y3, Y0
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 7616(AX)(DX*4)
+	ADDQ         $0x00000008, DX
+	JMP          vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gridFramedSampleAVX2(cells *byte, n int, input *byte, row int, y *byte)
+// Requires: AVX, CMOV
+TEXT ·gridFramedSampleAVX2(SB), NOSPLIT, $0-40
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ input+16(FP), BX
+	MOVQ row+24(FP), SI
+	ADDQ BX, SI
+	MOVQ y+32(FP), DI
+	XORQ DX, DX
+
+vector1:
+	CMPQ        DX, CX
+	JGE         done2
+	MOVL        3264(AX)(DX*4), R8
+	VMOVSD      (BX)(R8*4), X0
+	MOVL        3268(AX)(DX*4), R8
+	VMOVHPS     (BX)(R8*4), X0, X0
+	MOVL        3280(AX)(DX*4), R8
+	VMOVSD      (BX)(R8*4), X1
+	MOVL        3284(AX)(DX*4), R8
+	VMOVHPS     (BX)(R8*4), X1, X1
+	VINSERTF128 $0x01, X1, Y0, Y1
+	MOVL        3272(AX)(DX*4), R8
+	VMOVSD      (BX)(R8*4), X0
+	MOVL        3276(AX)(DX*4), R8
+	VMOVHPS     (BX)(R8*4), X0, X0
+	MOVL        3288(AX)(DX*4), R8
+	VMOVSD      (BX)(R8*4), X2
+	MOVL        3292(AX)(DX*4), R8
+	VMOVHPS     (BX)(R8*4), X2, X2
+	VINSERTF128 $0x01, X2, Y0, Y2
+	VSHUFPS     $0x88, Y2, Y1, Y3
+	VSHUFPS     $0xdd, Y2, Y1, Y1
+	MOVL        3264(AX)(DX*4), R8
+	VMOVSD      (SI)(R8*4), X0
+	MOVL        3268(AX)(DX*4), R8
+	VMOVHPS     (SI)(R8*4), X0, X0
+	MOVL        3280(AX)(DX*4), R8
+	VMOVSD      (SI)(R8*4), X2
+	MOVL        3284(AX)(DX*4), R8
+	VMOVHPS     (SI)(R8*4), X2, X2
+	VINSERTF128 $0x01, X2, Y0, Y2
+	MOVL        3272(AX)(DX*4), R8
+	VMOVSD      (SI)(R8*4), X0
+	MOVL        3276(AX)(DX*4), R8
+	VMOVHPS     (SI)(R8*4), X0, X0
+	MOVL        3288(AX)(DX*4), R8
+	VMOVSD      (SI)(R8*4), X4
+	MOVL        3292(AX)(DX*4), R8
+	VMOVHPS     (SI)(R8*4), X4, X4
+	VINSERTF128 $0x01, X4, Y0, Y4
+	VSHUFPS     $0x88, Y4, Y2, Y5
+	VSHUFPS     $0xdd, Y4, Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     4352(AX)(DX*4), Y6
+	VMULPS      Y6, Y3, Y3
+	VADDPS      Y3, Y4, Y3
+	VMOVUPS     5440(AX)(DX*4), Y4
+	VMULPS      Y4, Y1, Y1
+	VADDPS      Y1, Y3, Y1
+	VMOVUPS     6528(AX)(DX*4), Y3
+	VMULPS      Y3, Y5, Y3
+	VADDPS      Y3, Y1, Y1
+	VMOVUPS     7616(AX)(DX*4), Y3
+	VMULPS      Y3, Y2, Y2
+	VADDPS      Y2, Y1, Y1
+	MOVQ        DX, R8
+	LEAQ        -8(CX), R9
+	CMPQ        R8, R9
+	CMOVQGT     R9, R8
+	VMOVDQU     Y1, (DI)(R8*4)
+	ADDQ        $0x00000008, DX
+	JMP         vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gridFramedSlopeAVX2(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+// Requires: AVX, CMOV
+TEXT ·gridFramedSlopeAVX2(SB), NOSPLIT, $0-72
+	MOVQ    cells+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    row+24(FP), BX
+	MOVQ    channelStride+32(FP), SI
+	MOVQ    dyStride+48(FP), DI
+	MOVQ    terms+64(FP), DX
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, (DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 32(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 64(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 96(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 128(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 160(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 192(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 224(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 256(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 288(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 320(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 352(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 384(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 416(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 448(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 480(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 512(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 544(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 576(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 608(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 640(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 672(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 704(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 736(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 768(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 800(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 832(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 864(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 896(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 928(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 960(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 992(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1024(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1056(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1088(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1120(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1152(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1184(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1216(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1248(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1280(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1312(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1344(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1376(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1408(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1440(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1472(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1504(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1536(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1568(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1600(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1632(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1664(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1696(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1728(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1760(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1792(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1824(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1856(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1888(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1920(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1952(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 1984(DX)
+	VMOVUPS all32_0<>+0(SB), Y0
+	VMOVUPS Y0, 2016(DX)
+	XORQ    DX, DX
+
+vector1:
+	CMPQ    DX, CX
+	JGE     done2
+	MOVQ    dy+40(FP), R10
+	MOVQ    DX, R8
+	LEAQ    -8(CX), R9
+	CMPQ    R8, R9
+	CMOVQGT R9, R8
+	LEAQ    (R10)(R8*4), R10
+	MOVQ    input+16(FP), R8
+	MOVQ    channels+56(FP), R11
+	CMPQ    R11, $0x01
+	JEQ     one3
+	MOVQ    terms+64(FP), R12
+
+channel5:
+	LEAQ        (R8)(BX*1), R9
+	MOVL        3264(AX)(DX*4), R13
+	VMOVSD      (R8)(R13*4), X1
+	MOVL        3268(AX)(DX*4), R13
+	VMOVHPS     (R8)(R13*4), X1, X1
+	MOVL        3280(AX)(DX*4), R13
+	VMOVSD      (R8)(R13*4), X0
+	MOVL        3284(AX)(DX*4), R13
+	VMOVHPS     (R8)(R13*4), X0, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	MOVL        3272(AX)(DX*4), R13
+	VMOVSD      (R8)(R13*4), X1
+	MOVL        3276(AX)(DX*4), R13
+	VMOVHPS     (R8)(R13*4), X1, X1
+	MOVL        3288(AX)(DX*4), R13
+	VMOVSD      (R8)(R13*4), X2
+	MOVL        3292(AX)(DX*4), R13
+	VMOVHPS     (R8)(R13*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VSHUFPS     $0x88, Y2, Y0, Y3
+	VSHUFPS     $0xdd, Y2, Y0, Y0
+	MOVL        3264(AX)(DX*4), R13
+	VMOVSD      (R9)(R13*4), X1
+	MOVL        3268(AX)(DX*4), R13
+	VMOVHPS     (R9)(R13*4), X1, X1
+	MOVL        3280(AX)(DX*4), R13
+	VMOVSD      (R9)(R13*4), X2
+	MOVL        3284(AX)(DX*4), R13
+	VMOVHPS     (R9)(R13*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	MOVL        3272(AX)(DX*4), R13
+	VMOVSD      (R9)(R13*4), X1
+	MOVL        3276(AX)(DX*4), R13
+	VMOVHPS     (R9)(R13*4), X1, X1
+	MOVL        3288(AX)(DX*4), R13
+	VMOVSD      (R9)(R13*4), X4
+	MOVL        3292(AX)(DX*4), R13
+	VMOVHPS     (R9)(R13*4), X4, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VSHUFPS     $0x88, Y4, Y2, Y5
+	VSHUFPS     $0xdd, Y4, Y2, Y2
+	VMOVUPS     (R10), Y4
+	VSUBPS      Y3, Y0, Y6
+	VMULPS      Y6, Y4, Y6
+	VSUBPS      Y5, Y2, Y7
+	VMULPS      Y7, Y4, Y7
+	VSUBPS      Y3, Y5, Y3
+	VMULPS      Y3, Y4, Y3
+	VSUBPS      Y0, Y2, Y0
+	VMULPS      Y0, Y4, Y0
+	VMOVUPS     Y6, (R12)
+	VMOVUPS     Y7, 32(R12)
+	VMOVUPS     Y3, 64(R12)
+	VMOVUPS     Y0, 96(R12)
+	ADDQ        $0x00000080, R12
+	ADDQ        SI, R8
+	ADDQ        DI, R10
+	DECQ        R11
+	JNE         channel5
+	MOVQ        terms+64(FP), R8
+	MOVQ        channels+56(FP), R9
+	CMPQ        R9, $0x04
+	JLE         few6
+	VMOVUPS     (R8), Y0
+	VMOVUPS     1024(R8), Y2
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     512(R8), Y2
+	VMOVUPS     1536(R8), Y3
+	VADDPS      Y3, Y2, Y2
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     256(R8), Y2
+	VMOVUPS     1280(R8), Y3
+	VADDPS      Y3, Y2, Y2
+	VMOVUPS     768(R8), Y3
+	VMOVUPS     1792(R8), Y4
+	VADDPS      Y4, Y3, Y3
+	VADDPS      Y3, Y2, Y2
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     128(R8), Y2
+	VMOVUPS     1152(R8), Y3
+	VADDPS      Y3, Y2, Y2
+	VMOVUPS     640(R8), Y3
+	VMOVUPS     1664(R8), Y4
+	VADDPS      Y4, Y3, Y3
+	VADDPS      Y3, Y2, Y2
+	VMOVUPS     384(R8), Y3
+	VMOVUPS     1408(R8), Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     896(R8), Y4
+	VMOVUPS     1920(R8), Y5
+	VADDPS      Y5, Y4, Y4
+	VADDPS      Y4, Y3, Y3
+	VADDPS      Y3, Y2, Y2
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VADDPS      Y2, Y0, Y0
+	VMOVUPS     32(R8), Y2
+	VMOVUPS     1056(R8), Y3
+	VADDPS      Y3, Y2, Y2
+	VMOVUPS     544(R8), Y3
+	VMOVUPS     1568(R8), Y4
+	VADDPS      Y4, Y3, Y3
+	VADDPS      Y3, Y2, Y2
+	VMOVUPS     288(R8), Y3
+	VMOVUPS     1312(R8), Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     800(R8), Y4
+	VMOVUPS     1824(R8), Y5
+	VADDPS      Y5, Y4, Y4
+	VADDPS      Y4, Y3, Y3
+	VADDPS      Y3, Y2, Y2
+	VMOVUPS     160(R8), Y3
+	VMOVUPS     1184(R8), Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     672(R8), Y4
+	VMOVUPS     1696(R8), Y5
+	VADDPS      Y5, Y4, Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     416(R8), Y4
+	VMOVUPS     1440(R8), Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     928(R8), Y5
+	VMOVUPS     1952(R8), Y6
+	VADDPS      Y6, Y5, Y5
+	VADDPS      Y5, Y4, Y4
+	VADDPS      Y4, Y3, Y3
+	VADDPS      Y3, Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VADDPS      Y3, Y2, Y2
+	VMOVUPS     64(R8), Y3
+	VMOVUPS     1088(R8), Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     576(R8), Y4
+	VMOVUPS     1600(R8), Y5
+	VADDPS      Y5, Y4, Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     320(R8), Y4
+	VMOVUPS     1344(R8), Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     832(R8), Y5
+	VMOVUPS     1856(R8), Y6
+	VADDPS      Y6, Y5, Y5
+	VADDPS      Y5, Y4, Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     192(R8), Y4
+	VMOVUPS     1216(R8), Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     704(R8), Y5
+	VMOVUPS     1728(R8), Y6
+	VADDPS      Y6, Y5, Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     448(R8), Y5
+	VMOVUPS     1472(R8), Y6
+	VADDPS      Y6, Y5, Y5
+	VMOVUPS     960(R8), Y6
+	VMOVUPS     1984(R8), Y7
+	VADDPS      Y7, Y6, Y6
+	VADDPS      Y6, Y5, Y5
+	VADDPS      Y5, Y4, Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VADDPS      Y4, Y3, Y3
+	VMOVUPS     96(R8), Y4
+	VMOVUPS     1120(R8), Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     608(R8), Y5
+	VMOVUPS     1632(R8), Y6
+	VADDPS      Y6, Y5, Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     352(R8), Y5
+	VMOVUPS     1376(R8), Y6
+	VADDPS      Y6, Y5, Y5
+	VMOVUPS     864(R8), Y6
+	VMOVUPS     1888(R8), Y7
+	VADDPS      Y7, Y6, Y6
+	VADDPS      Y6, Y5, Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     224(R8), Y5
+	VMOVUPS     1248(R8), Y6
+	VADDPS      Y6, Y5, Y5
+	VMOVUPS     736(R8), Y6
+	VMOVUPS     1760(R8), Y7
+	VADDPS      Y7, Y6, Y6
+	VADDPS      Y6, Y5, Y5
+	VMOVUPS     480(R8), Y6
+	VMOVUPS     1504(R8), Y7
+	VADDPS      Y7, Y6, Y6
+	VMOVUPS     992(R8), Y7
+	VMOVUPS     2016(R8), Y8
+	VADDPS      Y8, Y7, Y7
+	VADDPS      Y7, Y6, Y6
+	VADDPS      Y6, Y5, Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VADDPS      Y5, Y4, Y4
+	JMP         combine4
+
+few6:
+	VMOVUPS (R8), Y0
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 256(R8), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 128(R8), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 384(R8), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 32(R8), Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 288(R8), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 160(R8), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 416(R8), Y4
+	VMOVUPS all32_0<>+0(SB), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS 64(R8), Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 320(R8), Y4
+	VMOVUPS all32_0<>+0(SB), Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 192(R8), Y4
+	VMOVUPS all32_0<>+0(SB), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS 448(R8), Y5
+	VMOVUPS all32_0<>+0(SB), Y6
+	VADDPS  Y6, Y5, Y5
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS all32_0<>+0(SB), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS 96(R8), Y4
+	VMOVUPS all32_0<>+0(SB), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS 352(R8), Y5
+	VMOVUPS all32_0<>+0(SB), Y6
+	VADDPS  Y6, Y5, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS 224(R8), Y5
+	VMOVUPS all32_0<>+0(SB), Y6
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS 480(R8), Y6
+	VMOVUPS all32_0<>+0(SB), Y7
+	VADDPS  Y7, Y6, Y6
+	VADDPS  Y6, Y5, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS all32_0<>+0(SB), Y5
+	VADDPS  Y5, Y4, Y4
+	JMP     combine4
+
+one3:
+	LEAQ        (R8)(BX*1), R9
+	MOVL        3264(AX)(DX*4), R11
+	VMOVSD      (R8)(R11*4), X1
+	MOVL        3268(AX)(DX*4), R11
+	VMOVHPS     (R8)(R11*4), X1, X1
+	MOVL        3280(AX)(DX*4), R11
+	VMOVSD      (R8)(R11*4), X0
+	MOVL        3284(AX)(DX*4), R11
+	VMOVHPS     (R8)(R11*4), X0, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	MOVL        3272(AX)(DX*4), R11
+	VMOVSD      (R8)(R11*4), X1
+	MOVL        3276(AX)(DX*4), R11
+	VMOVHPS     (R8)(R11*4), X1, X1
+	MOVL        3288(AX)(DX*4), R11
+	VMOVSD      (R8)(R11*4), X2
+	MOVL        3292(AX)(DX*4), R11
+	VMOVHPS     (R8)(R11*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VSHUFPS     $0x88, Y2, Y0, Y3
+	VSHUFPS     $0xdd, Y2, Y0, Y4
+	MOVL        3264(AX)(DX*4), R8
+	VMOVSD      (R9)(R8*4), X1
+	MOVL        3268(AX)(DX*4), R8
+	VMOVHPS     (R9)(R8*4), X1, X1
+	MOVL        3280(AX)(DX*4), R8
+	VMOVSD      (R9)(R8*4), X0
+	MOVL        3284(AX)(DX*4), R8
+	VMOVHPS     (R9)(R8*4), X0, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	MOVL        3272(AX)(DX*4), R8
+	VMOVSD      (R9)(R8*4), X1
+	MOVL        3276(AX)(DX*4), R8
+	VMOVHPS     (R9)(R8*4), X1, X1
+	MOVL        3288(AX)(DX*4), R8
+	VMOVSD      (R9)(R8*4), X2
+	MOVL        3292(AX)(DX*4), R8
+	VMOVHPS     (R9)(R8*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VSHUFPS     $0x88, Y2, Y0, Y7
+	VSHUFPS     $0xdd, Y2, Y0, Y5
+	VMOVUPS     (R10), Y6
+	VSUBPS      Y3, Y4, Y0
+	VMULPS      Y0, Y6, Y0
+	VSUBPS      Y7, Y5, Y2
+	VMULPS      Y2, Y6, Y2
+	VSUBPS      Y3, Y7, Y3
+	VMULPS      Y3, Y6, Y3
+	VSUBPS      Y4, Y5, Y4
+	VMULPS      Y4, Y6, Y4
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VADDPS      Y5, Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VADDPS      Y5, Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VADDPS      Y5, Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VADDPS      Y5, Y4, Y4
+
+combine4:
+	VMOVUPS 8704(AX)(DX*4), Y5
+	VMOVUPS 18496(AX)(DX*4), Y6
+	VMULPS  Y6, Y0, Y0
+	VMOVUPS 20672(AX)(DX*4), Y6
+	VMULPS  Y6, Y2, Y2
+	VMOVUPS 21760(AX)(DX*4), Y6
+	VADDPS  Y2, Y0, Y0
+	VMULPS  Y6, Y0, Y0
+	VANDPS  Y0, Y5, Y0
+	CMPL    60(AX), $0x00000000
+	JEQ     zeros7
+	VMOVUPS all32_0<>+0(SB), Y2
+	VCMPPS  $0x04, Y2, Y6, Y2
+	VANDPS  Y0, Y2, Y0
+	VMOVAPS Y0, Y0
+
+zeros7:
+	VMOVUPS Y0, 29376(AX)(DX*4)
+	VMOVUPS 17408(AX)(DX*4), Y0
+	VMULPS  Y0, Y3, Y0
+	VMOVUPS 19584(AX)(DX*4), Y2
+	VMULPS  Y2, Y4, Y2
+	VMOVUPS 22848(AX)(DX*4), Y3
+	VADDPS  Y2, Y0, Y0
+	VMULPS  Y3, Y0, Y0
+	VANDPS  Y0, Y5, Y0
+	CMPL    60(AX), $0x00000000
+	JEQ     zeros8
+	VMOVUPS all32_0<>+0(SB), Y2
+	VCMPPS  $0x04, Y2, Y3, Y2
+	VANDPS  Y0, Y2, Y0
+	VMOVAPS Y0, Y0
+
+zeros8:
+	VMOVUPS Y0, 30464(AX)(DX*4)
+	ADDQ    $0x00000008, DX
+	JMP     vector1
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -6536,6 +8368,30 @@ done:
 	MOVQ BX, wraps+24(FP)
 	RET
 
+// func gridFramedCount(cells *byte, n int, count *uint8) (bits int)
+TEXT ·gridFramedCount(SB), NOSPLIT, $0-32
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ count+16(FP), DX
+	XORQ BX, BX
+	LEAQ 3264(AX)(CX*4), AX
+	NEGQ CX
+	JEQ  done
+
+position:
+	MOVL    (AX)(CX*4), SI
+	MOVBLZX (DX)(SI*1), DI
+	CMPL    SI, $0x01
+	SBBL    $-1, DI
+	MOVB    DI, (DX)(SI*1)
+	ORL     DI, BX
+	INCQ    CX
+	JNE     position
+
+done:
+	MOVQ BX, bits+24(FP)
+	RET
+
 // func gridAdd1(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
 // Requires: AVX
 TEXT ·gridAdd1(SB), NOSPLIT, $0-48
@@ -6592,6 +8448,47 @@ skip3:
 	JMP  position
 
 done:
+	RET
+
+// func gridFramedAdd1(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridFramedAdd1(SB), NOSPLIT, $0-56
+	MOVQ plane+16(FP), AX
+	MOVQ planeStride+32(FP), CX
+	MOVQ dy+40(FP), CX
+	MOVQ dyStride+48(FP), DX
+	MOVQ cells+0(FP), DX
+	MOVQ n+8(FP), BX
+	MOVQ row+24(FP), SI
+	SHRQ $0x02, SI
+	XORQ DI, DI
+	JMP  more
+
+position:
+	MOVL   3264(DX)(DI*4), R8
+	VMOVSS (CX)(DI*4), X0
+	VMOVSS 4352(DX)(DI*4), X1
+	VMULSS X1, X0, X1
+	VADDSS (AX)(R8*4), X1, X1
+	VMOVSS X1, (AX)(R8*4)
+	VMOVSS 5440(DX)(DI*4), X1
+	VMULSS X1, X0, X1
+	VADDSS 4(AX)(R8*4), X1, X1
+	VMOVSS X1, 4(AX)(R8*4)
+	ADDQ   SI, R8
+	VMOVSS 6528(DX)(DI*4), X1
+	VMULSS X1, X0, X1
+	VADDSS (AX)(R8*4), X1, X1
+	VMOVSS X1, (AX)(R8*4)
+	VMOVSS 7616(DX)(DI*4), X1
+	VMULSS X1, X0, X0
+	VADDSS 4(AX)(R8*4), X0, X0
+	VMOVSS X0, 4(AX)(R8*4)
+	INCQ   DI
+
+more:
+	CMPQ DI, BX
+	JLT  position
 	RET
 
 // func gridAdd2(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
@@ -6666,6 +8563,62 @@ skip3:
 	JMP  position
 
 done:
+	RET
+
+// func gridFramedAdd2(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridFramedAdd2(SB), NOSPLIT, $0-56
+	MOVQ plane+16(FP), AX
+	MOVQ planeStride+32(FP), CX
+	LEAQ (AX)(CX*1), CX
+	MOVQ dy+40(FP), DX
+	MOVQ dyStride+48(FP), BX
+	LEAQ (DX)(BX*1), BX
+	MOVQ cells+0(FP), SI
+	MOVQ n+8(FP), DI
+	MOVQ row+24(FP), R8
+	SHRQ $0x02, R8
+	XORQ R9, R9
+	JMP  more
+
+position:
+	MOVL   3264(SI)(R9*4), R10
+	VMOVSS (DX)(R9*4), X0
+	VMOVSS (BX)(R9*4), X1
+	VMOVSS 4352(SI)(R9*4), X2
+	VMULSS X2, X0, X3
+	VADDSS (AX)(R10*4), X3, X3
+	VMOVSS X3, (AX)(R10*4)
+	VMULSS X2, X1, X2
+	VADDSS (CX)(R10*4), X2, X2
+	VMOVSS X2, (CX)(R10*4)
+	VMOVSS 5440(SI)(R9*4), X2
+	VMULSS X2, X0, X3
+	VADDSS 4(AX)(R10*4), X3, X3
+	VMOVSS X3, 4(AX)(R10*4)
+	VMULSS X2, X1, X2
+	VADDSS 4(CX)(R10*4), X2, X2
+	VMOVSS X2, 4(CX)(R10*4)
+	ADDQ   R8, R10
+	VMOVSS 6528(SI)(R9*4), X2
+	VMULSS X2, X0, X3
+	VADDSS (AX)(R10*4), X3, X3
+	VMOVSS X3, (AX)(R10*4)
+	VMULSS X2, X1, X2
+	VADDSS (CX)(R10*4), X2, X2
+	VMOVSS X2, (CX)(R10*4)
+	VMOVSS 7616(SI)(R9*4), X2
+	VMULSS X2, X0, X0
+	VADDSS 4(AX)(R10*4), X0, X0
+	VMOVSS X0, 4(AX)(R10*4)
+	VMULSS X2, X1, X0
+	VADDSS 4(CX)(R10*4), X0, X0
+	VMOVSS X0, 4(CX)(R10*4)
+	INCQ   R9
+
+more:
+	CMPQ R9, DI
+	JLT  position
 	RET
 
 // func gridAdd3(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
@@ -6756,6 +8709,77 @@ skip3:
 	JMP  position
 
 done:
+	RET
+
+// func gridFramedAdd3(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridFramedAdd3(SB), NOSPLIT, $0-56
+	MOVQ plane+16(FP), AX
+	MOVQ planeStride+32(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), CX
+	MOVQ dy+40(FP), BX
+	MOVQ dyStride+48(FP), SI
+	LEAQ (BX)(SI*1), DI
+	LEAQ (DI)(SI*1), SI
+	MOVQ cells+0(FP), R8
+	MOVQ n+8(FP), R9
+	MOVQ row+24(FP), R10
+	SHRQ $0x02, R10
+	XORQ R11, R11
+	JMP  more
+
+position:
+	MOVL   3264(R8)(R11*4), R12
+	VMOVSS (BX)(R11*4), X0
+	VMOVSS (DI)(R11*4), X1
+	VMOVSS (SI)(R11*4), X2
+	VMOVSS 4352(R8)(R11*4), X3
+	VMULSS X3, X0, X4
+	VADDSS (AX)(R12*4), X4, X4
+	VMOVSS X4, (AX)(R12*4)
+	VMULSS X3, X1, X4
+	VADDSS (DX)(R12*4), X4, X4
+	VMOVSS X4, (DX)(R12*4)
+	VMULSS X3, X2, X3
+	VADDSS (CX)(R12*4), X3, X3
+	VMOVSS X3, (CX)(R12*4)
+	VMOVSS 5440(R8)(R11*4), X3
+	VMULSS X3, X0, X4
+	VADDSS 4(AX)(R12*4), X4, X4
+	VMOVSS X4, 4(AX)(R12*4)
+	VMULSS X3, X1, X4
+	VADDSS 4(DX)(R12*4), X4, X4
+	VMOVSS X4, 4(DX)(R12*4)
+	VMULSS X3, X2, X3
+	VADDSS 4(CX)(R12*4), X3, X3
+	VMOVSS X3, 4(CX)(R12*4)
+	ADDQ   R10, R12
+	VMOVSS 6528(R8)(R11*4), X3
+	VMULSS X3, X0, X4
+	VADDSS (AX)(R12*4), X4, X4
+	VMOVSS X4, (AX)(R12*4)
+	VMULSS X3, X1, X4
+	VADDSS (DX)(R12*4), X4, X4
+	VMOVSS X4, (DX)(R12*4)
+	VMULSS X3, X2, X3
+	VADDSS (CX)(R12*4), X3, X3
+	VMOVSS X3, (CX)(R12*4)
+	VMOVSS 7616(R8)(R11*4), X3
+	VMULSS X3, X0, X0
+	VADDSS 4(AX)(R12*4), X0, X0
+	VMOVSS X0, 4(AX)(R12*4)
+	VMULSS X3, X1, X0
+	VADDSS 4(DX)(R12*4), X0, X0
+	VMOVSS X0, 4(DX)(R12*4)
+	VMULSS X3, X2, X0
+	VADDSS 4(CX)(R12*4), X0, X0
+	VMOVSS X0, 4(CX)(R12*4)
+	INCQ   R11
+
+more:
+	CMPQ R11, R9
+	JLT  position
 	RET
 
 // func gridAdd4(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
@@ -6862,4 +8886,90 @@ skip3:
 	JMP  position
 
 done:
+	RET
+
+// func gridFramedAdd4(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridFramedAdd4(SB), NOSPLIT, $0-56
+	MOVQ plane+16(FP), AX
+	MOVQ planeStride+32(FP), CX
+	LEAQ (AX)(CX*1), DX
+	LEAQ (DX)(CX*1), BX
+	LEAQ (BX)(CX*1), CX
+	MOVQ dy+40(FP), SI
+	MOVQ dyStride+48(FP), DI
+	LEAQ (SI)(DI*1), R8
+	LEAQ (R8)(DI*1), R9
+	LEAQ (R9)(DI*1), DI
+	MOVQ cells+0(FP), R10
+	MOVQ n+8(FP), R11
+	MOVQ row+24(FP), R12
+	SHRQ $0x02, R12
+	XORQ R13, R13
+	JMP  more
+
+position:
+	MOVL   3264(R10)(R13*4), R14
+	VMOVSS (SI)(R13*4), X0
+	VMOVSS (R8)(R13*4), X1
+	VMOVSS (R9)(R13*4), X2
+	VMOVSS (DI)(R13*4), X3
+	VMOVSS 4352(R10)(R13*4), X4
+	VMULSS X4, X0, X5
+	VADDSS (AX)(R14*4), X5, X5
+	VMOVSS X5, (AX)(R14*4)
+	VMULSS X4, X1, X5
+	VADDSS (DX)(R14*4), X5, X5
+	VMOVSS X5, (DX)(R14*4)
+	VMULSS X4, X2, X5
+	VADDSS (BX)(R14*4), X5, X5
+	VMOVSS X5, (BX)(R14*4)
+	VMULSS X4, X3, X4
+	VADDSS (CX)(R14*4), X4, X4
+	VMOVSS X4, (CX)(R14*4)
+	VMOVSS 5440(R10)(R13*4), X4
+	VMULSS X4, X0, X5
+	VADDSS 4(AX)(R14*4), X5, X5
+	VMOVSS X5, 4(AX)(R14*4)
+	VMULSS X4, X1, X5
+	VADDSS 4(DX)(R14*4), X5, X5
+	VMOVSS X5, 4(DX)(R14*4)
+	VMULSS X4, X2, X5
+	VADDSS 4(BX)(R14*4), X5, X5
+	VMOVSS X5, 4(BX)(R14*4)
+	VMULSS X4, X3, X4
+	VADDSS 4(CX)(R14*4), X4, X4
+	VMOVSS X4, 4(CX)(R14*4)
+	ADDQ   R12, R14
+	VMOVSS 6528(R10)(R13*4), X4
+	VMULSS X4, X0, X5
+	VADDSS (AX)(R14*4), X5, X5
+	VMOVSS X5, (AX)(R14*4)
+	VMULSS X4, X1, X5
+	VADDSS (DX)(R14*4), X5, X5
+	VMOVSS X5, (DX)(R14*4)
+	VMULSS X4, X2, X5
+	VADDSS (BX)(R14*4), X5, X5
+	VMOVSS X5, (BX)(R14*4)
+	VMULSS X4, X3, X4
+	VADDSS (CX)(R14*4), X4, X4
+	VMOVSS X4, (CX)(R14*4)
+	VMOVSS 7616(R10)(R13*4), X4
+	VMULSS X4, X0, X0
+	VADDSS 4(AX)(R14*4), X0, X0
+	VMOVSS X0, 4(AX)(R14*4)
+	VMULSS X4, X1, X0
+	VADDSS 4(DX)(R14*4), X0, X0
+	VMOVSS X0, 4(DX)(R14*4)
+	VMULSS X4, X2, X0
+	VADDSS 4(BX)(R14*4), X0, X0
+	VMOVSS X0, 4(BX)(R14*4)
+	VMULSS X4, X3, X0
+	VADDSS 4(CX)(R14*4), X0, X0
+	VMOVSS X0, 4(CX)(R14*4)
+	INCQ   R13
+
+more:
+	CMPQ R13, R11
+	JLT  position
 	RET

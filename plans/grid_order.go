@@ -29,17 +29,16 @@ func (s *sampler) order(joined bool, threads int) {
 		s.joinRows()
 	}
 	perRow := (s.out[0] + cpu.Block - 1) / cpu.Block
-	rows := s.out[1] * s.out[2]
-	if rows == 1 {
-		// Every thread gets some tiles.
-		s.span, s.wide, s.tall = cpu.Block, max(1, min(wideTile, perRow*s.batch/int64(4*threads))), 1
-		return
-	}
 	s.span = max(1, (s.out[0]+perRow-1)/max(1, perRow))
 	if whole := roundUp(s.span, 16); s.out[0]-whole*(perRow-1) > whole/2 {
 		s.span = whole // positions begin alike among cache lines
 	}
-	s.wide, s.tall = 1, max(1, min(tallTile, rows*perRow*s.batch/int64(4*threads)))
+	// Every thread gets some tiles.
+	most := max(1, s.blocks()/int64(4*threads))
+	s.wide, s.tall = 1, min(tallTile, most)
+	if s.rowsPerImage() == 1 {
+		s.wide, s.tall = min(wideTile, most), 1
+	}
 }
 
 // scanOrder takes positions row by row: contributions come in that order.
@@ -53,7 +52,7 @@ func (s *sampler) scanOrder(joined bool) {
 // joinRows makes all positions of an image (or of a plane of a volume) one row.
 func (s *sampler) joinRows() { s.out[0], s.out[1] = s.out[0]*s.out[1], 1 }
 
-// blocksPerRow and rows count the blocks along x and across.
+// blocksPerRow and rowsPerImage count the blocks along x and across.
 func (s *sampler) blocksPerRow() int64 { return (s.out[0] + s.span - 1) / s.span }
 func (s *sampler) rowsPerImage() int64 { return s.out[1] * s.out[2] }
 
@@ -62,8 +61,9 @@ func (s *sampler) tilesPerImage() int64 {
 	return s.tilesPerRow() * ((s.rowsPerImage() + s.tall - 1) / s.tall)
 }
 
-// tiles returns the number of tiles of all images.
-func (s *sampler) tiles() int64 { return s.tilesPerImage() * s.batch }
+// blocks and tiles count those of all images.
+func (s *sampler) blocks() int64 { return s.blocksPerRow() * s.rowsPerImage() * s.batch }
+func (s *sampler) tiles() int64  { return s.tilesPerImage() * s.batch }
 
 // eachBlock calls f for the blocks of the tile with a number.
 func (s *sampler) eachBlock(number int64, f func(image, column, row int64)) {

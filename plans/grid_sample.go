@@ -33,11 +33,17 @@ var gridSample = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.GridSample, gridTypes(p))
+		t := gridTypes(p)
+		framed, err := selectRow(pl, cpu.GridFrames, t)
+		if err != nil {
+			return err
+		}
+		kernel, err := selectRow(pl, cpu.GridSample, t)
 		if err != nil {
 			return err
 		}
 		s := samplerOf(p)
+		cost := s.positions() * s.batch * s.channels * 4
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
 			s.eachBlock(number, func(image, column, row int64) {
@@ -46,10 +52,15 @@ var gridSample = op{
 				kernel(&b.GridBlock)
 			})
 		}
+		small := sampleFramed(framed)
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			c.sampler.order(c.joins(1, 2), c.threads)
-			c.parallel(c.sampler.tiles(), s.positions()*s.batch*s.channels*4, job)
+			if c.framed(framed, &c.sampler, cost, false, 2) {
+				c.parallel(s.batch, cost, small)
+			} else {
+				c.parallel(c.sampler.tiles(), cost, job)
+			}
 			return nil
 		}
 		return nil

@@ -39,17 +39,21 @@ var gridSampleBackward = op{
 	build: func(pl *plan) error {
 		p := &pl.problem
 		t := gridTypes(p)
+		framed, err := selectRow(pl, cpu.GridFrames, t)
+		if err != nil {
+			return err
+		}
 		kernel, err := selectRow(pl, cpu.GridSampleBackwardGrid, t)
 		if err != nil {
 			return err
 		}
 		s := samplerOf(p)
-		var dinput func(c *call)
+		var scatter scatterJobs
 		if p.has("grad_input") {
 			if t.Compute == tensor.F64 {
-				dinput, err = scatterImages(pl, s, t, cpu.GridScatter64)
+				scatter, err = scatterImages(pl, s, t, cpu.GridScatter64)
 			} else {
-				dinput, err = scatterImages(pl, s, t, cpu.GridScatter32)
+				scatter, err = scatterImages(pl, s, t, cpu.GridScatter32)
 			}
 			if err != nil {
 				return err
@@ -63,17 +67,29 @@ var gridSampleBackward = op{
 				kernel(&b.GridBlock)
 			})
 		}
+		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
+		cost := s.positions() * s.batch * s.channels * 8
 		pl.run = func(c *call) error {
-			joined := c.joins(0, 2, 4)
-			if p.has("grad_grid") {
-				c.sampler = *s
-				c.sampler.order(joined, c.threads)
-				c.parallel(c.sampler.tiles(), s.positions()*s.batch*s.channels*8, job)
+			c.sampler = *s
+			joined, threads := c.joins(0, 2, 4), c.threads
+			c.sampler.order(joined, threads)
+			if p.has("grad_input") {
+				c.threads = min(threads, int(scatter.threads))
 			}
-			if dinput != nil {
+			if c.framed(framed, &c.sampler, cost, p.has("grad_input"), 0) {
+				c.parallel(s.batch, cost, small)
+				return nil
+			}
+			if p.has("grad_grid") {
+				scattering := c.threads
+				c.threads = threads
+				c.parallel(c.sampler.tiles(), cost, job)
+				c.threads = scattering
+			}
+			if p.has("grad_input") {
 				c.sampler = *s
 				c.sampler.scanOrder(joined)
-				dinput(c)
+				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
 			}
 			return nil
 		}
@@ -82,13 +98,20 @@ var gridSampleBackward = op{
 	rows: namesOf(cpu.GridSampleBackwardGrid),
 }
 
+// scatterJobs are the jobs that compute the input's gradient.
+type scatterJobs struct {
+	job      job
+	perImage int64
+	threads  int64 // that there is workspace for
+}
+
 // scatterImages makes the part of a run that computes the input's gradient.
 // One job is a band of rows of some channels of one image: it looks at all
 // positions, and keeps the taps in the band.
-func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (func(c *call), error) {
+func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (scatterJobs, error) {
 	kernel, err := selectRow(pl, table, t)
 	if err != nil || s.channels == 0 || s.batch == 0 {
-		return func(*call) {}, err
+		return scatterJobs{threads: 1}, err
 	}
 	threads := int64(pl.pref.Threads)
 	if threads == 0 {
@@ -130,10 +153,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		out.P = out.Channel(first)
 		kernel.Store(scatter, out, &w.scratch)
 	}
-	return func(c *call) {
-		c.threads = min(c.threads, int(threads))
-		c.parallel(jobs, s.positions()*s.batch*s.channels*8, job)
-	}, nil
+	return scatterJobs{job, groups * bands, threads}, nil
 }
 
 // scatterOf returns the worker's scatter.

@@ -90,14 +90,17 @@ func gridKernels(c *build.Context) {
 		begin("gridAdd"+isa.name, f32, "func(cells *byte, n int, sums *float32, dy *float32)",
 			"gridAdd"+isa.name+" adds dy times weight to every tap's pixel, for 16 channels that",
 			"lie side by side.").addInterleaved()
+		framedKernels(isa, begin)
 		for _, t := range []*storage{f32, bf16, f16} {
 			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
 			k.turnTile()
 		}
 	}
 	gridCount(c)
+	framedCount(c)
 	for channels := 1; channels <= maxAddChannels; channels++ {
 		gridAdd(c, channels)
+		framedAdd(c, channels)
 	}
 }
 

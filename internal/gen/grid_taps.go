@@ -153,20 +153,47 @@ func (k *gridKernel) widenF16(v value) value {
 // groupChannels is the number of channels whose terms fold by halves.
 const groupChannels = 16
 
+// tapDifferences are the taps whose differences count: N, S, W, E.
+var tapDifferences = [4][2]int{{1, 0}, {3, 2}, {2, 0}, {3, 1}}
+
+// term is the place of a channel's term of one of the four sums.
+func (k *gridKernel) term(terms reg.GPVirtual, channel, sum int) memory {
+	return memory{operand.Mem{Base: terms, Disp: (channel*4 + sum) * k.isa.bytes}}
+}
+
+// clearTerms makes the terms of channels that do not exist.
+func (k *gridKernel) clearTerms(terms reg.GPVirtual) {
+	for i := range groupChannels {
+		for sum := range 4 {
+			k.emit("VMOVUPS", k.zero()[0], k.term(terms, i, sum))
+		}
+	}
+}
+
+// foldTerms folds a group's terms by halves, where only the first channels exist.
+func (k *gridKernel) foldTerms(terms reg.GPVirtual, channels, sum int) value {
+	// A channel and the one half the width further on.
+	var fold func(channel, step int) value
+	fold = func(channel, step int) value {
+		if step == channels {
+			v := value{loadWhole(k.kernel, k.term(terms, channel, sum))}
+			if channels < groupChannels {
+				return k.add(v, k.zero()) // its partners do not exist
+			}
+			return v
+		}
+		return k.add(fold(channel, 2*step), fold(channel+step, 2*step))
+	}
+	return fold(0, 1)
+}
+
 func (k *gridKernel) terms() {
 	c := k.c
 	row, stride, dyStride := param(c, "row"), param(c, "channelStride"), param(c, "dyStride")
 	// There are not enough registers for the others: they are loaded for each
 	// vector of positions.
 	terms := param(c, "terms")
-	place := func(channel, sum int) memory {
-		return memory{operand.Mem{Base: terms, Disp: (channel*4 + sum) * k.isa.bytes}}
-	}
-	for i := range groupChannels { // of channels that do not exist
-		for sum := range 4 {
-			k.emit("VMOVUPS", k.zero()[0], place(i, sum))
-		}
-	}
+	k.clearTerms(terms)
 	k.input, k.below = c.GP64(), c.GP64()
 	k.forVectors(func() {
 		loop, few, folded := k.newLabel("channel"), k.newLabel("few"), k.newLabel("folded")
@@ -178,7 +205,7 @@ func (k *gridKernel) terms() {
 		k.prefetchAhead(termsAhead, []int{0})
 		v := k.taps()
 		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
-		for sum, d := range [4][2]int{{1, 0}, {3, 2}, {2, 0}, {3, 1}} { // N, S, W, E
+		for sum, d := range tapDifferences {
 			k.emit("VMOVUPS", k.mul(g, k.sub(v[d[0]], v[d[1]]))[0], operand.Mem{Base: to, Disp: sum * k.isa.bytes})
 		}
 		c.ADDQ(operand.U32(4*k.isa.bytes), to)
@@ -186,21 +213,9 @@ func (k *gridKernel) terms() {
 		c.ADDQ(dyStride, from)
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
-		// Folding by halves: a channel and the one half the width further on.
-		var fold func(channel, step, width, sum int) value
-		fold = func(channel, step, width, sum int) value {
-			if step == width {
-				v := value{loadWhole(k.kernel, place(channel, sum))}
-				if width < groupChannels {
-					return k.add(v, k.zero()) // its partners do not exist
-				}
-				return v
-			}
-			return k.add(fold(channel, 2*step, width, sum), fold(channel+step, 2*step, width, sum))
-		}
 		foldAll := func(width int) {
 			for sum := range 4 {
-				k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), fold(0, 1, width, sum)))
+				k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), k.foldTerms(terms, width, sum)))
 			}
 		}
 		terms = param(c, "terms")
@@ -221,17 +236,26 @@ func (k *gridKernel) combineSums() {
 		for tap := 1; tap < 4; tap++ {
 			any = k.combine("KORW", "VOR", any, k.maskPlane(planeInside+tap))
 		}
-		for axis := range 2 {
-			near := k.mul(k.loadPlane(planeSums+2*axis), k.loadPlane(planeS+1-axis))
-			far := k.mul(k.loadPlane(planeSums+2*axis+1), k.loadPlane(planeT+1-axis))
-			slope := k.loadPlane(planeK + axis)
-			grad := k.mul(k.add(near, far), slope)
-			grad = k.keep(any, grad)
-			zeros := k.newLabel("zeros")
-			k.jumpMode(modeZeros, zeros)
-			k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), grad)[0], grad[0])
-			k.c.Label(zeros)
-			k.storePlane(planeGrad+axis, grad)
+		var sums [4]value
+		for i := range sums {
+			sums[i] = k.loadPlane(planeSums + i)
 		}
+		k.combine2(any, sums)
 	})
+}
+
+// combine2 makes the gradients of both coordinates.
+func (k *gridKernel) combine2(any mask, sums [4]value) {
+	for axis := range 2 {
+		near := k.mul(sums[2*axis], k.loadPlane(planeS+1-axis))
+		far := k.mul(sums[2*axis+1], k.loadPlane(planeT+1-axis))
+		slope := k.loadPlane(planeK + axis)
+		grad := k.mul(k.add(near, far), slope)
+		grad = k.keep(any, grad)
+		zeros := k.newLabel("zeros")
+		k.jumpMode(modeZeros, zeros)
+		k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), grad)[0], grad[0])
+		k.c.Label(zeros)
+		k.storePlane(planeGrad+axis, grad)
+	}
 }

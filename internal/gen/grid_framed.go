@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The kernels of grid_sample on small images, which lie within a frame of
+// zeros (cpu/grid_framed.go): every tap of a position has a place there, so
+// that one number says where all four are. planePair holds it.
+
+// framedKernels emits those that begin makes, for an instruction set.
+func framedKernels(isa *isa, begin func(name string, t *storage, signature string, doc ...string) *gridKernel) {
+	name := "gridFramedLocate" + isa.name
+	begin(name, f32, "func(cells *byte, n int)",
+		name+" is gridLocate"+isa.name+" for images with a frame.").locateFramed(true)
+	name = "gridFramedPlace" + isa.name
+	begin(name, f32, "func(cells *byte, n int)",
+		name+" is gridPlace"+isa.name+" for images with a frame.").locateFramed(false)
+	name = "gridFramedSample" + isa.name
+	begin(name, f32, "func(cells *byte, n int, input *byte, row int, y *byte)",
+		name+" samples one channel, whose rows lie row bytes apart, at n positions.",
+		"The last vector of cells is that of the last positions.").sampleFramed()
+	name = "gridFramedSlope" + isa.name
+	begin(name, f32, "func(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)",
+		name+" makes the grid's gradient, of up to 16 channels. terms is room for 16 times 4 vectors.").slopeFramed()
+}
+
+// locateFramed fills cells; a position without a tap is at place 0, and has
+// weights of 0.
+func (k *gridKernel) locateFramed(gradient bool) {
+	k.forVectors(func() {
+		var near, far, number [2]value
+		var inside mask
+		for axis := range 2 {
+			c := k.padded(axis, gradient)
+			floor := k.apply("V"+map[bool]string{true: "RNDSCALE", false: "ROUND"}[k.isa.masks]+"PS", 9, c)
+			next := k.add(floor, k.number(bitsOne))
+			far[axis], near[axis] = k.sub(c, floor), k.sub(next, c)
+			if gradient {
+				k.storePlane(planeT+axis, far[axis])
+				k.storePlane(planeS+axis, near[axis])
+			}
+			some := k.within(floor, k.number(bitsMinus), k.parameter(paramLast+axis))
+			if axis == 1 {
+				some = k.both(inside, some)
+			}
+			inside, number[axis] = some, k.apply("VCVTTPS2DQ", next)
+		}
+		pitch := k.vector()
+		k.emit("VPBROADCASTD", k.word(paramPitch), pitch)
+		// Two rows of the frame are above the image, one column beside it.
+		place := k.apply("VPADDD", k.apply("VPMULLD", value{pitch}, number[1]), k.apply("VPADDD", value{pitch}, number[0]))
+		k.storePlane(planePair, k.keep(inside, place))
+		for tap := range 4 {
+			weight := k.mul([]value{near[0], far[0]}[tap&1], []value{near[1], far[1]}[tap>>1])
+			k.storePlane(planeWeight+tap, k.keep(inside, weight))
+		}
+		if gradient {
+			k.storeMask(planeInside, inside)
+		}
+	})
+}
+
+// framedTaps returns the taps nw, ne, sw, se.
+func (k *gridKernel) framedTaps() (v [4]value) {
+	v[0], v[1] = k.pairs32(k.input)
+	v[2], v[3] = k.pairs32(k.below)
+	return v
+}
+
+func (k *gridKernel) sampleFramed() {
+	k.input, k.below = param(k.c, "input"), param(k.c, "row")
+	k.c.ADDQ(k.input, k.below)
+	y := param(k.c, "y")
+	k.forVectors(func() {
+		v := k.framedTaps()
+		sum := k.zero()
+		for tap := range 4 {
+			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))
+		}
+		k.storeAt(sum, y, k.position())
+	})
+}
+
+// slopeFramed emits what terms and combineSums do, for a single group.
+func (k *gridKernel) slopeFramed() {
+	c := k.c
+	row, stride, dyStride := param(c, "row"), param(c, "channelStride"), param(c, "dyStride")
+	k.clearTerms(param(c, "terms"))
+	k.input, k.below = c.GP64(), c.GP64()
+	k.forVectors(func() {
+		one, combine := k.newLabel("one"), k.newLabel("combine")
+		from := param(c, "dy")
+		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: 4}, from)
+		c.Load(c.Param("input"), k.input)
+		// of differences along x, of the top and the bottom row, and along y
+		differences := func() (d [4]value) {
+			c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
+			v := k.framedTaps()
+			g := value{loadWhole(k.kernel, memory{operand.Mem{Base: from}})}
+			for sum, pair := range tapDifferences {
+				d[sum] = k.mul(g, k.sub(v[pair[0]], v[pair[1]]))
+			}
+			return d
+		}
+		var sums [4]value
+		for i := range sums {
+			sums[i] = value{k.vector()}
+		}
+		set := func(sum int, v value) { k.emit("VADDPS", k.zero()[0], v[0], sums[sum][0]) }
+		left := param(c, "channels")
+		c.CMPQ(left, operand.Imm(1))
+		c.JEQ(operand.LabelRef(one))
+		loop, few := k.newLabel("channel"), k.newLabel("few")
+		to := param(c, "terms")
+		c.Label(loop)
+		for sum, d := range differences() {
+			k.emit("VMOVUPS", d[0], operand.Mem{Base: to, Disp: sum * k.isa.bytes})
+		}
+		c.ADDQ(operand.U32(4*k.isa.bytes), to)
+		c.ADDQ(stride, k.input)
+		c.ADDQ(dyStride, from)
+		c.DECQ(left)
+		c.JNE(operand.LabelRef(loop))
+		terms := param(c, "terms")
+		c.CMPQ(param(c, "channels"), operand.Imm(4))
+		c.JLE(operand.LabelRef(few))
+		for sum := range sums {
+			set(sum, k.foldTerms(terms, groupChannels, sum))
+		}
+		c.JMP(operand.LabelRef(combine))
+		c.Label(few)
+		for sum := range sums {
+			set(sum, k.foldTerms(terms, 4, sum))
+		}
+		c.JMP(operand.LabelRef(combine))
+		c.Label(one)
+		for sum, d := range differences() {
+			set(sum, d)
+		}
+		c.Label(combine)
+		k.combine2(k.maskPlane(planeInside), sums)
+	})
+}
+
+// framedCount emits the count of positions in each cell.
+func framedCount(c *build.Context) {
+	c.Function("gridFramedCount")
+	c.Doc("gridFramedCount counts the positions in each cell but that of number 0, and returns",
+		"the union of all the counts' bits.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(cells *byte, n int, count *uint8) (bits int)")
+	cells, n, count, bits := param(c, "cells"), param(c, "n"), param(c, "count"), c.GP64()
+	c.XORQ(bits, bits)
+	c.LEAQ(operand.Mem{Base: cells, Index: n, Scale: 4, Disp: planePair * planeBytes}, cells)
+	c.NEGQ(n)
+	c.JEQ(operand.LabelRef("done"))
+	c.Label("position")
+	at, v := c.GP64(), c.GP64()
+	c.MOVL(operand.Mem{Base: cells, Index: n, Scale: 4}, at.As32())
+	c.MOVBLZX(operand.Mem{Base: count, Index: at, Scale: 1}, v.As32())
+	c.CMPL(at.As32(), operand.Imm(1)) // the carry says 0
+	c.SBBL(operand.I8(-1), v.As32())
+	c.MOVB(v.As8(), operand.Mem{Base: count, Index: at, Scale: 1})
+	c.ORL(v.As32(), bits.As32())
+	c.INCQ(n)
+	c.JNE(operand.LabelRef("position"))
+	c.Label("done")
+	c.Store(bits, c.Return("bits"))
+	c.RET()
+}
+
+// framedAdd emits gridAdd for sums with a frame, whose rows lie row bytes apart.
+func framedAdd(c *build.Context, channels int) {
+	name := fmt.Sprintf("gridFramedAdd%d", channels)
+	c.Function(name)
+	c.Doc(fmt.Sprintf("%s adds dy times weight to every tap's pixel, for each of %d channels.", name, channels))
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)")
+	rows := func(base, stride string) (rows []reg.GPVirtual) {
+		rows = append(rows, param(c, base))
+		step := param(c, stride)
+		for i := 1; i < channels; i++ {
+			r := c.GP64()
+			c.LEAQ(operand.Mem{Base: rows[i-1], Index: step, Scale: 1}, r)
+			rows = append(rows, r)
+		}
+		return rows
+	}
+	planes, dy := rows("plane", "planeStride"), rows("dy", "dyStride")
+	cells, n, row := param(c, "cells"), param(c, "n"), param(c, "row")
+	c.SHRQ(operand.Imm(2), row)
+	i := c.GP64()
+	c.XORQ(i, i)
+	c.JMP(operand.LabelRef("more"))
+	c.Label("position")
+	at := c.GP64()
+	c.MOVL(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: planePair * planeBytes}, at.As32())
+	var g []reg.VecVirtual
+	for _, r := range dy {
+		x := c.XMM()
+		c.VMOVSS(operand.Mem{Base: r, Index: i, Scale: 4}, x)
+		g = append(g, x)
+	}
+	for tap := range 4 {
+		if tap == 2 {
+			c.ADDQ(row, at)
+		}
+		w := c.XMM()
+		c.VMOVSS(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: (planeWeight + tap) * planeBytes}, w)
+		for k, p := range planes {
+			place, term := operand.Mem{Base: p, Index: at, Scale: 4, Disp: tap & 1 * 4}, c.XMM()
+			c.VMULSS(w, g[k], term)
+			c.VADDSS(place, term, term)
+			c.VMOVSS(term, place)
+		}
+	}
+	c.INCQ(i)
+	c.Label("more")
+	c.CMPQ(i, n)
+	c.JLT(operand.LabelRef("position"))
+	c.RET()
+}
