@@ -26,10 +26,10 @@ vector1:
 	VBROADCASTSS 16(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS      Z0, Z0
+	CMPL         60(AX), $0x00000000
+	JEQ          ready3
 	VBROADCASTSS 24(AX), Z1
 	VMOVAPS      Z1, Z1
-	CMPL         60(AX), $0x00000000
-	JEQ          plain4
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
@@ -43,9 +43,7 @@ vector1:
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VBLENDMPS    Z2, Z1, K1, Z4
 	VMOVAPS      Z4, Z1
-
-plain4:
-	VMOVUPS Z1, 21760(AX)(DX*4)
+	VMOVUPS      Z1, 21760(AX)(DX*4)
 
 ready3:
 	VRNDSCALEPS  $0x09, Z0, Z1
@@ -77,7 +75,7 @@ ready3:
 	KANDW        K3, K2, K2
 	VMOVUPS      2176(AX)(DX*4), Z1
 	CMPL         60(AX), $0x00000002
-	JEQ          ready5
+	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 4(AX), Z2
@@ -87,10 +85,10 @@ ready3:
 	VBROADCASTSS 20(AX), Z2
 	VMULPS       Z2, Z1, Z1
 	VMOVAPS      Z1, Z1
+	CMPL         60(AX), $0x00000000
+	JEQ          ready4
 	VBROADCASTSS 28(AX), Z2
 	VMOVAPS      Z2, Z2
-	CMPL         60(AX), $0x00000000
-	JEQ          plain6
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VCMPPS       $0x1e, Z9, Z1, K3
 	VMOVAPS.Z    Z1, K3, Z1
@@ -104,11 +102,9 @@ ready3:
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VBLENDMPS    Z9, Z2, K3, Z6
 	VMOVAPS      Z6, Z2
+	VMOVUPS      Z2, 22848(AX)(DX*4)
 
-plain6:
-	VMOVUPS Z2, 22848(AX)(DX*4)
-
-ready5:
+ready4:
 	VRNDSCALEPS  $0x09, Z1, Z2
 	VMOVUPS      all32_3f800000<>+0(SB), Z9
 	VADDPS       Z9, Z2, Z9
@@ -251,10 +247,10 @@ vector1:
 	VBROADCASTSS 16(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS      Z0, Z0
+	CMPL         60(AX), $0x00000000
+	JEQ          ready3
 	VBROADCASTSS 24(AX), Z1
 	VMOVAPS      Z1, Z1
-	CMPL         60(AX), $0x00000000
-	JEQ          plain4
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
@@ -269,7 +265,6 @@ vector1:
 	VBLENDMPS    Z2, Z1, K1, Z4
 	VMOVAPS      Z4, Z1
 
-plain4:
 ready3:
 	VRNDSCALEPS  $0x09, Z0, Z1
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
@@ -298,7 +293,7 @@ ready3:
 	KANDW        K3, K2, K2
 	VMOVUPS      2176(AX)(DX*4), Z1
 	CMPL         60(AX), $0x00000002
-	JEQ          ready5
+	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 4(AX), Z2
@@ -308,10 +303,10 @@ ready3:
 	VBROADCASTSS 20(AX), Z2
 	VMULPS       Z2, Z1, Z1
 	VMOVAPS      Z1, Z1
+	CMPL         60(AX), $0x00000000
+	JEQ          ready4
 	VBROADCASTSS 28(AX), Z2
 	VMOVAPS      Z2, Z2
-	CMPL         60(AX), $0x00000000
-	JEQ          plain6
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VCMPPS       $0x1e, Z9, Z1, K3
 	VMOVAPS.Z    Z1, K3, Z1
@@ -326,8 +321,7 @@ ready3:
 	VBLENDMPS    Z9, Z2, K3, Z6
 	VMOVAPS      Z6, Z2
 
-plain6:
-ready5:
+ready4:
 	VRNDSCALEPS  $0x09, Z1, Z2
 	VMOVUPS      all32_3f800000<>+0(SB), Z9
 	VADDPS       Z9, Z2, Z9
@@ -550,139 +544,83 @@ TEXT ·gridTermsAVX512F32(SB), NOSPLIT, $0-72
 	MOVQ    channelStride+32(FP), SI
 	MOVQ    dyStride+48(FP), DI
 	MOVQ    terms+64(FP), DX
+	MOVQ    channels+56(FP), R8
 	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    R8, $0x00
+	JLE     cleared1
 	VMOVUPS Z0, (DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 64(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 128(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 192(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 256(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 320(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 384(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 448(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 512(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 576(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 640(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 704(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 768(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 832(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 896(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 960(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    R8, $0x04
+	JLE     cleared1
 	VMOVUPS Z0, 1024(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1088(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1152(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1216(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1280(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1344(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1408(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1472(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1536(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1600(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1664(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1728(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1792(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1856(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1920(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1984(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2048(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2112(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2176(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2240(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2304(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2368(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2432(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2496(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2560(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2624(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2688(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2752(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2816(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2880(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2944(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3008(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3072(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3136(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3200(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3264(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3328(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3392(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3456(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3520(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3584(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3648(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3712(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3776(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3840(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3904(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3968(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 4032(DX)
-	XORQ    DX, DX
 
-vector1:
+cleared1:
+	XORQ DX, DX
+
+vector2:
 	CMPQ    DX, CX
-	JGE     done2
+	JGE     done3
 	MOVQ    dy+40(FP), R10
 	MOVQ    channels+56(FP), R11
 	MOVQ    terms+64(FP), R12
@@ -693,7 +631,7 @@ vector1:
 	LEAQ    (R10)(R8*4), R10
 	MOVQ    input+16(FP), R8
 
-channel3:
+channel4:
 	LEAQ         (R8)(BX*1), R9
 	MOVL         3392(AX)(DX*4), R13
 	PREFETCHT0   (R8)(R13*4)
@@ -779,7 +717,7 @@ channel3:
 	VSHUFPS      $0x88, Z6, Z4, Z7
 	VSHUFPS      $0xdd, Z6, Z4, Z4
 	CMPL         23936(AX)(DX*4), $0x00
-	JEQ          within6
+	JEQ          within7
 	KMOVW        13056(AX)(DX*4), K1
 	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z0, K1, Z5
@@ -801,7 +739,7 @@ channel3:
 	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z4, K1, Z4
 
-within6:
+within7:
 	VMOVUPS (R10), Z6
 	VSUBPS  Z5, Z0, Z8
 	VMULPS  Z8, Z6, Z8
@@ -819,11 +757,11 @@ within6:
 	ADDQ    SI, R8
 	ADDQ    DI, R10
 	DECQ    R11
-	JNE     channel3
+	JNE     channel4
 	MOVQ    terms+64(FP), R8
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
-	JLE     few4
+	JLE     few5
 	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z4
 	VMOVUPS 2048(R8), Z5
@@ -960,9 +898,9 @@ within6:
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, 28288(AX)(DX*4)
-	JMP     folded5
+	JMP     folded6
 
-few4:
+few5:
 	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
@@ -1036,11 +974,11 @@ few4:
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, 28288(AX)(DX*4)
 
-folded5:
+folded6:
 	ADDQ $0x00000010, DX
-	JMP  vector1
+	JMP  vector2
 
-done2:
+done3:
 	VZEROUPPER
 	RET
 
@@ -1293,139 +1231,83 @@ TEXT ·gridTermsAVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ    channelStride+32(FP), SI
 	MOVQ    dyStride+48(FP), DI
 	MOVQ    terms+64(FP), DX
+	MOVQ    channels+56(FP), R8
 	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    R8, $0x00
+	JLE     cleared1
 	VMOVUPS Z0, (DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 64(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 128(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 192(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 256(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 320(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 384(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 448(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 512(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 576(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 640(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 704(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 768(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 832(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 896(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 960(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    R8, $0x04
+	JLE     cleared1
 	VMOVUPS Z0, 1024(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1088(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1152(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1216(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1280(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1344(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1408(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1472(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1536(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1600(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1664(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1728(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1792(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1856(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1920(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1984(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2048(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2112(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2176(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2240(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2304(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2368(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2432(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2496(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2560(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2624(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2688(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2752(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2816(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2880(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2944(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3008(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3072(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3136(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3200(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3264(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3328(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3392(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3456(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3520(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3584(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3648(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3712(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3776(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3840(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3904(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3968(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 4032(DX)
-	XORQ    DX, DX
 
-vector1:
+cleared1:
+	XORQ DX, DX
+
+vector2:
 	CMPQ    DX, CX
-	JGE     done2
+	JGE     done3
 	MOVQ    dy+40(FP), R10
 	MOVQ    channels+56(FP), R11
 	MOVQ    terms+64(FP), R12
@@ -1436,7 +1318,7 @@ vector1:
 	LEAQ    (R10)(R8*2), R10
 	MOVQ    input+16(FP), R8
 
-channel3:
+channel4:
 	LEAQ         (R8)(BX*1), R9
 	MOVL         3392(AX)(DX*4), R13
 	PREFETCHT0   (R8)(R13*2)
@@ -1516,7 +1398,7 @@ channel3:
 	VPANDD       all32_ffff0000<>+0(SB), Z5, Z6
 	VPSLLD       $0x10, Z5, Z5
 	CMPL         23936(AX)(DX*4), $0x00
-	JEQ          within6
+	JEQ          within7
 	KMOVW        13056(AX)(DX*4), K1
 	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z4, K1, Z0
@@ -1538,7 +1420,7 @@ channel3:
 	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
 
-within6:
+within7:
 	VPMOVZXWD (R10), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VSUBPS    Z0, Z4, Z8
@@ -1557,11 +1439,11 @@ within6:
 	ADDQ      SI, R8
 	ADDQ      DI, R10
 	DECQ      R11
-	JNE       channel3
+	JNE       channel4
 	MOVQ      terms+64(FP), R8
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few4
+	JLE       few5
 	VMOVUPS   25024(AX)(DX*4), Z0
 	VMOVUPS   (R8), Z4
 	VMOVUPS   2048(R8), Z5
@@ -1698,9 +1580,9 @@ within6:
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
 	VMOVUPS   Z0, 28288(AX)(DX*4)
-	JMP       folded5
+	JMP       folded6
 
-few4:
+few5:
 	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
@@ -1774,11 +1656,11 @@ few4:
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, 28288(AX)(DX*4)
 
-folded5:
+folded6:
 	ADDQ $0x00000010, DX
-	JMP  vector1
+	JMP  vector2
 
-done2:
+done3:
 	VZEROUPPER
 	RET
 
@@ -1941,139 +1823,83 @@ TEXT ·gridTermsAVX512F16(SB), NOSPLIT, $0-72
 	MOVQ    channelStride+32(FP), SI
 	MOVQ    dyStride+48(FP), DI
 	MOVQ    terms+64(FP), DX
+	MOVQ    channels+56(FP), R8
 	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    R8, $0x00
+	JLE     cleared1
 	VMOVUPS Z0, (DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 64(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 128(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 192(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 256(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 320(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 384(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 448(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 512(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 576(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 640(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 704(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 768(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 832(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 896(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 960(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    R8, $0x04
+	JLE     cleared1
 	VMOVUPS Z0, 1024(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1088(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1152(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1216(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1280(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1344(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1408(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1472(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1536(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1600(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1664(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1728(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1792(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1856(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1920(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1984(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2048(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2112(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2176(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2240(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2304(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2368(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2432(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2496(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2560(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2624(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2688(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2752(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2816(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2880(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2944(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3008(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3072(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3136(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3200(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3264(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3328(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3392(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3456(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3520(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3584(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3648(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3712(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3776(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3840(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3904(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3968(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 4032(DX)
-	XORQ    DX, DX
 
-vector1:
+cleared1:
+	XORQ DX, DX
+
+vector2:
 	CMPQ    DX, CX
-	JGE     done2
+	JGE     done3
 	MOVQ    dy+40(FP), R10
 	MOVQ    channels+56(FP), R11
 	MOVQ    terms+64(FP), R12
@@ -2084,7 +1910,7 @@ vector1:
 	LEAQ    (R10)(R8*2), R10
 	MOVQ    input+16(FP), R8
 
-channel3:
+channel4:
 	LEAQ         (R8)(BX*1), R9
 	MOVL         3392(AX)(DX*4), R13
 	PREFETCHT0   (R8)(R13*2)
@@ -2170,7 +1996,7 @@ channel3:
 	VPMOVDW      Z5, Y3
 	VCVTPH2PS    Y3, Z5
 	CMPL         23936(AX)(DX*4), $0x00
-	JEQ          within6
+	JEQ          within7
 	KMOVW        13056(AX)(DX*4), K1
 	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z0, K1, Z4
@@ -2192,7 +2018,7 @@ channel3:
 	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z5, K1, Z5
 
-within6:
+within7:
 	VCVTPH2PS (R10), Z7
 	VSUBPS    Z4, Z0, Z8
 	VMULPS    Z8, Z7, Z8
@@ -2210,11 +2036,11 @@ within6:
 	ADDQ      SI, R8
 	ADDQ      DI, R10
 	DECQ      R11
-	JNE       channel3
+	JNE       channel4
 	MOVQ      terms+64(FP), R8
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few4
+	JLE       few5
 	VMOVUPS   25024(AX)(DX*4), Z0
 	VMOVUPS   (R8), Z4
 	VMOVUPS   2048(R8), Z5
@@ -2351,9 +2177,9 @@ within6:
 	VADDPS    Z5, Z4, Z4
 	VADDPS    Z4, Z0, Z0
 	VMOVUPS   Z0, 28288(AX)(DX*4)
-	JMP       folded5
+	JMP       folded6
 
-few4:
+few5:
 	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
@@ -2427,11 +2253,11 @@ few4:
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, 28288(AX)(DX*4)
 
-folded5:
+folded6:
 	ADDQ $0x00000010, DX
-	JMP  vector1
+	JMP  vector2
 
-done2:
+done3:
 	VZEROUPPER
 	RET
 
@@ -2567,55 +2393,57 @@ TEXT ·gridCombineAVX512(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 vector1:
-	CMPQ      DX, CX
-	JGE       done2
-	KMOVW     8704(AX)(DX*4), K1
-	KMOVW     9792(AX)(DX*4), K2
-	KORW      K2, K1, K1
-	KMOVW     10880(AX)(DX*4), K2
-	KORW      K2, K1, K1
-	KMOVW     11968(AX)(DX*4), K2
-	KORW      K2, K1, K1
-	VMOVUPS   25024(AX)(DX*4), Z0
-	VMOVUPS   26112(AX)(DX*4), Z1
-	VMOVUPS   27200(AX)(DX*4), Z2
-	VMOVUPS   28288(AX)(DX*4), Z3
-	VMOVUPS   18496(AX)(DX*4), Z4
-	VMULPS    Z4, Z0, Z0
-	VMOVUPS   20672(AX)(DX*4), Z4
-	VMULPS    Z4, Z1, Z1
-	VMOVUPS   21760(AX)(DX*4), Z4
-	VADDPS    Z1, Z0, Z0
-	VMULPS    Z4, Z0, Z0
-	VMOVAPS.Z Z0, K1, Z0
-	CMPL      60(AX), $0x00000000
-	JEQ       zeros3
-	VMOVUPS   all32_0<>+0(SB), Z1
-	VCMPPS    $0x04, Z1, Z4, K2
-	VMOVAPS.Z Z0, K2, Z0
-	VMOVAPS   Z0, Z0
+	CMPQ         DX, CX
+	JGE          done2
+	KMOVW        8704(AX)(DX*4), K1
+	KMOVW        9792(AX)(DX*4), K2
+	KORW         K2, K1, K1
+	KMOVW        10880(AX)(DX*4), K2
+	KORW         K2, K1, K1
+	KMOVW        11968(AX)(DX*4), K2
+	KORW         K2, K1, K1
+	VMOVUPS      25024(AX)(DX*4), Z0
+	VMOVUPS      26112(AX)(DX*4), Z1
+	VMOVUPS      27200(AX)(DX*4), Z2
+	VMOVUPS      28288(AX)(DX*4), Z3
+	VMOVUPS      18496(AX)(DX*4), Z4
+	VMULPS       Z4, Z0, Z0
+	VMOVUPS      20672(AX)(DX*4), Z4
+	VMULPS       Z4, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS 24(AX), Z1
+	CMPL         60(AX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      21760(AX)(DX*4), Z1
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VCMPPS       $0x04, Z4, Z1, K2
+	VMOVAPS.Z    Z0, K2, Z0
+	VMOVAPS      Z0, Z0
 
 zeros3:
-	VMOVUPS   Z0, 29376(AX)(DX*4)
-	VMOVUPS   17408(AX)(DX*4), Z0
-	VMULPS    Z0, Z2, Z0
-	VMOVUPS   19584(AX)(DX*4), Z1
-	VMULPS    Z1, Z3, Z1
-	VMOVUPS   22848(AX)(DX*4), Z2
-	VADDPS    Z1, Z0, Z0
-	VMULPS    Z2, Z0, Z0
-	VMOVAPS.Z Z0, K1, Z0
-	CMPL      60(AX), $0x00000000
-	JEQ       zeros4
-	VMOVUPS   all32_0<>+0(SB), Z1
-	VCMPPS    $0x04, Z1, Z2, K1
-	VMOVAPS.Z Z0, K1, Z0
-	VMOVAPS   Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 29376(AX)(DX*4)
+	VMOVUPS      17408(AX)(DX*4), Z0
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      19584(AX)(DX*4), Z1
+	VMULPS       Z1, Z3, Z1
+	VADDPS       Z1, Z0, Z0
+	VBROADCASTSS 28(AX), Z1
+	CMPL         60(AX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      22848(AX)(DX*4), Z1
+	VMOVUPS      all32_0<>+0(SB), Z2
+	VCMPPS       $0x04, Z2, Z1, K2
+	VMOVAPS.Z    Z0, K2, Z0
+	VMOVAPS      Z0, Z0
 
 zeros4:
-	VMOVUPS Z0, 30464(AX)(DX*4)
-	ADDQ    $0x00000010, DX
-	JMP     vector1
+	VMULPS    Z1, Z0, Z0
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, 30464(AX)(DX*4)
+	ADDQ      $0x00000010, DX
+	JMP       vector1
 
 done2:
 	VZEROUPPER
@@ -2809,10 +2637,10 @@ vector1:
 	VBROADCASTSS 16(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS      Z0, Z0
+	CMPL         60(AX), $0x00000000
+	JEQ          ready3
 	VBROADCASTSS 24(AX), Z1
 	VMOVAPS      Z1, Z1
-	CMPL         60(AX), $0x00000000
-	JEQ          plain4
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
@@ -2826,9 +2654,7 @@ vector1:
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VBLENDMPS    Z2, Z1, K1, Z4
 	VMOVAPS      Z4, Z1
-
-plain4:
-	VMOVUPS Z1, 21760(AX)(DX*4)
+	VMOVUPS      Z1, 21760(AX)(DX*4)
 
 ready3:
 	VRNDSCALEPS  $0x09, Z0, Z1
@@ -2845,7 +2671,7 @@ ready3:
 	VCVTTPS2DQ   Z2, Z1
 	VMOVUPS      2176(AX)(DX*4), Z2
 	CMPL         60(AX), $0x00000002
-	JEQ          ready5
+	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Z8
 	VADDPS       Z8, Z2, Z2
 	VBROADCASTSS 4(AX), Z8
@@ -2855,10 +2681,10 @@ ready3:
 	VBROADCASTSS 20(AX), Z8
 	VMULPS       Z8, Z2, Z2
 	VMOVAPS      Z2, Z2
+	CMPL         60(AX), $0x00000000
+	JEQ          ready4
 	VBROADCASTSS 28(AX), Z8
 	VMOVAPS      Z8, Z8
-	CMPL         60(AX), $0x00000000
-	JEQ          plain6
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VCMPPS       $0x1e, Z9, Z2, K2
 	VMOVAPS.Z    Z2, K2, Z2
@@ -2872,11 +2698,9 @@ ready3:
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VBLENDMPS    Z9, Z8, K2, Z6
 	VMOVAPS      Z6, Z8
+	VMOVUPS      Z8, 22848(AX)(DX*4)
 
-plain6:
-	VMOVUPS Z8, 22848(AX)(DX*4)
-
-ready5:
+ready4:
 	VRNDSCALEPS  $0x09, Z2, Z8
 	VMOVUPS      all32_3f800000<>+0(SB), Z9
 	VADDPS       Z9, Z8, Z9
@@ -2938,10 +2762,10 @@ vector1:
 	VBROADCASTSS 16(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS      Z0, Z0
+	CMPL         60(AX), $0x00000000
+	JEQ          ready3
 	VBROADCASTSS 24(AX), Z1
 	VMOVAPS      Z1, Z1
-	CMPL         60(AX), $0x00000000
-	JEQ          plain4
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
@@ -2956,7 +2780,6 @@ vector1:
 	VBLENDMPS    Z2, Z1, K1, Z4
 	VMOVAPS      Z4, Z1
 
-plain4:
 ready3:
 	VRNDSCALEPS  $0x09, Z0, Z1
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
@@ -2970,7 +2793,7 @@ ready3:
 	VCVTTPS2DQ   Z2, Z1
 	VMOVUPS      2176(AX)(DX*4), Z2
 	CMPL         60(AX), $0x00000002
-	JEQ          ready5
+	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Z8
 	VADDPS       Z8, Z2, Z2
 	VBROADCASTSS 4(AX), Z8
@@ -2980,10 +2803,10 @@ ready3:
 	VBROADCASTSS 20(AX), Z8
 	VMULPS       Z8, Z2, Z2
 	VMOVAPS      Z2, Z2
+	CMPL         60(AX), $0x00000000
+	JEQ          ready4
 	VBROADCASTSS 28(AX), Z8
 	VMOVAPS      Z8, Z8
-	CMPL         60(AX), $0x00000000
-	JEQ          plain6
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VCMPPS       $0x1e, Z9, Z2, K2
 	VMOVAPS.Z    Z2, K2, Z2
@@ -2998,8 +2821,7 @@ ready3:
 	VBLENDMPS    Z9, Z8, K2, Z6
 	VMOVAPS      Z6, Z8
 
-plain6:
-ready5:
+ready4:
 	VRNDSCALEPS  $0x09, Z2, Z8
 	VMOVUPS      all32_3f800000<>+0(SB), Z9
 	VADDPS       Z9, Z8, Z9
@@ -3164,139 +2986,83 @@ TEXT ·gridFramedSlopeAVX512(SB), NOSPLIT, $0-72
 	MOVQ    channelStride+32(FP), SI
 	MOVQ    dyStride+48(FP), DI
 	MOVQ    terms+64(FP), DX
+	MOVQ    channels+56(FP), R8
 	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    R8, $0x01
+	JLE     cleared1
 	VMOVUPS Z0, (DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 64(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 128(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 192(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 256(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 320(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 384(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 448(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 512(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 576(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 640(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 704(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 768(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 832(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 896(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 960(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
+	CMPQ    R8, $0x04
+	JLE     cleared1
 	VMOVUPS Z0, 1024(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1088(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1152(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1216(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1280(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1344(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1408(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1472(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1536(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1600(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1664(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1728(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1792(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1856(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1920(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 1984(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2048(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2112(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2176(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2240(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2304(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2368(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2432(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2496(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2560(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2624(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2688(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2752(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2816(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2880(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 2944(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3008(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3072(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3136(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3200(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3264(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3328(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3392(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3456(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3520(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3584(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3648(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3712(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3776(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3840(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3904(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 3968(DX)
-	VMOVUPS all32_0<>+0(SB), Z0
 	VMOVUPS Z0, 4032(DX)
-	XORQ    DX, DX
 
-vector1:
+cleared1:
+	XORQ DX, DX
+
+vector2:
 	CMPQ    DX, CX
-	JGE     done2
+	JGE     done3
 	MOVQ    dy+40(FP), R10
 	MOVQ    DX, R8
 	LEAQ    -16(CX), R9
@@ -3306,10 +3072,10 @@ vector1:
 	MOVQ    input+16(FP), R8
 	MOVQ    channels+56(FP), R11
 	CMPQ    R11, $0x01
-	JEQ     one3
+	JEQ     one4
 	MOVQ    terms+64(FP), R12
 
-channel5:
+channel6:
 	LEAQ         (R8)(BX*1), R9
 	MOVL         3264(AX)(DX*4), R13
 	VMOVSD       (R8)(R13*4), X1
@@ -3408,11 +3174,11 @@ channel5:
 	ADDQ         SI, R8
 	ADDQ         DI, R10
 	DECQ         R11
-	JNE          channel5
+	JNE          channel6
 	MOVQ         terms+64(FP), R8
 	MOVQ         channels+56(FP), R9
 	CMPQ         R9, $0x04
-	JLE          few6
+	JLE          few7
 	VMOVUPS      (R8), Z0
 	VMOVUPS      2048(R8), Z4
 	VADDPS       Z4, Z0, Z0
@@ -3545,9 +3311,9 @@ channel5:
 	VADDPS       Z7, Z6, Z6
 	VMOVUPS      all32_0<>+0(SB), Z7
 	VADDPS       Z7, Z6, Z6
-	JMP          combine4
+	JMP          combine5
 
-few6:
+few7:
 	VMOVUPS (R8), Z0
 	VMOVUPS all32_0<>+0(SB), Z4
 	VADDPS  Z4, Z0, Z0
@@ -3616,9 +3382,9 @@ few6:
 	VADDPS  Z7, Z6, Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
-	JMP     combine4
+	JMP     combine5
 
-one3:
+one4:
 	LEAQ         (R8)(BX*1), R9
 	MOVL         3264(AX)(DX*4), R11
 	VMOVSD       (R8)(R11*4), X1
@@ -3718,46 +3484,48 @@ one3:
 	VMOVUPS      all32_0<>+0(SB), Z7
 	VADDPS       Z7, Z6, Z6
 
-combine4:
-	KMOVW     8704(AX)(DX*4), K1
-	VMOVUPS   18496(AX)(DX*4), Z7
-	VMULPS    Z7, Z0, Z0
-	VMOVUPS   20672(AX)(DX*4), Z7
-	VMULPS    Z7, Z4, Z4
-	VMOVUPS   21760(AX)(DX*4), Z7
-	VADDPS    Z4, Z0, Z0
-	VMULPS    Z7, Z0, Z0
-	VMOVAPS.Z Z0, K1, Z0
-	CMPL      60(AX), $0x00000000
-	JEQ       zeros7
-	VMOVUPS   all32_0<>+0(SB), Z4
-	VCMPPS    $0x04, Z4, Z7, K2
-	VMOVAPS.Z Z0, K2, Z0
-	VMOVAPS   Z0, Z0
-
-zeros7:
-	VMOVUPS   Z0, 29376(AX)(DX*4)
-	VMOVUPS   17408(AX)(DX*4), Z0
-	VMULPS    Z0, Z5, Z0
-	VMOVUPS   19584(AX)(DX*4), Z4
-	VMULPS    Z4, Z6, Z4
-	VMOVUPS   22848(AX)(DX*4), Z5
-	VADDPS    Z4, Z0, Z0
-	VMULPS    Z5, Z0, Z0
-	VMOVAPS.Z Z0, K1, Z0
-	CMPL      60(AX), $0x00000000
-	JEQ       zeros8
-	VMOVUPS   all32_0<>+0(SB), Z4
-	VCMPPS    $0x04, Z4, Z5, K1
-	VMOVAPS.Z Z0, K1, Z0
-	VMOVAPS   Z0, Z0
+combine5:
+	KMOVW        8704(AX)(DX*4), K1
+	VMOVUPS      18496(AX)(DX*4), Z7
+	VMULPS       Z7, Z0, Z0
+	VMOVUPS      20672(AX)(DX*4), Z7
+	VMULPS       Z7, Z4, Z4
+	VADDPS       Z4, Z0, Z0
+	VBROADCASTSS 24(AX), Z4
+	CMPL         60(AX), $0x00000000
+	JEQ          zeros8
+	VMOVUPS      21760(AX)(DX*4), Z4
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VCMPPS       $0x04, Z7, Z4, K2
+	VMOVAPS.Z    Z0, K2, Z0
+	VMOVAPS      Z0, Z0
 
 zeros8:
-	VMOVUPS Z0, 30464(AX)(DX*4)
-	ADDQ    $0x00000010, DX
-	JMP     vector1
+	VMULPS       Z4, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 29376(AX)(DX*4)
+	VMOVUPS      17408(AX)(DX*4), Z0
+	VMULPS       Z0, Z5, Z0
+	VMOVUPS      19584(AX)(DX*4), Z4
+	VMULPS       Z4, Z6, Z4
+	VADDPS       Z4, Z0, Z0
+	VBROADCASTSS 28(AX), Z4
+	CMPL         60(AX), $0x00000000
+	JEQ          zeros9
+	VMOVUPS      22848(AX)(DX*4), Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VCMPPS       $0x04, Z5, Z4, K2
+	VMOVAPS.Z    Z0, K2, Z0
+	VMOVAPS      Z0, Z0
 
-done2:
+zeros9:
+	VMULPS    Z4, Z0, Z0
+	VMOVAPS.Z Z0, K1, Z0
+	VMOVUPS   Z0, 30464(AX)(DX*4)
+	ADDQ      $0x00000010, DX
+	JMP       vector2
+
+done3:
 	VZEROUPPER
 	RET
 
@@ -4252,10 +4020,10 @@ vector1:
 	VBROADCASTSS 16(AX), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVAPS      Y0, Y0
+	CMPL         60(AX), $0x00000000
+	JEQ          ready3
 	VBROADCASTSS 24(AX), Y1
 	VMOVAPS      Y1, Y1
-	CMPL         60(AX), $0x00000000
-	JEQ          plain4
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VCMPPS       $0x1e, Y2, Y0, Y2
 	VANDPS       Y0, Y2, Y0
@@ -4269,9 +4037,7 @@ vector1:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
-
-plain4:
-	VMOVUPS Y1, 21760(AX)(DX*4)
+	VMOVUPS      Y1, 21760(AX)(DX*4)
 
 ready3:
 	VROUNDPS     $0x09, Y0, Y1
@@ -4303,7 +4069,7 @@ ready3:
 	VANDPS       Y2, Y5, Y2
 	VMOVUPS      2176(AX)(DX*4), Y5
 	CMPL         60(AX), $0x00000002
-	JEQ          ready5
+	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
 	VADDPS       Y6, Y5, Y5
 	VBROADCASTSS 4(AX), Y6
@@ -4313,10 +4079,10 @@ ready3:
 	VBROADCASTSS 20(AX), Y6
 	VMULPS       Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
+	CMPL         60(AX), $0x00000000
+	JEQ          ready4
 	VBROADCASTSS 28(AX), Y6
 	VMOVAPS      Y6, Y6
-	CMPL         60(AX), $0x00000000
-	JEQ          plain6
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VCMPPS       $0x1e, Y7, Y5, Y7
 	VANDPS       Y5, Y7, Y5
@@ -4330,11 +4096,9 @@ ready3:
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMOVAPS      Y6, Y6
+	VMOVUPS      Y6, 22848(AX)(DX*4)
 
-plain6:
-	VMOVUPS Y6, 22848(AX)(DX*4)
-
-ready5:
+ready4:
 	VROUNDPS     $0x09, Y5, Y6
 	VMOVUPS      all32_3f800000<>+0(SB), Y7
 	VADDPS       Y7, Y6, Y7
@@ -4423,10 +4187,10 @@ vector1:
 	VBROADCASTSS 16(AX), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVAPS      Y0, Y0
+	CMPL         60(AX), $0x00000000
+	JEQ          ready3
 	VBROADCASTSS 24(AX), Y1
 	VMOVAPS      Y1, Y1
-	CMPL         60(AX), $0x00000000
-	JEQ          plain4
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VCMPPS       $0x1e, Y2, Y0, Y2
 	VANDPS       Y0, Y2, Y0
@@ -4441,7 +4205,6 @@ vector1:
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
 
-plain4:
 ready3:
 	VROUNDPS     $0x09, Y0, Y1
 	VMOVUPS      all32_3f800000<>+0(SB), Y2
@@ -4470,7 +4233,7 @@ ready3:
 	VANDPS       Y2, Y5, Y2
 	VMOVUPS      2176(AX)(DX*4), Y5
 	CMPL         60(AX), $0x00000002
-	JEQ          ready5
+	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
 	VADDPS       Y6, Y5, Y5
 	VBROADCASTSS 4(AX), Y6
@@ -4480,10 +4243,10 @@ ready3:
 	VBROADCASTSS 20(AX), Y6
 	VMULPS       Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
+	CMPL         60(AX), $0x00000000
+	JEQ          ready4
 	VBROADCASTSS 28(AX), Y6
 	VMOVAPS      Y6, Y6
-	CMPL         60(AX), $0x00000000
-	JEQ          plain6
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VCMPPS       $0x1e, Y7, Y5, Y7
 	VANDPS       Y5, Y7, Y5
@@ -4498,8 +4261,7 @@ ready3:
 	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMOVAPS      Y6, Y6
 
-plain6:
-ready5:
+ready4:
 	VROUNDPS     $0x09, Y5, Y6
 	VMOVUPS      all32_3f800000<>+0(SB), Y7
 	VADDPS       Y7, Y6, Y7
@@ -4682,139 +4444,83 @@ TEXT ·gridTermsAVX2F32(SB), NOSPLIT, $0-72
 	MOVQ    channelStride+32(FP), SI
 	MOVQ    dyStride+48(FP), DI
 	MOVQ    terms+64(FP), DX
+	MOVQ    channels+56(FP), R8
 	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    R8, $0x00
+	JLE     cleared1
 	VMOVUPS Y0, (DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 32(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 64(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 96(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 128(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 160(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 192(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 224(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 256(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 288(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 320(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 352(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 384(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 416(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 448(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 480(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    R8, $0x04
+	JLE     cleared1
 	VMOVUPS Y0, 512(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 544(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 576(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 608(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 640(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 672(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 704(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 736(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 768(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 800(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 832(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 864(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 896(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 928(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 960(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 992(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1024(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1056(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1088(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1120(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1152(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1184(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1216(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1248(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1280(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1312(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1344(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1376(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1408(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1440(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1472(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1504(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1536(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1568(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1600(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1632(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1664(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1696(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1728(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1760(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1792(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1824(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1856(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1888(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1920(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1952(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1984(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 2016(DX)
-	XORQ    DX, DX
 
-vector1:
+cleared1:
+	XORQ DX, DX
+
+vector2:
 	CMPQ    DX, CX
-	JGE     done2
+	JGE     done3
 	MOVQ    dy+40(FP), R10
 	MOVQ    channels+56(FP), R11
 	MOVQ    terms+64(FP), R12
@@ -4825,7 +4531,7 @@ vector1:
 	LEAQ    (R10)(R8*4), R10
 	MOVQ    input+16(FP), R8
 
-channel3:
+channel4:
 	LEAQ        (R8)(BX*1), R9
 	MOVL        3392(AX)(DX*4), R13
 	PREFETCHT0  (R8)(R13*4)
@@ -4871,7 +4577,7 @@ channel3:
 	VSHUFPS     $0x88, Y4, Y2, Y5
 	VSHUFPS     $0xdd, Y4, Y2, Y2
 	CMPL        23936(AX)(DX*4), $0x00
-	JEQ         within6
+	JEQ         within7
 	VMOVUPS     13056(AX)(DX*4), Y4
 	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y4, Y0, Y3, Y3
@@ -4893,7 +4599,7 @@ channel3:
 	VMOVUPS     11968(AX)(DX*4), Y4
 	VANDPS      Y4, Y2, Y2
 
-within6:
+within7:
 	VMOVUPS (R10), Y4
 	VSUBPS  Y3, Y0, Y6
 	VMULPS  Y6, Y4, Y6
@@ -4911,11 +4617,11 @@ within6:
 	ADDQ    SI, R8
 	ADDQ    DI, R10
 	DECQ    R11
-	JNE     channel3
+	JNE     channel4
 	MOVQ    terms+64(FP), R8
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
-	JLE     few4
+	JLE     few5
 	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y2
 	VMOVUPS 1024(R8), Y3
@@ -5052,9 +4758,9 @@ within6:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS Y0, 28288(AX)(DX*4)
-	JMP     folded5
+	JMP     folded6
 
-few4:
+few5:
 	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
@@ -5128,11 +4834,11 @@ few4:
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS Y0, 28288(AX)(DX*4)
 
-folded5:
+folded6:
 	ADDQ $0x00000008, DX
-	JMP  vector1
+	JMP  vector2
 
-done2:
+done3:
 	VZEROUPPER
 	RET
 
@@ -5268,139 +4974,83 @@ TEXT ·gridTermsAVX2BF16(SB), NOSPLIT, $0-72
 	MOVQ    channelStride+32(FP), SI
 	MOVQ    dyStride+48(FP), DI
 	MOVQ    terms+64(FP), DX
+	MOVQ    channels+56(FP), R8
 	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    R8, $0x00
+	JLE     cleared1
 	VMOVUPS Y0, (DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 32(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 64(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 96(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 128(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 160(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 192(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 224(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 256(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 288(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 320(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 352(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 384(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 416(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 448(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 480(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    R8, $0x04
+	JLE     cleared1
 	VMOVUPS Y0, 512(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 544(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 576(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 608(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 640(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 672(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 704(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 736(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 768(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 800(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 832(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 864(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 896(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 928(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 960(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 992(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1024(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1056(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1088(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1120(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1152(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1184(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1216(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1248(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1280(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1312(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1344(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1376(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1408(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1440(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1472(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1504(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1536(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1568(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1600(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1632(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1664(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1696(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1728(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1760(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1792(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1824(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1856(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1888(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1920(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1952(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1984(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 2016(DX)
-	XORQ    DX, DX
 
-vector1:
+cleared1:
+	XORQ DX, DX
+
+vector2:
 	CMPQ    DX, CX
-	JGE     done2
+	JGE     done3
 	MOVQ    dy+40(FP), R10
 	MOVQ    channels+56(FP), R11
 	MOVQ    terms+64(FP), R12
@@ -5411,7 +5061,7 @@ vector1:
 	LEAQ    (R10)(R8*2), R10
 	MOVQ    input+16(FP), R8
 
-channel3:
+channel4:
 	LEAQ        (R8)(BX*1), R9
 	MOVL        3392(AX)(DX*4), R13
 	PREFETCHT0  (R8)(R13*2)
@@ -5455,7 +5105,7 @@ channel3:
 	VPAND       all32_ffff0000<>+0(SB), Y3, Y4
 	VPSLLD      $0x10, Y3, Y3
 	CMPL        23936(AX)(DX*4), $0x00
-	JEQ         within6
+	JEQ         within7
 	VMOVUPS     13056(AX)(DX*4), Y5
 	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y2, Y0, Y0
@@ -5477,7 +5127,7 @@ channel3:
 	VMOVUPS     11968(AX)(DX*4), Y5
 	VANDPS      Y5, Y4, Y4
 
-within6:
+within7:
 	VPMOVZXWD (R10), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VSUBPS    Y0, Y2, Y6
@@ -5496,11 +5146,11 @@ within6:
 	ADDQ      SI, R8
 	ADDQ      DI, R10
 	DECQ      R11
-	JNE       channel3
+	JNE       channel4
 	MOVQ      terms+64(FP), R8
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few4
+	JLE       few5
 	VMOVUPS   25024(AX)(DX*4), Y0
 	VMOVUPS   (R8), Y2
 	VMOVUPS   1024(R8), Y3
@@ -5637,9 +5287,9 @@ within6:
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
 	VMOVUPS   Y0, 28288(AX)(DX*4)
-	JMP       folded5
+	JMP       folded6
 
-few4:
+few5:
 	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
@@ -5713,11 +5363,11 @@ few4:
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS Y0, 28288(AX)(DX*4)
 
-folded5:
+folded6:
 	ADDQ $0x00000008, DX
-	JMP  vector1
+	JMP  vector2
 
-done2:
+done3:
 	VZEROUPPER
 	RET
 
@@ -5870,139 +5520,83 @@ TEXT ·gridTermsAVX2F16(SB), NOSPLIT, $0-72
 	MOVQ    channelStride+32(FP), SI
 	MOVQ    dyStride+48(FP), DI
 	MOVQ    terms+64(FP), DX
+	MOVQ    channels+56(FP), R8
 	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    R8, $0x00
+	JLE     cleared1
 	VMOVUPS Y0, (DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 32(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 64(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 96(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 128(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 160(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 192(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 224(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 256(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 288(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 320(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 352(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 384(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 416(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 448(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 480(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    R8, $0x04
+	JLE     cleared1
 	VMOVUPS Y0, 512(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 544(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 576(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 608(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 640(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 672(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 704(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 736(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 768(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 800(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 832(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 864(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 896(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 928(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 960(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 992(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1024(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1056(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1088(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1120(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1152(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1184(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1216(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1248(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1280(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1312(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1344(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1376(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1408(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1440(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1472(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1504(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1536(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1568(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1600(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1632(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1664(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1696(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1728(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1760(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1792(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1824(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1856(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1888(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1920(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1952(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1984(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 2016(DX)
-	XORQ    DX, DX
 
-vector1:
+cleared1:
+	XORQ DX, DX
+
+vector2:
 	CMPQ    DX, CX
-	JGE     done2
+	JGE     done3
 	MOVQ    dy+40(FP), R10
 	MOVQ    channels+56(FP), R11
 	MOVQ    terms+64(FP), R12
@@ -6013,7 +5607,7 @@ vector1:
 	LEAQ    (R10)(R8*2), R10
 	MOVQ    input+16(FP), R8
 
-channel3:
+channel4:
 	LEAQ        (R8)(BX*1), R9
 	MOVL        3392(AX)(DX*4), R13
 	PREFETCHT0  (R8)(R13*2)
@@ -6071,7 +5665,7 @@ channel3:
 	VPERMQ      $0xd8, Y3, Y3
 	VCVTPH2PS   X3, Y3
 	CMPL        23936(AX)(DX*4), $0x00
-	JEQ         within6
+	JEQ         within7
 	VMOVUPS     13056(AX)(DX*4), Y5
 	VMOVUPS     14144(AX)(DX*4), Y6
 	VBLENDVPS   Y5, Y0, Y2, Y2
@@ -6093,7 +5687,7 @@ channel3:
 	VMOVUPS     11968(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
 
-within6:
+within7:
 	VCVTPH2PS (R10), Y5
 	VSUBPS    Y2, Y0, Y6
 	VMULPS    Y6, Y5, Y6
@@ -6111,11 +5705,11 @@ within6:
 	ADDQ      SI, R8
 	ADDQ      DI, R10
 	DECQ      R11
-	JNE       channel3
+	JNE       channel4
 	MOVQ      terms+64(FP), R8
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few4
+	JLE       few5
 	VMOVUPS   25024(AX)(DX*4), Y0
 	VMOVUPS   (R8), Y2
 	VMOVUPS   1024(R8), Y3
@@ -6252,9 +5846,9 @@ within6:
 	VADDPS    Y3, Y2, Y2
 	VADDPS    Y2, Y0, Y0
 	VMOVUPS   Y0, 28288(AX)(DX*4)
-	JMP       folded5
+	JMP       folded6
 
-few4:
+few5:
 	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
@@ -6328,11 +5922,11 @@ few4:
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS Y0, 28288(AX)(DX*4)
 
-folded5:
+folded6:
 	ADDQ $0x00000008, DX
-	JMP  vector1
+	JMP  vector2
 
-done2:
+done3:
 	VZEROUPPER
 	RET
 
@@ -6398,52 +5992,54 @@ TEXT ·gridCombineAVX2(SB), NOSPLIT, $0-16
 	XORQ DX, DX
 
 vector1:
-	CMPQ    DX, CX
-	JGE     done2
-	VMOVUPS 8704(AX)(DX*4), Y0
-	VMOVUPS 9792(AX)(DX*4), Y1
-	VORPS   Y1, Y0, Y0
-	VMOVUPS 10880(AX)(DX*4), Y1
-	VORPS   Y1, Y0, Y0
-	VMOVUPS 11968(AX)(DX*4), Y1
-	VORPS   Y1, Y0, Y0
-	VMOVUPS 25024(AX)(DX*4), Y1
-	VMOVUPS 26112(AX)(DX*4), Y2
-	VMOVUPS 27200(AX)(DX*4), Y3
-	VMOVUPS 28288(AX)(DX*4), Y4
-	VMOVUPS 18496(AX)(DX*4), Y5
-	VMULPS  Y5, Y1, Y1
-	VMOVUPS 20672(AX)(DX*4), Y5
-	VMULPS  Y5, Y2, Y2
-	VMOVUPS 21760(AX)(DX*4), Y5
-	VADDPS  Y2, Y1, Y1
-	VMULPS  Y5, Y1, Y1
-	VANDPS  Y1, Y0, Y1
-	CMPL    60(AX), $0x00000000
-	JEQ     zeros3
-	VMOVUPS all32_0<>+0(SB), Y2
-	VCMPPS  $0x04, Y2, Y5, Y2
-	VANDPS  Y1, Y2, Y1
-	VMOVAPS Y1, Y1
+	CMPQ         DX, CX
+	JGE          done2
+	VMOVUPS      8704(AX)(DX*4), Y0
+	VMOVUPS      9792(AX)(DX*4), Y1
+	VORPS        Y1, Y0, Y0
+	VMOVUPS      10880(AX)(DX*4), Y1
+	VORPS        Y1, Y0, Y0
+	VMOVUPS      11968(AX)(DX*4), Y1
+	VORPS        Y1, Y0, Y0
+	VMOVUPS      25024(AX)(DX*4), Y1
+	VMOVUPS      26112(AX)(DX*4), Y2
+	VMOVUPS      27200(AX)(DX*4), Y3
+	VMOVUPS      28288(AX)(DX*4), Y4
+	VMOVUPS      18496(AX)(DX*4), Y5
+	VMULPS       Y5, Y1, Y1
+	VMOVUPS      20672(AX)(DX*4), Y5
+	VMULPS       Y5, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VBROADCASTSS 24(AX), Y2
+	CMPL         60(AX), $0x00000000
+	JEQ          zeros3
+	VMOVUPS      21760(AX)(DX*4), Y2
+	VMOVUPS      all32_0<>+0(SB), Y5
+	VCMPPS       $0x04, Y5, Y2, Y5
+	VANDPS       Y1, Y5, Y1
+	VMOVAPS      Y1, Y1
 
 zeros3:
-	VMOVUPS Y1, 29376(AX)(DX*4)
-	VMOVUPS 17408(AX)(DX*4), Y1
-	VMULPS  Y1, Y3, Y1
-	VMOVUPS 19584(AX)(DX*4), Y2
-	VMULPS  Y2, Y4, Y2
-	VMOVUPS 22848(AX)(DX*4), Y3
-	VADDPS  Y2, Y1, Y1
-	VMULPS  Y3, Y1, Y1
-	VANDPS  Y1, Y0, Y0
-	CMPL    60(AX), $0x00000000
-	JEQ     zeros4
-	VMOVUPS all32_0<>+0(SB), Y1
-	VCMPPS  $0x04, Y1, Y3, Y1
-	VANDPS  Y0, Y1, Y0
-	VMOVAPS Y0, Y0
+	VMULPS       Y2, Y1, Y1
+	VANDPS       Y1, Y0, Y1
+	VMOVUPS      Y1, 29376(AX)(DX*4)
+	VMOVUPS      17408(AX)(DX*4), Y1
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      19584(AX)(DX*4), Y2
+	VMULPS       Y2, Y4, Y2
+	VADDPS       Y2, Y1, Y1
+	VBROADCASTSS 28(AX), Y2
+	CMPL         60(AX), $0x00000000
+	JEQ          zeros4
+	VMOVUPS      22848(AX)(DX*4), Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y1, Y3, Y1
+	VMOVAPS      Y1, Y1
 
 zeros4:
+	VMULPS  Y2, Y1, Y1
+	VANDPS  Y1, Y0, Y0
 	VMOVUPS Y0, 30464(AX)(DX*4)
 	ADDQ    $0x00000008, DX
 	JMP     vector1
@@ -6617,10 +6213,10 @@ vector1:
 	VBROADCASTSS 16(AX), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVAPS      Y0, Y0
+	CMPL         60(AX), $0x00000000
+	JEQ          ready3
 	VBROADCASTSS 24(AX), Y1
 	VMOVAPS      Y1, Y1
-	CMPL         60(AX), $0x00000000
-	JEQ          plain4
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VCMPPS       $0x1e, Y2, Y0, Y2
 	VANDPS       Y0, Y2, Y0
@@ -6634,9 +6230,7 @@ vector1:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
-
-plain4:
-	VMOVUPS Y1, 21760(AX)(DX*4)
+	VMOVUPS      Y1, 21760(AX)(DX*4)
 
 ready3:
 	VROUNDPS     $0x09, Y0, Y1
@@ -6654,7 +6248,7 @@ ready3:
 	VCVTTPS2DQ   Y2, Y2
 	VMOVUPS      2176(AX)(DX*4), Y4
 	CMPL         60(AX), $0x00000002
-	JEQ          ready5
+	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Y5
 	VADDPS       Y5, Y4, Y4
 	VBROADCASTSS 4(AX), Y5
@@ -6664,10 +6258,10 @@ ready3:
 	VBROADCASTSS 20(AX), Y5
 	VMULPS       Y5, Y4, Y4
 	VMOVAPS      Y4, Y4
+	CMPL         60(AX), $0x00000000
+	JEQ          ready4
 	VBROADCASTSS 28(AX), Y5
 	VMOVAPS      Y5, Y5
-	CMPL         60(AX), $0x00000000
-	JEQ          plain6
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VCMPPS       $0x1e, Y6, Y4, Y6
 	VANDPS       Y4, Y6, Y4
@@ -6681,11 +6275,9 @@ ready3:
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
+	VMOVUPS      Y5, 22848(AX)(DX*4)
 
-plain6:
-	VMOVUPS Y5, 22848(AX)(DX*4)
-
-ready5:
+ready4:
 	VROUNDPS     $0x09, Y4, Y5
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
 	VADDPS       Y6, Y5, Y6
@@ -6748,10 +6340,10 @@ vector1:
 	VBROADCASTSS 16(AX), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVAPS      Y0, Y0
+	CMPL         60(AX), $0x00000000
+	JEQ          ready3
 	VBROADCASTSS 24(AX), Y1
 	VMOVAPS      Y1, Y1
-	CMPL         60(AX), $0x00000000
-	JEQ          plain4
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VCMPPS       $0x1e, Y2, Y0, Y2
 	VANDPS       Y0, Y2, Y0
@@ -6766,7 +6358,6 @@ vector1:
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
 
-plain4:
 ready3:
 	VROUNDPS     $0x09, Y0, Y1
 	VMOVUPS      all32_3f800000<>+0(SB), Y2
@@ -6781,7 +6372,7 @@ ready3:
 	VCVTTPS2DQ   Y2, Y2
 	VMOVUPS      2176(AX)(DX*4), Y4
 	CMPL         60(AX), $0x00000002
-	JEQ          ready5
+	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Y5
 	VADDPS       Y5, Y4, Y4
 	VBROADCASTSS 4(AX), Y5
@@ -6791,10 +6382,10 @@ ready3:
 	VBROADCASTSS 20(AX), Y5
 	VMULPS       Y5, Y4, Y4
 	VMOVAPS      Y4, Y4
+	CMPL         60(AX), $0x00000000
+	JEQ          ready4
 	VBROADCASTSS 28(AX), Y5
 	VMOVAPS      Y5, Y5
-	CMPL         60(AX), $0x00000000
-	JEQ          plain6
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VCMPPS       $0x1e, Y6, Y4, Y6
 	VANDPS       Y4, Y6, Y4
@@ -6809,8 +6400,7 @@ ready3:
 	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
 
-plain6:
-ready5:
+ready4:
 	VROUNDPS     $0x09, Y4, Y5
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
 	VADDPS       Y6, Y5, Y6
@@ -6936,139 +6526,83 @@ TEXT ·gridFramedSlopeAVX2(SB), NOSPLIT, $0-72
 	MOVQ    channelStride+32(FP), SI
 	MOVQ    dyStride+48(FP), DI
 	MOVQ    terms+64(FP), DX
+	MOVQ    channels+56(FP), R8
 	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    R8, $0x01
+	JLE     cleared1
 	VMOVUPS Y0, (DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 32(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 64(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 96(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 128(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 160(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 192(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 224(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 256(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 288(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 320(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 352(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 384(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 416(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 448(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 480(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
+	CMPQ    R8, $0x04
+	JLE     cleared1
 	VMOVUPS Y0, 512(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 544(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 576(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 608(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 640(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 672(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 704(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 736(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 768(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 800(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 832(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 864(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 896(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 928(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 960(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 992(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1024(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1056(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1088(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1120(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1152(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1184(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1216(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1248(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1280(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1312(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1344(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1376(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1408(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1440(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1472(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1504(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1536(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1568(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1600(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1632(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1664(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1696(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1728(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1760(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1792(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1824(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1856(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1888(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1920(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1952(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 1984(DX)
-	VMOVUPS all32_0<>+0(SB), Y0
 	VMOVUPS Y0, 2016(DX)
-	XORQ    DX, DX
 
-vector1:
+cleared1:
+	XORQ DX, DX
+
+vector2:
 	CMPQ    DX, CX
-	JGE     done2
+	JGE     done3
 	MOVQ    dy+40(FP), R10
 	MOVQ    DX, R8
 	LEAQ    -8(CX), R9
@@ -7078,10 +6612,10 @@ vector1:
 	MOVQ    input+16(FP), R8
 	MOVQ    channels+56(FP), R11
 	CMPQ    R11, $0x01
-	JEQ     one3
+	JEQ     one4
 	MOVQ    terms+64(FP), R12
 
-channel5:
+channel6:
 	LEAQ        (R8)(BX*1), R9
 	MOVL        3264(AX)(DX*4), R13
 	VMOVSD      (R8)(R13*4), X1
@@ -7140,11 +6674,11 @@ channel5:
 	ADDQ        SI, R8
 	ADDQ        DI, R10
 	DECQ        R11
-	JNE         channel5
+	JNE         channel6
 	MOVQ        terms+64(FP), R8
 	MOVQ        channels+56(FP), R9
 	CMPQ        R9, $0x04
-	JLE         few6
+	JLE         few7
 	VMOVUPS     (R8), Y0
 	VMOVUPS     1024(R8), Y2
 	VADDPS      Y2, Y0, Y0
@@ -7277,9 +6811,9 @@ channel5:
 	VADDPS      Y5, Y4, Y4
 	VMOVUPS     all32_0<>+0(SB), Y5
 	VADDPS      Y5, Y4, Y4
-	JMP         combine4
+	JMP         combine5
 
-few6:
+few7:
 	VMOVUPS (R8), Y0
 	VMOVUPS all32_0<>+0(SB), Y2
 	VADDPS  Y2, Y0, Y0
@@ -7348,9 +6882,9 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VMOVUPS all32_0<>+0(SB), Y5
 	VADDPS  Y5, Y4, Y4
-	JMP     combine4
+	JMP     combine5
 
-one3:
+one4:
 	LEAQ        (R8)(BX*1), R9
 	MOVL        3264(AX)(DX*4), R11
 	VMOVSD      (R8)(R11*4), X1
@@ -7410,46 +6944,48 @@ one3:
 	VMOVUPS     all32_0<>+0(SB), Y5
 	VADDPS      Y5, Y4, Y4
 
-combine4:
-	VMOVUPS 8704(AX)(DX*4), Y5
-	VMOVUPS 18496(AX)(DX*4), Y6
-	VMULPS  Y6, Y0, Y0
-	VMOVUPS 20672(AX)(DX*4), Y6
-	VMULPS  Y6, Y2, Y2
-	VMOVUPS 21760(AX)(DX*4), Y6
-	VADDPS  Y2, Y0, Y0
-	VMULPS  Y6, Y0, Y0
-	VANDPS  Y0, Y5, Y0
-	CMPL    60(AX), $0x00000000
-	JEQ     zeros7
-	VMOVUPS all32_0<>+0(SB), Y2
-	VCMPPS  $0x04, Y2, Y6, Y2
-	VANDPS  Y0, Y2, Y0
-	VMOVAPS Y0, Y0
-
-zeros7:
-	VMOVUPS Y0, 29376(AX)(DX*4)
-	VMOVUPS 17408(AX)(DX*4), Y0
-	VMULPS  Y0, Y3, Y0
-	VMOVUPS 19584(AX)(DX*4), Y2
-	VMULPS  Y2, Y4, Y2
-	VMOVUPS 22848(AX)(DX*4), Y3
-	VADDPS  Y2, Y0, Y0
-	VMULPS  Y3, Y0, Y0
-	VANDPS  Y0, Y5, Y0
-	CMPL    60(AX), $0x00000000
-	JEQ     zeros8
-	VMOVUPS all32_0<>+0(SB), Y2
-	VCMPPS  $0x04, Y2, Y3, Y2
-	VANDPS  Y0, Y2, Y0
-	VMOVAPS Y0, Y0
+combine5:
+	VMOVUPS      8704(AX)(DX*4), Y5
+	VMOVUPS      18496(AX)(DX*4), Y6
+	VMULPS       Y6, Y0, Y0
+	VMOVUPS      20672(AX)(DX*4), Y6
+	VMULPS       Y6, Y2, Y2
+	VADDPS       Y2, Y0, Y0
+	VBROADCASTSS 24(AX), Y2
+	CMPL         60(AX), $0x00000000
+	JEQ          zeros8
+	VMOVUPS      21760(AX)(DX*4), Y2
+	VMOVUPS      all32_0<>+0(SB), Y6
+	VCMPPS       $0x04, Y6, Y2, Y6
+	VANDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, Y0
 
 zeros8:
+	VMULPS       Y2, Y0, Y0
+	VANDPS       Y0, Y5, Y0
+	VMOVUPS      Y0, 29376(AX)(DX*4)
+	VMOVUPS      17408(AX)(DX*4), Y0
+	VMULPS       Y0, Y3, Y0
+	VMOVUPS      19584(AX)(DX*4), Y2
+	VMULPS       Y2, Y4, Y2
+	VADDPS       Y2, Y0, Y0
+	VBROADCASTSS 28(AX), Y2
+	CMPL         60(AX), $0x00000000
+	JEQ          zeros9
+	VMOVUPS      22848(AX)(DX*4), Y2
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VCMPPS       $0x04, Y3, Y2, Y3
+	VANDPS       Y0, Y3, Y0
+	VMOVAPS      Y0, Y0
+
+zeros9:
+	VMULPS  Y2, Y0, Y0
+	VANDPS  Y0, Y5, Y0
 	VMOVUPS Y0, 30464(AX)(DX*4)
 	ADDQ    $0x00000008, DX
-	JMP     vector1
+	JMP     vector2
 
-done2:
+done3:
 	VZEROUPPER
 	RET
 

@@ -235,7 +235,8 @@ func (k *gridKernel) locate(gradient bool) {
 	})
 }
 
-// padded returns the padded coordinates along an axis, and stores K if asked to.
+// padded returns the padded coordinates along an axis, and stores K if asked to,
+// where it is not the same for all.
 func (k *gridKernel) padded(axis int, gradient bool) value {
 	ready := k.newLabel("ready")
 	c, slope := k.loadPlane(planeCoord+axis), value{k.vector()}
@@ -244,9 +245,8 @@ func (k *gridKernel) padded(axis int, gradient bool) value {
 	mapped := k.add(c, k.number(bitsOne))
 	mapped = k.sub(k.mul(mapped, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
 	move(k.mul(mapped, k.parameter(paramFactor+axis)), c)
+	k.jumpMode(modeZeros, ready)
 	move(k.parameter(paramK+axis), slope)
-	plain := k.newLabel("plain")
-	k.jumpMode(modeZeros, plain)
 	above := k.compare(c, greater, k.zero()) // false for a NaN
 	move(k.keep(above, c), c)
 	move(k.keep(above, slope), slope)
@@ -254,7 +254,6 @@ func (k *gridKernel) padded(axis int, gradient bool) value {
 	beyond := k.compare(c, greaterEqual, last)
 	move(k.pick(beyond, last, c), c)
 	move(k.pick(beyond, k.zero(), slope), slope)
-	k.c.Label(plain)
 	if gradient {
 		k.storePlane(planeK+axis, slope)
 	}

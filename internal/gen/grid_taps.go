@@ -161,13 +161,21 @@ func (k *gridKernel) term(terms reg.GPVirtual, channel, sum int) memory {
 	return memory{operand.Mem{Base: terms, Disp: (channel*4 + sum) * k.isa.bytes}}
 }
 
-// clearTerms makes the terms of channels that do not exist.
-func (k *gridKernel) clearTerms(terms reg.GPVirtual) {
+// clearTerms makes the terms of channels that do not exist, as far as foldTerms
+// asks for them: of none where there are at most alone.
+func (k *gridKernel) clearTerms(terms reg.GPVirtual, alone uint64) {
+	cleared, channels := k.newLabel("cleared"), param(k.c, "channels")
+	zero := value{loadWhole(k.kernel, k.constant(uint32(0)))}
 	for i := range groupChannels {
+		if i == 0 || i == 4 {
+			k.c.CMPQ(channels, operand.Imm(max(alone, uint64(i))))
+			k.c.JLE(operand.LabelRef(cleared))
+		}
 		for sum := range 4 {
-			k.emit("VMOVUPS", k.zero()[0], k.term(terms, i, sum))
+			k.emit("VMOVUPS", zero[0], k.term(terms, i, sum))
 		}
 	}
+	k.c.Label(cleared)
 }
 
 // foldTerms folds a group's terms by halves, where only the first channels exist.
@@ -193,7 +201,7 @@ func (k *gridKernel) terms() {
 	// There are not enough registers for the others: they are loaded for each
 	// vector of positions.
 	terms := param(c, "terms")
-	k.clearTerms(terms)
+	k.clearTerms(terms, 0)
 	k.input, k.below = c.GP64(), c.GP64()
 	k.forVectors(func() {
 		loop, few, folded := k.newLabel("channel"), k.newLabel("few"), k.newLabel("folded")
@@ -249,13 +257,13 @@ func (k *gridKernel) combine2(any mask, sums [4]value) {
 	for axis := range 2 {
 		near := k.mul(sums[2*axis], k.loadPlane(planeS+1-axis))
 		far := k.mul(sums[2*axis+1], k.loadPlane(planeT+1-axis))
-		slope := k.loadPlane(planeK + axis)
-		grad := k.mul(k.add(near, far), slope)
-		grad = k.keep(any, grad)
+		sum, slope := k.add(near, far), k.parameter(paramK+axis)
 		zeros := k.newLabel("zeros")
 		k.jumpMode(modeZeros, zeros)
-		k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), grad)[0], grad[0])
+		k.emit("VMOVUPS", k.plane(planeK+axis), slope[0])
+		k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), sum)[0], sum[0])
 		k.c.Label(zeros)
+		grad := k.keep(any, k.mul(sum, slope))
 		k.storePlane(planeGrad+axis, grad)
 	}
 }
