@@ -43,7 +43,7 @@ var gridSample = op{
 			return err
 		}
 		s := samplerOf(p)
-		cost := s.positions() * s.batch * s.channels * 4
+		cost := s.positions() * s.batch * (s.channels + 1) * 8
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
 			s.eachBlock(number, func(image, column, row int64) {

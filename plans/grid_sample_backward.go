@@ -68,7 +68,7 @@ var gridSampleBackward = op{
 			})
 		}
 		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
-		cost := s.positions() * s.batch * s.channels * 8
+		cost := s.positions() * s.batch * (s.channels + 1) * 24
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			joined, threads := c.joins(0, 2, 4), c.threads
