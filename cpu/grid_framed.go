@@ -33,15 +33,22 @@ type framedAdd func(cells *byte, n int, plane *float32, row, planeStride int, dy
 // GridFrames is the table of rows.
 var GridFrames = framedRows()
 
+// framedOf returns the kernels of an instruction set.
+func framedOf(isa ISA) *framedKernel {
+	for i := range framedKernels {
+		if framedKernels[i].needs == isa {
+			return &framedKernels[i]
+		}
+	}
+	return nil
+}
+
 func framedRows() (table []Row[GridFramed]) {
 	for isa := AVX512; isa >= Go; isa-- {
 		table = append(table, Row[GridFramed]{isa.String(), isa, func(t Types) (framed GridFramed, ok bool) {
-			for i := range framedKernels {
-				for j := range gridKernels {
-					f, k := &framedKernels[i], &gridKernels[j]
-					if f.needs == isa && k.needs == isa && k.dtype == tensor.F32 && t.In[0] == tensor.F32 {
-						framed = GridFramed{k, f}
-					}
+			for i := range gridKernels {
+				if k := &gridKernels[i]; k.needs == isa && k.dtype == tensor.F32 && t.In[0] == tensor.F32 {
+					framed = GridFramed{k, framedOf(isa)}
 				}
 			}
 			return framed, true
@@ -50,22 +57,37 @@ func framedRows() (table []Row[GridFramed]) {
 	return table
 }
 
-// gridFrame is the geometry of a framed image.
+// gridFrame is the geometry of some rows of an image in a frame.
 type gridFrame struct {
+	rows  [2]int64 // the first, and the one after the last
+	width int64
 	pitch int64 // from one row to the next, in elements
-	first int64 // the image's first pixel
+	first int64 // place of the first pixel
 	plane int64 // elements of a channel
 }
 
-func frameOf(g *Sampler) gridFrame {
-	pitch := g.Size[0] + 1
+func frameOf(g *Sampler) gridFrame { return frameRows(g.Size[0], 0, g.Size[1]) }
+
+func frameRows(width, begin, end int64) gridFrame {
+	pitch := width + 1
 	// Distances of planes that are a large power of 2 would hold one another up.
-	return gridFrame{pitch, 2*pitch + 1, ((g.Size[1]+3)*pitch+1+15)&^15 + 16}
+	return gridFrame{[2]int64{begin, end}, width, pitch, 2*pitch + 1, ((end-begin+3)*pitch+1+15)&^15 + 16}
 }
 
-// A scatter is left to others once a cell has had this many positions: of the
-// four cells around a pixel each has had fewer, so that no pixel has a chunk.
-const fullCell = ChunkSize / 4
+// locate fills the cells of a block with places in the frame.
+func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte, n int), lastAligned bool) *gridCells {
+	params := &cellsOf(b.Scratch)[planeParams]
+	floats := (*[Block]float32)(unsafe.Pointer(params))
+	floats[paramLow], floats[paramHigh] = -1, float32(f.width-1)
+	floats[paramLow+1], floats[paramHigh+1] = float32(f.rows[0]-1), float32(f.rows[1]-1)
+	params[paramOrigin] = uint32((1 - f.rows[0]) * f.pitch)
+	return k.locateBlock(b, locate, f.pitch, lastAligned)
+}
+
+// row returns the pixels of a row of the image in a plane.
+func (f *gridFrame) row(plane []float32, y int64) []float32 {
+	return plane[f.first+(y-f.rows[0])*f.pitch:][:f.width]
+}
 
 // Takes reports whether the kernels can sample images, with sums where the
 // input's gradient is wanted, in blocks of at least n positions.
@@ -104,12 +126,7 @@ func (g GridFramed) Open(b *GridBlock) {
 		plane := unsafe.Slice(f.input(b.Scratch, c), f.plane)
 		for y := range b.Size[1] {
 			row := Span{unsafe.Add(b.Input.Channel(c), y*b.Input.AxisStride[1]), b.Input.AxisStride[0], b.Input.DType}
-			to := plane[f.first+y*f.pitch:][:b.Size[0]]
-			if row.Contiguous() {
-				copy(to, unsafe.Slice((*float32)(row.P), len(to)))
-			} else {
-				Load(to, row)
-			}
+			loadRow(f.row(plane, y), row)
 		}
 	}
 }
@@ -117,7 +134,7 @@ func (g GridFramed) Open(b *GridBlock) {
 // Sample is GridSample for a block of the open image.
 func (g GridFramed) Sample(b *GridBlock) {
 	f := frameOf(&b.Sampler)
-	c := g.k.locateBlock(b, g.f.place, f.pitch, true)
+	c := f.locate(g.k, b, g.f.place, true)
 	for channel := range b.Channels {
 		g.f.sample(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, channel))), int(f.pitch*4), (*byte)(b.Output.Row(channel, 0).P))
 	}
@@ -139,7 +156,7 @@ func (g GridFramed) Gradients(b *GridBlock, grid, input bool) bool {
 	if grid {
 		locate = g.f.locate
 	}
-	c := g.k.locateBlock(b, locate, f.pitch, true)
+	c := f.locate(g.k, b, locate, true)
 	if grid {
 		g.f.slope(c.start(), b.N, (*byte)(unsafe.Pointer(f.input(b.Scratch, 0))), int(f.pitch*4), int(f.plane*4),
 			(*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(b.Channels), (*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
@@ -175,12 +192,7 @@ func (g GridFramed) Store(b *GridBlock, out Image) {
 		plane := unsafe.Slice(f.sums(b, c), f.plane)
 		for y := range b.Size[1] {
 			row := Span{unsafe.Add(out.Channel(c), y*out.AxisStride[1]), out.AxisStride[0], out.DType}
-			from := plane[f.first+y*f.pitch:][:b.Size[0]]
-			if row.Contiguous() {
-				copy(unsafe.Slice((*float32)(row.P), len(from)), from)
-			} else {
-				Store(row, from)
-			}
+			storeRow(row, f.row(plane, y))
 		}
 	}
 }

@@ -128,7 +128,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		taps = 1 << s.Dims
 	}
 	contributions := s.positions() * taps
-	each := cpu.GridScatterBytes((rows+bands-1)/bands*s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
+	each := cpu.GridScatterBytes((rows+bands-1)/bands, s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
 	job := func(c *call, w *worker, number int64) {
 		s, b := &c.sampler, &w.grid

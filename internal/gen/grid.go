@@ -43,6 +43,11 @@ const (
 	paramMode   = paramPitch + 1
 	paramFirst  = paramMode + 1  // the band's first pixel, an integer
 	paramPixels = paramFirst + 1 // its number of pixels, an integer
+	// Of images with a frame: the first and the last cell, and the place of
+	// cell (-1, -1), an integer.
+	paramLow    = paramPixels + 1
+	paramHigh   = paramLow + 2
+	paramOrigin = paramHigh + 2
 )
 
 // The values of the mode.

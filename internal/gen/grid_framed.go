@@ -45,16 +45,16 @@ func (k *gridKernel) locateFramed(gradient bool) {
 				k.storePlane(planeT+axis, far[axis])
 				k.storePlane(planeS+axis, near[axis])
 			}
-			some := k.within(floor, k.number(bitsMinus), k.parameter(paramLast+axis))
+			some := k.within(floor, k.parameter(paramLow+axis), k.parameter(paramHigh+axis))
 			if axis == 1 {
 				some = k.both(inside, some)
 			}
 			inside, number[axis] = some, k.apply("VCVTTPS2DQ", next)
 		}
-		pitch := k.vector()
+		pitch, origin := k.vector(), k.vector()
 		k.emit("VPBROADCASTD", k.word(paramPitch), pitch)
-		// Two rows of the frame are above the image, one column beside it.
-		place := k.apply("VPADDD", k.apply("VPMULLD", value{pitch}, number[1]), k.apply("VPADDD", value{pitch}, number[0]))
+		k.emit("VPBROADCASTD", k.word(paramOrigin), origin)
+		place := k.apply("VPADDD", k.apply("VPMULLD", value{pitch}, number[1]), k.apply("VPADDD", value{origin}, number[0]))
 		k.storePlane(planePair, k.keep(inside, place))
 		for tap := range 4 {
 			weight := k.mul([]value{near[0], far[0]}[tap&1], []value{near[1], far[1]}[tap>>1])
