@@ -8,17 +8,18 @@ import "unsafe"
 // pixel's chunk is left to the definition.
 func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridScatterKernel[float32] {
 	framed := framedOf(k.needs)
-	add := func(s *GridScatter[float32], b *GridBlock) {
-		takes := s.g.takes(s.g.Size[0])
-		if s.empty && takes && s.pixel == 1 {
-			width := s.g.Size[0]
-			s.frame = frameRows(width, s.band.First/width, (s.band.First+s.band.Pixels)/width)
+	start := func(s *GridScatter[float32]) {
+		if s.pixel == 1 && s.g.takes(s.g.Size[0]) {
+			s.enterFrame()
+		} else {
+			definition.Start(s)
 		}
-		s.empty = false
-		if s.frame.pitch != 0 && k.addFramed(framed.place, s, b) {
+	}
+	add := func(s *GridScatter[float32], b *GridBlock) {
+		if s.frame.start != nil && k.addFramed(framed.place, s, b) {
 			return
 		}
-		if !takes {
+		if !s.g.takes(s.g.Size[0]) {
 			definition.Add(s, b)
 			return
 		}
@@ -35,15 +36,15 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 	}
 	store := func(s *GridScatter[float32], out Image, scratch *Scratch) {
 		switch {
-		case s.frame.pitch != 0:
-			s.storeFramed(out)
+		case s.frame.start != nil:
+			s.frame.store(out, scratch)
 		case s.channel == 1 && s.channels == MaxScatterChannels && out.DType.Size() == 4 && out.compact(s.g.Size, s.g.Dims):
 			k.storeInterleaved(s, out)
 		default:
 			definition.Store(s, out, scratch)
 		}
 	}
-	return GridScatterKernel[float32]{add, store}
+	return GridScatterKernel[float32]{start, add, store}
 }
 
 // addPlanes adds a block's contributions, some channels at a time.
@@ -51,7 +52,7 @@ func (s *GridScatter[C]) addPlanes(c *gridCells, b *GridBlock) {
 	for first := 0; first < s.channels; first += len(gridAdds) {
 		channels := min(len(gridAdds), s.channels-first)
 		dy, stride := s.gradOutput(b, first, channels)
-		gridAdds[channels-1](c.start(), b.N, (*float32)(unsafe.Pointer(s.sum(first, 0))), int(s.channel*int64(unsafe.Sizeof(C(0)))), dy, stride)
+		gridAdds[channels-1](c.start(), b.N, (*float32)(unsafe.Pointer(s.sum(first, 0))), int(s.channel*int64(unsafe.Sizeof(C(0)))), (*float32)(dy), stride)
 	}
 }
 

@@ -22,4 +22,6 @@ var framedKernels = []framedKernel{
 	{AVX2, gridFramedLocateAVX2, gridFramedPlaceAVX2, gridFramedSampleAVX2, gridFramedSlopeAVX2},
 }
 
+var gridFramedQuads = []framedQuad{gridFramedQuad2, gridFramedQuad3, gridFramedQuad4}
+
 var gridFramedAdds = []framedAdd{gridFramedAdd1, gridFramedAdd2, gridFramedAdd3, gridFramedAdd4}

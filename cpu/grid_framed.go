@@ -30,6 +30,9 @@ type framedKernel struct {
 // framedAdd adds a block's contributions to some channels.
 type framedAdd func(cells *byte, n int, plane *float32, row, planeStride int, dy *float32, dyStride int)
 
+// framedQuad does so for channels that lie side by side.
+type framedQuad func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+
 // GridFrames is the table of rows.
 var GridFrames = framedRows()
 
@@ -84,11 +87,6 @@ func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte,
 	return k.locateBlock(b, locate, f.pitch, lastAligned)
 }
 
-// row returns the pixels of a row of the image in a plane.
-func (f *gridFrame) row(plane []float32, y int64) []float32 {
-	return plane[f.first+(y-f.rows[0])*f.pitch:][:f.width]
-}
-
 // Takes reports whether the kernels can sample images, with sums where the
 // input's gradient is wanted, in blocks of at least n positions.
 func (g GridFramed) Takes(s *Sampler, channels int64, sums bool, n int64) bool {
@@ -98,24 +96,26 @@ func (g GridFramed) Takes(s *Sampler, channels int64, sums bool, n int64) bool {
 	if max(s.Size[0], s.Size[1]) >= 1<<16 || (sums && channels >= MaxScatterChannels) {
 		return false
 	}
-	floats := frameOf(s).plane * channels
+	bytes := frameOf(s).plane * channels * 4
 	if sums {
-		floats += floats + frameOf(s).plane/4
+		bytes += frameOf(s).plane // counts
+		bytes += (&framedSums{gridFrame: frameOf(s), channels: int(channels)}).floats() * 4
 	}
-	return floats*4 <= int64(unsafe.Sizeof(Scratch{}.columns))
+	return bytes <= int64(unsafe.Sizeof(Scratch{}.columns))
 }
 
-// input returns the framed image, sums its gradient's.
+// input returns a channel of the framed image, sums its gradient's.
 func (f gridFrame) input(s *Scratch, channel int64) *float32 {
 	return (*float32)(unsafe.Add(unsafe.Pointer(&s.columns), channel*f.plane*4))
 }
 
-func (f gridFrame) sums(b *GridBlock, channel int64) *float32 {
-	return f.input(b.Scratch, b.Channels+channel)
+func (f gridFrame) sums(b *GridBlock) framedSums {
+	return framedSums{f, f.input(b.Scratch, b.Channels), int(b.Channels)}
 }
 
 func (f gridFrame) count(b *GridBlock) *uint8 {
-	return (*uint8)(unsafe.Pointer(f.input(b.Scratch, 2*b.Channels)))
+	s := f.sums(b)
+	return (*uint8)(unsafe.Add(unsafe.Pointer(s.start), s.floats()*4))
 }
 
 // Open puts a block's image into its frame.
@@ -123,10 +123,15 @@ func (g GridFramed) Open(b *GridBlock) {
 	f := frameOf(&b.Sampler)
 	clear(unsafe.Slice(f.input(b.Scratch, 0), f.plane*b.Channels))
 	for c := range b.Channels {
-		plane := unsafe.Slice(f.input(b.Scratch, c), f.plane)
-		for y := range b.Size[1] {
-			row := Span{unsafe.Add(b.Input.Channel(c), y*b.Input.AxisStride[1]), b.Input.AxisStride[0], b.Input.DType}
-			loadRow(f.row(plane, y), row)
+		to := unsafe.Slice(f.input(b.Scratch, c), f.plane)[f.first:]
+		from := b.Input.Channel(c)
+		for y := range f.rows[1] {
+			row := unsafe.Add(from, y*b.Input.AxisStride[1])
+			if b.Input.AxisStride[0] == 4 {
+				copy(to[y*f.pitch:], unsafe.Slice((*float32)(row), f.width))
+			} else {
+				Load(to[y*f.pitch:][:f.width], Span{row, b.Input.AxisStride[0], tensor.F32})
+			}
 		}
 	}
 }
@@ -143,7 +148,8 @@ func (g GridFramed) Sample(b *GridBlock) {
 // Clear makes the sums and counts of an image that has not begun.
 func (g GridFramed) Clear(b *GridBlock) {
 	f := frameOf(&b.Sampler)
-	clear(unsafe.Slice(f.sums(b, 0), f.plane*b.Channels))
+	sums := f.sums(b)
+	sums.clear()
 	clear(unsafe.Slice(f.count(b), f.plane))
 }
 
@@ -173,26 +179,16 @@ func (g GridFramed) Gradients(b *GridBlock, grid, input bool) bool {
 	if (gridFramedCount(c.start(), whole, f.count(b))|gridFramedCount(last, rest, f.count(b)))&^(fullCell-1) != 0 {
 		return false
 	}
-	for channel := int64(0); channel < b.Channels; channel += int64(len(gridFramedAdds)) {
-		n := min(int64(len(gridFramedAdds)), b.Channels-channel)
-		sums, dy, stride := f.sums(b, channel), b.GradOutput.Row(channel, 0), int(b.GradOutput.RowStride)
-		add := gridFramedAdds[n-1]
-		add(c.start(), whole, sums, int(f.pitch*4), int(f.plane*4), (*float32)(dy.P), stride)
-		if rest > 0 {
-			add(last, rest, sums, int(f.pitch*4), int(f.plane*4), (*float32)(dy.At(int64(whole)).P), stride)
-		}
+	sums, dy, stride := f.sums(b), b.GradOutput.P, int(b.GradOutput.RowStride)
+	sums.add(c.start(), whole, dy, stride)
+	if rest > 0 {
+		sums.add(last, rest, unsafe.Add(dy, whole*4), stride)
 	}
 	return true
 }
 
 // Store stores the sums of an image as its gradient.
 func (g GridFramed) Store(b *GridBlock, out Image) {
-	f := frameOf(&b.Sampler)
-	for c := range b.Channels {
-		plane := unsafe.Slice(f.sums(b, c), f.plane)
-		for y := range b.Size[1] {
-			row := Span{unsafe.Add(out.Channel(c), y*out.AxisStride[1]), out.AxisStride[0], out.DType}
-			storeRow(row, f.row(plane, y))
-		}
-	}
+	sums := frameOf(&b.Sampler).sums(b)
+	sums.store(out, b.Scratch)
 }

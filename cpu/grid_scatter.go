@@ -15,12 +15,12 @@ type GridScatter[C Compute] struct {
 	pixel    int64          // from one pixel's sums to the next one's
 	channel  int64          // from one channel's sums to the next one's
 	channels int
-	count    []uint8   // contributions to a pixel, modulo ChunkSize
-	chunks   []chunk   // finished chunks, in the order they were finished
-	sums     []C       // their sums: one per channel
-	full     int       // chunks in use
-	empty    bool      // nothing was added yet
-	frame    gridFrame // that the sums and counts lie in, if any
+	count    []uint8        // contributions to a pixel, modulo ChunkSize
+	chunks   []chunk        // finished chunks, in the order they were finished
+	sums     []C            // their sums: one per channel
+	full     int            // chunks in use
+	quads    unsafe.Pointer // room for framedSums
+	frame    framedSums     // that the sums lie in, if any, and the counts
 }
 
 // GridBand is a run of an image's pixels, in row-major order.
@@ -34,12 +34,16 @@ const MaxScatterChannels = 16
 
 // gridScatterSizes returns the bytes of each part of a scatter's memory. There
 // is room for a frame around the band, however its sums lie.
-func gridScatterSizes(rows, width, contributions, channels, size int64) [4]int64 {
+func gridScatterSizes(rows, width, contributions, channels, size int64) [5]int64 {
 	chunks, plane := contributions/ChunkSize, frameRows(width, 0, rows).plane
 	align := func(n int64) int64 { return (n + 63) &^ 63 }
-	return [4]int64{
+	quads := int64(0)
+	if f := (framedSums{gridFrame: frameRows(width, 0, rows), channels: int(channels)}); size == 4 && f.quads() {
+		quads = f.floats() * size
+	}
+	return [5]int64{
 		align(plane * channels * size), align(chunks * channels * size),
-		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane),
+		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane), align(quads),
 	}
 }
 
@@ -53,27 +57,31 @@ func GridScatterBytes(rows, width, contributions, channels, size int64) (bytes i
 	return bytes
 }
 
-// NewGridScatter lays out an empty scatter in memory of GridScatterBytes.
+// NewGridScatter lays out a scatter in memory of GridScatterBytes.
 func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contributions int64, channels int) GridScatter[C] {
 	size := int64(unsafe.Sizeof(C(0)))
 	rows, width := band.Pixels/g.Size[0], g.Size[0]
 	sizes := gridScatterSizes(rows, width, contributions, int64(channels), size)
-	var part [4]unsafe.Pointer
+	var part [5]unsafe.Pointer
 	for i, n := range sizes {
 		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[n:]
 	}
 	plane := frameRows(width, 0, rows).plane
-	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: plane, channels: channels, empty: true}
+	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: plane, channels: channels, quads: part[4]}
 	if channels == MaxScatterChannels { // a pixel's sums make whole vectors
 		s.pixel, s.channel = MaxScatterChannels, 1
 	}
-	clear(unsafe.Slice((*C)(s.planes), plane*int64(channels)))
 	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*int64(channels))
 	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
 	s.count = unsafe.Slice((*uint8)(part[3]), plane)
-	clear(s.count)
 	return s
+}
+
+// clear begins with sums of +0.
+func (s *GridScatter[C]) clear() {
+	clear(unsafe.Slice((*C)(s.planes), (s.band.Pixels-1)*s.pixel+int64(s.channels-1)*s.channel+1))
+	clear(s.count)
 }
 
 // sum returns the sum of a channel at a pixel.
@@ -81,11 +89,12 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 	return (*C)(unsafe.Add(s.planes, (int64(channel)*s.channel+pixel*s.pixel)*int64(unsafe.Sizeof(C(0)))))
 }
 
-// GridScatterKernel are the parts of a scatter. Add adds g * w to every tap's
+// GridScatterKernel are the parts of a scatter. Start makes it empty. Add adds g * w to every tap's
 // pixel, for the positions of one block: in the order of positions, then taps;
 // GradOutput's rows start at the scatter's first channel. Store writes the
 // finished sums to the image's gradient; the band is of whole rows.
 type GridScatterKernel[C Compute] struct {
+	Start func(s *GridScatter[C])
 	Add   func(s *GridScatter[C], b *GridBlock)
 	Store func(s *GridScatter[C], out Image, scratch *Scratch)
 }
@@ -97,7 +106,7 @@ var (
 )
 
 func scatterGo[C Compute]() GridScatterKernel[C] {
-	return GridScatterKernel[C]{(*GridScatter[C]).add, (*GridScatter[C]).store}
+	return GridScatterKernel[C]{(*GridScatter[C]).clear, (*GridScatter[C]).add, (*GridScatter[C]).store}
 }
 
 func (s *GridScatter[C]) add(b *GridBlock) {

@@ -252,6 +252,12 @@ func gridAdd2(cells *byte, n int, plane *float32, planeStride int, dy *float32, 
 //go:noescape
 func gridFramedAdd2(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
 
+// gridFramedQuad2 adds dy times weight to every tap's pixel, for 2 channels that lie side by side
+// in four places; rows of sums lie row bytes apart.
+//
+//go:noescape
+func gridFramedQuad2(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+
 // gridAdd3 adds dy times weight to every tap's pixel, for each of 3 channels.
 //
 //go:noescape
@@ -262,6 +268,12 @@ func gridAdd3(cells *byte, n int, plane *float32, planeStride int, dy *float32, 
 //go:noescape
 func gridFramedAdd3(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
 
+// gridFramedQuad3 adds dy times weight to every tap's pixel, for 3 channels that lie side by side
+// in four places; rows of sums lie row bytes apart.
+//
+//go:noescape
+func gridFramedQuad3(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+
 // gridAdd4 adds dy times weight to every tap's pixel, for each of 4 channels.
 //
 //go:noescape
@@ -271,3 +283,15 @@ func gridAdd4(cells *byte, n int, plane *float32, planeStride int, dy *float32, 
 //
 //go:noescape
 func gridFramedAdd4(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+
+// gridFramedQuad4 adds dy times weight to every tap's pixel, for 4 channels that lie side by side
+// in four places; rows of sums lie row bytes apart.
+//
+//go:noescape
+func gridFramedQuad4(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+
+// gridFramedTurn moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie
+// toStride bytes apart.
+//
+//go:noescape
+func gridFramedTurn(from *float32, n int, to *float32, toStride int, channels int)

@@ -8161,6 +8161,49 @@ more:
 	JLT  position
 	RET
 
+// func gridFramedQuad2(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridFramedQuad2(SB), NOSPLIT, $0-48
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ sums+16(FP), DX
+	MOVQ row+24(FP), BX
+	MOVQ dy+32(FP), SI
+	MOVQ dyStride+40(FP), DI
+	LEAQ (SI)(DI*1), DI
+	XORQ R8, R8
+	JMP  more
+
+position:
+	MOVL         3264(AX)(R8*4), R9
+	SHLQ         $0x04, R9
+	ADDQ         DX, R9
+	VMOVSS       (SI)(R8*4), X0
+	VINSERTPS    $0x10, (DI)(R8*4), X0, X0
+	VBROADCASTSS 4352(AX)(R8*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       (R9), X1, X1
+	VMOVUPS      X1, (R9)
+	VBROADCASTSS 5440(AX)(R8*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       16(R9), X1, X1
+	VMOVUPS      X1, 16(R9)
+	ADDQ         BX, R9
+	VBROADCASTSS 6528(AX)(R8*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       (R9), X1, X1
+	VMOVUPS      X1, (R9)
+	VBROADCASTSS 7616(AX)(R8*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       16(R9), X1, X1
+	VMOVUPS      X1, 16(R9)
+	INCQ         R8
+
+more:
+	CMPQ R8, CX
+	JLT  position
+	RET
+
 // func gridAdd3(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
 // Requires: AVX
 TEXT ·gridAdd3(SB), NOSPLIT, $0-48
@@ -8319,6 +8362,51 @@ position:
 
 more:
 	CMPQ R11, R9
+	JLT  position
+	RET
+
+// func gridFramedQuad3(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridFramedQuad3(SB), NOSPLIT, $0-48
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ sums+16(FP), DX
+	MOVQ row+24(FP), BX
+	MOVQ dy+32(FP), SI
+	MOVQ dyStride+40(FP), DI
+	LEAQ (SI)(DI*1), R8
+	LEAQ (R8)(DI*1), DI
+	XORQ R9, R9
+	JMP  more
+
+position:
+	MOVL         3264(AX)(R9*4), R10
+	SHLQ         $0x04, R10
+	ADDQ         DX, R10
+	VMOVSS       (SI)(R9*4), X0
+	VINSERTPS    $0x10, (R8)(R9*4), X0, X0
+	VINSERTPS    $0x20, (DI)(R9*4), X0, X0
+	VBROADCASTSS 4352(AX)(R9*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       (R10), X1, X1
+	VMOVUPS      X1, (R10)
+	VBROADCASTSS 5440(AX)(R9*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       16(R10), X1, X1
+	VMOVUPS      X1, 16(R10)
+	ADDQ         BX, R10
+	VBROADCASTSS 6528(AX)(R9*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       (R10), X1, X1
+	VMOVUPS      X1, (R10)
+	VBROADCASTSS 7616(AX)(R9*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       16(R10), X1, X1
+	VMOVUPS      X1, 16(R10)
+	INCQ         R9
+
+more:
+	CMPQ R9, CX
 	JLT  position
 	RET
 
@@ -8512,4 +8600,94 @@ position:
 more:
 	CMPQ R13, R11
 	JLT  position
+	RET
+
+// func gridFramedQuad4(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+// Requires: AVX
+TEXT ·gridFramedQuad4(SB), NOSPLIT, $0-48
+	MOVQ cells+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ sums+16(FP), DX
+	MOVQ row+24(FP), BX
+	MOVQ dy+32(FP), SI
+	MOVQ dyStride+40(FP), DI
+	LEAQ (SI)(DI*1), R8
+	LEAQ (R8)(DI*1), R9
+	LEAQ (R9)(DI*1), DI
+	XORQ R10, R10
+	JMP  more
+
+position:
+	MOVL         3264(AX)(R10*4), R11
+	SHLQ         $0x04, R11
+	ADDQ         DX, R11
+	VMOVSS       (SI)(R10*4), X0
+	VINSERTPS    $0x10, (R8)(R10*4), X0, X0
+	VINSERTPS    $0x20, (R9)(R10*4), X0, X0
+	VINSERTPS    $0x30, (DI)(R10*4), X0, X0
+	VBROADCASTSS 4352(AX)(R10*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       (R11), X1, X1
+	VMOVUPS      X1, (R11)
+	VBROADCASTSS 5440(AX)(R10*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       16(R11), X1, X1
+	VMOVUPS      X1, 16(R11)
+	ADDQ         BX, R11
+	VBROADCASTSS 6528(AX)(R10*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       (R11), X1, X1
+	VMOVUPS      X1, (R11)
+	VBROADCASTSS 7616(AX)(R10*4), X1
+	VMULPS       X1, X0, X1
+	VADDPS       16(R11), X1, X1
+	VMOVUPS      X1, 16(R11)
+	INCQ         R10
+
+more:
+	CMPQ R10, CX
+	JLT  position
+	RET
+
+// func gridFramedTurn(from *float32, n int, to *float32, toStride int, channels int)
+// Requires: AVX
+TEXT ·gridFramedTurn(SB), NOSPLIT, $0-40
+	MOVQ from+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ to+16(FP), DX
+	MOVQ toStride+24(FP), BX
+	MOVQ channels+32(FP), SI
+	LEAQ (DX)(BX*2), DI
+
+pixels:
+	TESTQ     CX, CX
+	JLE       done
+	VMOVUPS   (AX), X0
+	VMOVUPS   16(AX), X2
+	VMOVUPS   32(AX), X4
+	VMOVUPS   48(AX), X5
+	VUNPCKLPS X2, X0, X1
+	VUNPCKLPS X5, X4, X3
+	VUNPCKHPS X2, X0, X0
+	VUNPCKHPS X5, X4, X2
+	VUNPCKLPD X3, X1, X4
+	VMOVUPS   X4, (DX)
+	VUNPCKHPD X3, X1, X4
+	VMOVUPS   X4, (DX)(BX*1)
+	CMPQ      SI, $0x03
+	JLT       next
+	VUNPCKLPD X2, X0, X4
+	VMOVUPS   X4, (DI)
+	JEQ       next
+	VUNPCKHPD X2, X0, X4
+	VMOVUPS   X4, (DI)(BX*1)
+
+next:
+	ADDQ $0x10, DX
+	ADDQ $0x10, DI
+	ADDQ $0x40, AX
+	SUBQ $0x04, CX
+	JMP  pixels
+
+done:
 	RET

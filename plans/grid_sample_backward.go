@@ -139,6 +139,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		scatter := scatterOf[C](w)
 		*scatter = cpu.NewGridScatter[C](&s.Sampler, cpu.GridBand{First: begin * s.Size[0], Pixels: (end - begin) * s.Size[0]},
 			memory, contributions, int(min(perJob, s.channels-first)))
+		kernel.Start(scatter)
 		for row := range s.rowsPerImage() {
 			for column := range s.blocksPerRow() {
 				s.block(w, image, column, row, &c.args[2])

@@ -106,7 +106,11 @@ func gridKernels(c *build.Context) {
 	for channels := 1; channels <= maxAddChannels; channels++ {
 		gridAdd(c, channels)
 		framedAdd(c, channels)
+		if channels > 1 {
+			framedQuad(c, channels)
+		}
 	}
+	framedTurn(c)
 }
 
 type gridKernel struct {

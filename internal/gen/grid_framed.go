@@ -228,3 +228,103 @@ func framedAdd(c *build.Context, channels int) {
 	c.JLT(operand.LabelRef("position"))
 	c.RET()
 }
+
+// framedQuad emits framedAdd for sums of which those of a pixel lie side by
+// side, in four places.
+func framedQuad(c *build.Context, channels int) {
+	name := fmt.Sprintf("gridFramedQuad%d", channels)
+	c.Function(name)
+	c.Doc(fmt.Sprintf("%s adds dy times weight to every tap's pixel, for %d channels that lie side by side", name, channels),
+		"in four places; rows of sums lie row bytes apart.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)")
+	cells, n, sums, row := param(c, "cells"), param(c, "n"), param(c, "sums"), param(c, "row")
+	dy, step := []reg.GPVirtual{param(c, "dy")}, param(c, "dyStride")
+	for i := 1; i < channels; i++ {
+		r := c.GP64()
+		c.LEAQ(operand.Mem{Base: dy[i-1], Index: step, Scale: 1}, r)
+		dy = append(dy, r)
+	}
+	i := c.GP64()
+	c.XORQ(i, i)
+	c.JMP(operand.LabelRef("more"))
+	c.Label("position")
+	at, g := c.GP64(), c.XMM()
+	c.MOVL(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: planePair * planeBytes}, at.As32())
+	c.SHLQ(operand.Imm(4), at)
+	c.ADDQ(sums, at)
+	for k, r := range dy {
+		from := operand.Mem{Base: r, Index: i, Scale: 4}
+		if k == 0 {
+			c.VMOVSS(from, g)
+		} else {
+			c.VINSERTPS(operand.Imm(uint64(k<<4)), from, g, g)
+		}
+	}
+	for tap := range 4 {
+		if tap == 2 {
+			c.ADDQ(row, at)
+		}
+		place, term := operand.Mem{Base: at, Disp: tap & 1 * 16}, c.XMM()
+		c.VBROADCASTSS(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: (planeWeight + tap) * planeBytes}, term)
+		c.VMULPS(term, g, term)
+		c.VADDPS(place, term, term)
+		c.VMOVUPS(term, place)
+	}
+	c.INCQ(i)
+	c.Label("more")
+	c.CMPQ(i, n)
+	c.JLT(operand.LabelRef("position"))
+	c.RET()
+}
+
+// framedTurn emits the way of such sums to planes.
+func framedTurn(c *build.Context) {
+	c.Function("gridFramedTurn")
+	c.Doc("gridFramedTurn moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie",
+		"toStride bytes apart.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(from *float32, n int, to *float32, toStride int, channels int)")
+	from, n, to, stride, channels := param(c, "from"), param(c, "n"), param(c, "to"), param(c, "toStride"), param(c, "channels")
+	third := c.GP64()
+	c.LEAQ(operand.Mem{Base: to, Index: stride, Scale: 2}, third)
+	c.Label("pixels")
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef("done"))
+	var v, pairs [4]reg.VecVirtual
+	for i := range v {
+		v[i], pairs[i] = c.XMM(), c.XMM()
+		c.VMOVUPS(operand.Mem{Base: from, Disp: 16 * i}, v[i])
+	}
+	c.VUNPCKLPS(v[1], v[0], pairs[0])
+	c.VUNPCKLPS(v[3], v[2], pairs[1])
+	c.VUNPCKHPS(v[1], v[0], pairs[2])
+	c.VUNPCKHPS(v[3], v[2], pairs[3])
+	turned := c.XMM()
+	store := func(high bool, pair int, place operand.Mem) {
+		if high {
+			c.VUNPCKHPD(pairs[pair+1], pairs[pair], turned)
+		} else {
+			c.VUNPCKLPD(pairs[pair+1], pairs[pair], turned)
+		}
+		c.VMOVUPS(turned, place)
+	}
+	store(false, 0, operand.Mem{Base: to})
+	store(true, 0, operand.Mem{Base: to, Index: stride, Scale: 1})
+	c.CMPQ(channels, operand.Imm(3))
+	c.JLT(operand.LabelRef("next"))
+	store(false, 2, operand.Mem{Base: third})
+	c.JEQ(operand.LabelRef("next"))
+	store(true, 2, operand.Mem{Base: third, Index: stride, Scale: 1})
+	c.Label("next")
+	for _, r := range []reg.GPVirtual{to, third} {
+		c.ADDQ(operand.Imm(16), r)
+	}
+	c.ADDQ(operand.Imm(64), from)
+	c.SUBQ(operand.Imm(4), n)
+	c.JMP(operand.LabelRef("pixels"))
+	c.Label("done")
+	c.RET()
+}
