@@ -281,21 +281,6 @@ func (k *gridKernel) position() reg.GPVirtual {
 	return at
 }
 
-func (k *gridKernel) sample() {
-	k.input, k.below = param(k.c, "input"), param(k.c, "row")
-	k.c.ADDQ(k.input, k.below)
-	y := param(k.c, "y")
-	k.forVectors(func() {
-		k.prefetchAhead(sampleAhead, []int{0, k.lanes / 2})
-		v := k.taps()
-		sum := k.zero()
-		for tap := range 4 {
-			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))
-		}
-		k.storeAt(sum, y, k.position())
-	})
-}
-
 // storeAt rounds a vector to the storage type and stores it.
 func (k *gridKernel) storeAt(v value, base, at reg.GPVirtual) {
 	to := memory{operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}}

@@ -150,6 +150,21 @@ func (k *gridKernel) widenF16(v value) value {
 	return to
 }
 
+func (k *gridKernel) sample() {
+	k.input, k.below = param(k.c, "input"), param(k.c, "row")
+	k.c.ADDQ(k.input, k.below)
+	y := param(k.c, "y")
+	k.forVectors(func() {
+		k.prefetchAhead(sampleAhead, []int{0, k.lanes / 2})
+		v := k.taps()
+		sum := k.zero()
+		for tap := range 4 {
+			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))
+		}
+		k.storeAt(sum, y, k.position())
+	})
+}
+
 // groupChannels is the number of channels whose terms fold by halves.
 const groupChannels = 16
 
