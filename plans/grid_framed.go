@@ -21,12 +21,24 @@ func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, sums bool, runs 
 	return even && s.positions() >= s.pixels()/2 && g.Takes(&s.Sampler, s.channels, sums, min(s.out[0], cpu.Block/2))
 }
 
-// eachFramed calls f for the blocks of an image, row by row, after open.
-func (s *sampler) eachFramed(w *worker, image int64, grid *tensor.View, open, f func(b *gridBlock)) {
-	open(s.block(w, image, 0, 0, grid))
+// eachFramed calls f for the blocks of an image in order. Each row of them
+// begins with a block that begin completes, the first one after open.
+func (s *sampler) eachFramed(w *worker, image int64, grid *tensor.View, begin, open, f func(b *gridBlock)) {
 	for row := range s.rowsPerImage() {
-		for column := range s.blocksPerRow() {
-			f(s.block(w, image, column, row, grid))
+		b := s.block(w, image, 0, row, grid)
+		begin(b)
+		if row == 0 {
+			open(b)
+		}
+		for at := int64(0); at < s.out[0]; at += s.span {
+			if at > 0 { // nothing points past the last block
+				for axis := range s.Dims {
+					b.Coords[axis] = b.Coords[axis].At(s.span)
+				}
+				b.GradOutput.Span, b.Output.Span = b.GradOutput.At(s.span), b.Output.At(s.span)
+			}
+			b.N = int(min(s.span, s.out[0]-at))
+			f(b)
 		}
 	}
 }
@@ -36,12 +48,8 @@ func sampleFramed(g cpu.GridFramed) job {
 	return func(c *call, w *worker, image int64) {
 		s := &c.sampler
 		s.eachFramed(w, image, &c.args[1], func(b *gridBlock) {
-			b.Input = s.image(&c.args[0], b)
-			g.Open(&b.GridBlock)
-		}, func(b *gridBlock) {
-			b.Output = s.rows(&c.args[2], b)
-			g.Sample(&b.GridBlock)
-		})
+			b.Input, b.Output = s.image(&c.args[0], b), s.rows(&c.args[2], b)
+		}, func(b *gridBlock) { g.Open(&b.GridBlock) }, func(b *gridBlock) { g.Sample(&b.GridBlock) })
 	}
 }
 
@@ -52,16 +60,16 @@ func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) 
 	return func(c *call, w *worker, image int64) {
 		s, sums := &c.sampler, input
 		s.eachFramed(w, image, &c.args[2], func(b *gridBlock) {
-			b.Input = s.image(&c.args[1], b)
+			b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), cpu.Rows{}
+			if grid {
+				b.Output = s.gridRows(&c.args[4], b)
+			}
+		}, func(b *gridBlock) {
 			g.Open(&b.GridBlock)
 			if input {
 				g.Clear(&b.GridBlock)
 			}
 		}, func(b *gridBlock) {
-			b.GradOutput = s.rows(&c.args[0], b)
-			if grid {
-				b.Output = s.gridRows(&c.args[4], b)
-			}
 			if grid || sums {
 				sums = g.Gradients(&b.GridBlock, grid, sums) && sums
 			}

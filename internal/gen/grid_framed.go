@@ -59,19 +59,12 @@ func (k *gridKernel) locateFramed(gradient bool) {
 	})
 }
 
-// framedTaps returns the taps nw, ne, sw, se.
-func (k *gridKernel) framedTaps() (v [4]value) {
-	v[0], v[1] = k.pairs32(k.input)
-	v[2], v[3] = k.pairs32(k.below)
-	return v
-}
-
 func (k *gridKernel) sampleFramed() {
 	k.input, k.below = param(k.c, "input"), param(k.c, "row")
 	k.c.ADDQ(k.input, k.below)
 	y := param(k.c, "y")
 	k.forVectors(func() {
-		v := k.framedTaps()
+		v := k.pairs32()
 		sum := k.zero()
 		for tap := range 4 {
 			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))
@@ -94,7 +87,7 @@ func (k *gridKernel) slopeFramed() {
 		// of differences along x, of the top and the bottom row, and along y
 		differences := func() (d [4]value) {
 			c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
-			v := k.framedTaps()
+			v := k.pairs32()
 			g := value{loadWhole(k.kernel, memory{operand.Mem{Base: from}})}
 			for sum, pair := range tapDifferences {
 				d[sum] = k.mul(g, k.sub(v[pair[0]], v[pair[1]]))

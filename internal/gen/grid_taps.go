@@ -11,8 +11,7 @@ import (
 // the right border the near tap is the pair's second element, at the left one
 // the far tap is its first, and so for rows.
 func (k *gridKernel) taps() (v [4]value) {
-	v[0], v[1] = k.pairs(k.input)
-	v[2], v[3] = k.pairs(k.below)
+	v = k.pairs()
 	within := k.newLabel("within")
 	k.c.CMPL(k.plane(planeEdge).Mem, operand.Imm(0))
 	k.c.JEQ(operand.LabelRef(within))
@@ -44,19 +43,23 @@ func (k *gridKernel) taps() (v [4]value) {
 	return v
 }
 
-// pairs loads the first and the second element of each position's pair.
-func (k *gridKernel) pairs(base reg.GPVirtual) (first, second value) {
+// pairs loads each position's pairs: the first and the second element of that
+// in the cell's upper row, then of that in the lower.
+func (k *gridKernel) pairs() (v [4]value) {
 	if k.out.size == 4 {
-		return k.pairs32(base)
+		return k.pairs32()
 	}
-	return k.pairs16(base)
+	return k.pairs16()
 }
 
-// element is the place of a position's pair.
-func (k *gridKernel) element(base reg.GPVirtual, lane int) operand.Mem {
+// elements are the places of a position's pairs, in both rows.
+func (k *gridKernel) elements(lane int) (rows [2]operand.Mem) {
 	at := k.c.GP64()
 	k.c.MOVL(k.plane(planePair).plus(4*lane).Mem, at.As32())
-	return operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}
+	for row, base := range []reg.GPVirtual{k.input, k.below} {
+		rows[row] = operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}
+	}
+	return rows
 }
 
 // sampleAhead and termsAhead are how many positions ahead pixels are asked for.
@@ -77,24 +80,32 @@ func (k *gridKernel) prefetchAhead(ahead int, lanes []int) {
 	}
 }
 
-func (k *gridKernel) pairs32(base reg.GPVirtual) (first, second value) {
+func (k *gridKernel) pairs32() (v [4]value) {
 	// Two pairs fill a quarter of a register. Even quarters make one register,
 	// odd ones another, so that the shuffles leave lanes in order.
-	var halves [2]reg.VecVirtual
-	for odd := range halves {
-		var quarters []reg.VecVirtual
+	var halves [2][2]reg.VecVirtual
+	for odd := range 2 {
+		var quarters [2][]reg.VecVirtual
 		for lane := 2 * odd; lane < k.lanes; lane += 4 {
-			q := k.c.XMM()
-			k.c.VMOVSD(k.element(base, lane), q)
-			k.c.VMOVHPS(k.element(base, lane+1), q, q)
-			quarters = append(quarters, q)
+			low, high := k.elements(lane), k.elements(lane+1)
+			for row := range quarters {
+				q := k.c.XMM()
+				k.c.VMOVSD(low[row], q)
+				k.c.VMOVHPS(high[row], q, q)
+				quarters[row] = append(quarters[row], q)
+			}
 		}
-		halves[odd] = k.join(quarters)
+		for row := range quarters {
+			halves[row][odd] = k.join(quarters[row])
+		}
 	}
-	first, second = k.newValue(), k.newValue()
-	k.emit("VSHUFPS", 0x88, halves[1], halves[0], first[0])
-	k.emit("VSHUFPS", 0xDD, halves[1], halves[0], second[0])
-	return first, second
+	for row, h := range halves {
+		for second, elements := range []int{0x88, 0xDD} {
+			v[2*row+second] = k.newValue()
+			k.emit("VSHUFPS", elements, h[1], h[0], v[2*row+second][0])
+		}
+	}
+	return v
 }
 
 // join puts quarters of 128 bits into one vector.
@@ -117,22 +128,33 @@ func (k *gridKernel) join(quarters []reg.VecVirtual) reg.VecVirtual {
 	return z
 }
 
-func (k *gridKernel) pairs16(base reg.GPVirtual) (first, second value) {
-	var quarters []reg.VecVirtual
+func (k *gridKernel) pairs16() (v [4]value) {
+	var quarters [2][]reg.VecVirtual
 	for lane := 0; lane < k.lanes; lane += 4 {
-		q := k.c.XMM()
-		k.c.VMOVD(k.element(base, lane), q)
-		for i := 1; i < 4; i++ {
-			k.emit("VPINSRD", i, k.element(base, lane+i), q, q)
+		var q [2]reg.VecVirtual
+		for i := range 4 {
+			for row, from := range k.elements(lane + i) {
+				if i == 0 {
+					q[row] = k.c.XMM()
+					k.c.VMOVD(from, q[row])
+				} else {
+					k.emit("VPINSRD", i, from, q[row], q[row])
+				}
+			}
 		}
-		quarters = append(quarters, q)
+		for row := range q {
+			quarters[row] = append(quarters[row], q[row])
+		}
 	}
-	both := value{k.join(quarters)}
-	if k.out == bf16 {
-		upper := k.apply(k.bits("VPAND"), k.constant(uint32(0xFFFF0000)), both)
-		return k.apply("VPSLLD", 16, both), upper
+	for row := range quarters {
+		both := value{k.join(quarters[row])}
+		if k.out == bf16 {
+			v[2*row], v[2*row+1] = k.apply("VPSLLD", 16, both), k.apply(k.bits("VPAND"), k.constant(uint32(0xFFFF0000)), both)
+		} else {
+			v[2*row], v[2*row+1] = k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))
+		}
 	}
-	return k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))
+	return v
 }
 
 // widenF16 converts the lower halves of 32-bit lanes.
