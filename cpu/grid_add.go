@@ -7,7 +7,18 @@ import "unsafe"
 // scatterByKernel is GridScatter32 by kernels. A block that completes a
 // pixel's chunk is left to the definition.
 func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridScatterKernel[float32] {
+	framed := framedOf(k.needs)
+	start := func(s *GridScatter[float32]) {
+		if s.pixel == 1 && s.g.takes(s.g.Size[0]) {
+			s.enterFrame()
+		} else {
+			definition.Start(s)
+		}
+	}
 	add := func(s *GridScatter[float32], b *GridBlock) {
+		if s.frame.start != nil && k.addFramed(framed.place, s, b) {
+			return
+		}
 		if !s.g.takes(s.g.Size[0]) {
 			definition.Add(s, b)
 			return
@@ -24,27 +35,24 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 		}
 	}
 	store := func(s *GridScatter[float32], out Image, scratch *Scratch) {
-		if s.channel == 1 && s.channels == MaxScatterChannels && out.DType.Size() == 4 && out.compact(s.g.Size, s.g.Dims) {
+		switch {
+		case s.frame.start != nil:
+			s.frame.store(out, scratch)
+		case s.channel == 1 && s.channels == MaxScatterChannels && out.DType.Size() == 4 && out.compact(s.g.Size, s.g.Dims):
 			k.storeInterleaved(s, out)
-		} else {
+		default:
 			definition.Store(s, out, scratch)
 		}
 	}
-	return GridScatterKernel[float32]{add, store}
+	return GridScatterKernel[float32]{start, add, store}
 }
 
 // addPlanes adds a block's contributions, some channels at a time.
 func (s *GridScatter[C]) addPlanes(c *gridCells, b *GridBlock) {
 	for first := 0; first < s.channels; first += len(gridAdds) {
 		channels := min(len(gridAdds), s.channels-first)
-		dy, stride := b.GradOutput.Row(int64(first), 0), b.GradOutput.RowStride
-		if dy.DType.Size() != int64(unsafe.Sizeof(C(0))) || !dy.Contiguous() {
-			for i := range channels {
-				Load(BlockOf[C](b.Scratch, tapBlocks+i, b.N), b.GradOutput.Row(int64(first+i), 0))
-			}
-			dy.P, stride = unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int64(unsafe.Sizeof(b.Scratch.blocks[0]))
-		}
-		gridAdds[channels-1](c.start(), b.N, (*float32)(unsafe.Pointer(s.sum(first, 0))), int(s.channel*int64(unsafe.Sizeof(C(0)))), (*float32)(dy.P), int(stride))
+		dy, stride := s.gradOutput(b, first, channels)
+		gridAdds[channels-1](c.start(), b.N, (*float32)(unsafe.Pointer(s.sum(first, 0))), int(s.channel*int64(unsafe.Sizeof(C(0)))), (*float32)(dy), stride)
 	}
 }
 

@@ -15,3 +15,13 @@ var gridKernels = []gridKernel{
 var gridAdds = []func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int){
 	gridAdd1, gridAdd2, gridAdd3, gridAdd4,
 }
+
+// The kernels of small images.
+var framedKernels = []framedKernel{
+	{AVX512, gridFramedLocateAVX512, gridFramedPlaceAVX512, gridFramedSampleAVX512, gridFramedSlopeAVX512},
+	{AVX2, gridFramedLocateAVX2, gridFramedPlaceAVX2, gridFramedSampleAVX2, gridFramedSlopeAVX2},
+}
+
+var gridFramedQuads = []framedQuad{gridFramedQuad2, gridFramedQuad3, gridFramedQuad4}
+
+var gridFramedAdds = []framedAdd{gridFramedAdd1, gridFramedAdd2, gridFramedAdd3, gridFramedAdd4}

@@ -43,6 +43,9 @@ const (
 	paramMode   = paramPitch + 1
 	paramFirst  = paramMode + 1
 	paramPixels = paramFirst + 1
+	paramLow    = paramPixels + 1
+	paramHigh   = paramLow + 2
+	paramOrigin = paramHigh + 2
 )
 
 // The values of the mode.
@@ -115,10 +118,11 @@ func gridRows[F any](definition func(Types) (F, bool), glue func(k *gridKernel, 
 
 // takes reports whether the kernels can locate positions in images: those
 // that hold a pair in both directions, of which float32 numbers every column
-// and row, and 31 bits every pixel where rows lie pitch elements apart.
+// and row, and 31 bits every pixel where rows lie pitch elements apart, also
+// within a frame.
 func (g *Sampler) takes(pitch int64) bool {
 	return g.Dims == 2 && g.Mode == Bilinear && min(g.Size[0], g.Size[1]) >= 2 &&
-		max(g.Size[0], g.Size[1]) < 1<<24 && pitch >= 0 && pitch*g.Size[1] < 1<<31-g.Size[0]
+		max(g.Size[0], g.Size[1]) < 1<<24 && pitch >= 0 && max(pitch, g.Size[0]+1)*(g.Size[1]+3) < 1<<31-g.Size[0]
 }
 
 // takes reports whether the kernels can read a block's input.
@@ -237,10 +241,16 @@ func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
 	}
 	k.combine(c.start(), b.N)
+	k.alignLast(c, b)
+	k.storeGradients(c, b)
+}
+
+// alignLast moves the gradients of the last vector, which is that of the last
+// positions, to where these are.
+func (k *gridKernel) alignLast(c *gridCells, b *GridBlock) {
 	if rest := b.N % k.lanes; rest > 0 {
 		for p := planeGrad; p < planeGrad+2; p++ {
 			copy(c[p][b.N-k.lanes:b.N], c[p][b.N-rest:])
 		}
 	}
-	k.storeGradients(c, b)
 }

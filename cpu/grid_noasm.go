@@ -6,6 +6,14 @@ package cpu
 var (
 	gridKernels []gridKernel
 	gridAdds    []func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+
+	framedKernels   []framedKernel
+	gridFramedAdds  []framedAdd
+	gridFramedQuads []framedQuad
 )
 
 func gridCount(*byte, int, *uint8) int { panic("no kernels") }
+
+func gridFramedCount(*byte, int, *uint8) int { panic("no kernels") }
+
+func gridFramedTurn(*float32, int, *float32, int, int) { panic("no kernels") }

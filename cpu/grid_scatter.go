@@ -15,10 +15,12 @@ type GridScatter[C Compute] struct {
 	pixel    int64          // from one pixel's sums to the next one's
 	channel  int64          // from one channel's sums to the next one's
 	channels int
-	count    []uint8 // contributions to a pixel, modulo ChunkSize
-	chunks   []chunk // finished chunks, in the order they were finished
-	sums     []C     // their sums: one per channel
-	full     int     // chunks in use
+	count    []uint8        // contributions to a pixel, modulo ChunkSize
+	chunks   []chunk        // finished chunks, in the order they were finished
+	sums     []C            // their sums: one per channel
+	full     int            // chunks in use
+	quads    unsafe.Pointer // room for framedSums
+	frame    framedSums     // that the sums lie in, if any, and the counts
 }
 
 // GridBand is a run of an image's pixels, in row-major order.
@@ -30,49 +32,56 @@ type chunk struct{ pixel, number int64 }
 // MaxScatterChannels bounds the channels that one scatter handles.
 const MaxScatterChannels = 16
 
-// gridScatterSizes returns the bytes of each part of a scatter's memory.
-func gridScatterSizes(pixels, contributions, channels, size int64) [4]int64 {
-	chunks := contributions / ChunkSize
+// gridScatterSizes returns the bytes of each part of a scatter's memory. There
+// is room for a frame around the band, however its sums lie.
+func gridScatterSizes(rows, width, contributions, channels, size int64) [5]int64 {
+	chunks, plane := contributions/ChunkSize, frameRows(width, 0, rows).plane
 	align := func(n int64) int64 { return (n + 63) &^ 63 }
-	return [4]int64{
-		align(sumPitch(pixels) * channels * size), align(chunks * channels * size),
-		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(pixels),
+	quads := int64(0)
+	if f := (framedSums{gridFrame: frameRows(width, 0, rows), channels: int(channels)}); size == 4 && f.quads() {
+		quads = f.floats() * size
+	}
+	return [5]int64{
+		align(plane * channels * size), align(chunks * channels * size),
+		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane), align(quads),
 	}
 }
 
-// sumPitch is the distance of two channels' sums, which is no large power of
-// 2: those would hold one another up.
-func sumPitch(pixels int64) int64 { return pixels + 272 }
-
 // GridScatterBytes returns the workspace of one scatter: of a band with the
-// given number of pixels, that many contributions and channels, and a compute
-// type of the given size.
-func GridScatterBytes(pixels, contributions, channels, size int64) (bytes int64) {
-	for _, n := range gridScatterSizes(pixels, contributions, channels, size) {
+// given number of rows and pixels in each, that many contributions and
+// channels, and a compute type of the given size.
+func GridScatterBytes(rows, width, contributions, channels, size int64) (bytes int64) {
+	for _, n := range gridScatterSizes(rows, width, contributions, channels, size) {
 		bytes += n
 	}
 	return bytes
 }
 
-// NewGridScatter lays out an empty scatter in memory of GridScatterBytes.
+// NewGridScatter lays out a scatter in memory of GridScatterBytes.
 func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contributions int64, channels int) GridScatter[C] {
 	size := int64(unsafe.Sizeof(C(0)))
-	sizes := gridScatterSizes(band.Pixels, contributions, int64(channels), size)
-	var part [4]unsafe.Pointer
+	rows, width := band.Pixels/g.Size[0], g.Size[0]
+	sizes := gridScatterSizes(rows, width, contributions, int64(channels), size)
+	var part [5]unsafe.Pointer
 	for i, n := range sizes {
 		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[n:]
 	}
-	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: sumPitch(band.Pixels), channels: channels}
+	plane := frameRows(width, 0, rows).plane
+	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: plane, channels: channels, quads: part[4]}
 	if channels == MaxScatterChannels { // a pixel's sums make whole vectors
 		s.pixel, s.channel = MaxScatterChannels, 1
 	}
-	clear(unsafe.Slice((*C)(s.planes), sumPitch(band.Pixels)*int64(channels)))
 	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*int64(channels))
 	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
-	s.count = unsafe.Slice((*uint8)(part[3]), band.Pixels)
-	clear(s.count)
+	s.count = unsafe.Slice((*uint8)(part[3]), plane)
 	return s
+}
+
+// clear begins with sums of +0.
+func (s *GridScatter[C]) clear() {
+	clear(unsafe.Slice((*C)(s.planes), (s.band.Pixels-1)*s.pixel+int64(s.channels-1)*s.channel+1))
+	clear(s.count)
 }
 
 // sum returns the sum of a channel at a pixel.
@@ -80,11 +89,12 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 	return (*C)(unsafe.Add(s.planes, (int64(channel)*s.channel+pixel*s.pixel)*int64(unsafe.Sizeof(C(0)))))
 }
 
-// GridScatterKernel are the parts of a scatter. Add adds g * w to every tap's
+// GridScatterKernel are the parts of a scatter. Start makes it empty. Add adds g * w to every tap's
 // pixel, for the positions of one block: in the order of positions, then taps;
 // GradOutput's rows start at the scatter's first channel. Store writes the
 // finished sums to the image's gradient; the band is of whole rows.
 type GridScatterKernel[C Compute] struct {
+	Start func(s *GridScatter[C])
 	Add   func(s *GridScatter[C], b *GridBlock)
 	Store func(s *GridScatter[C], out Image, scratch *Scratch)
 }
@@ -96,7 +106,7 @@ var (
 )
 
 func scatterGo[C Compute]() GridScatterKernel[C] {
-	return GridScatterKernel[C]{(*GridScatter[C]).add, (*GridScatter[C]).store}
+	return GridScatterKernel[C]{(*GridScatter[C]).clear, (*GridScatter[C]).add, (*GridScatter[C]).store}
 }
 
 func (s *GridScatter[C]) add(b *GridBlock) {

@@ -76,6 +76,27 @@ func gridPixelsAVX512(cells *byte, n int)
 //go:noescape
 func gridAddAVX512(cells *byte, n int, sums *float32, dy *float32)
 
+// gridFramedLocateAVX512 is gridLocateAVX512 for images with a frame.
+//
+//go:noescape
+func gridFramedLocateAVX512(cells *byte, n int)
+
+// gridFramedPlaceAVX512 is gridPlaceAVX512 for images with a frame.
+//
+//go:noescape
+func gridFramedPlaceAVX512(cells *byte, n int)
+
+// gridFramedSampleAVX512 samples one channel, whose rows lie row bytes apart, at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridFramedSampleAVX512(cells *byte, n int, input *byte, row int, y *byte)
+
+// gridFramedSlopeAVX512 makes the grid's gradient, of up to 16 channels. terms is room for 16 times 4 vectors.
+//
+//go:noescape
+func gridFramedSlopeAVX512(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
 // turnTileAVX512F32 transposes squares of 16 by 16 elements.
 //
 //go:noescape
@@ -163,6 +184,27 @@ func gridPixelsAVX2(cells *byte, n int)
 //go:noescape
 func gridAddAVX2(cells *byte, n int, sums *float32, dy *float32)
 
+// gridFramedLocateAVX2 is gridLocateAVX2 for images with a frame.
+//
+//go:noescape
+func gridFramedLocateAVX2(cells *byte, n int)
+
+// gridFramedPlaceAVX2 is gridPlaceAVX2 for images with a frame.
+//
+//go:noescape
+func gridFramedPlaceAVX2(cells *byte, n int)
+
+// gridFramedSampleAVX2 samples one channel, whose rows lie row bytes apart, at n positions.
+// The last vector of cells is that of the last positions.
+//
+//go:noescape
+func gridFramedSampleAVX2(cells *byte, n int, input *byte, row int, y *byte)
+
+// gridFramedSlopeAVX2 makes the grid's gradient, of up to 16 channels. terms is room for 16 times 4 vectors.
+//
+//go:noescape
+func gridFramedSlopeAVX2(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+
 // turnTileAVX2F32 transposes squares of 16 by 16 elements.
 //
 //go:noescape
@@ -184,22 +226,72 @@ func turnTileAVX2F16(from *byte, fromRow int, fromTile int, to *float32, toRow i
 //go:noescape
 func gridCount(cells *byte, n int, count *uint8) (wraps int)
 
+// gridFramedCount counts the positions in each cell but that of number 0, and returns
+// the union of all the counts' bits.
+//
+//go:noescape
+func gridFramedCount(cells *byte, n int, count *uint8) (bits int)
+
 // gridAdd1 adds dy times weight to every tap's pixel, for each of 1 channels.
 //
 //go:noescape
 func gridAdd1(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+
+// gridFramedAdd1 adds dy times weight to every tap's pixel, for each of 1 channels.
+//
+//go:noescape
+func gridFramedAdd1(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
 
 // gridAdd2 adds dy times weight to every tap's pixel, for each of 2 channels.
 //
 //go:noescape
 func gridAdd2(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
 
+// gridFramedAdd2 adds dy times weight to every tap's pixel, for each of 2 channels.
+//
+//go:noescape
+func gridFramedAdd2(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+
+// gridFramedQuad2 adds dy times weight to every tap's pixel, for 2 channels that lie side by side
+// in four places; rows of sums lie row bytes apart.
+//
+//go:noescape
+func gridFramedQuad2(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+
 // gridAdd3 adds dy times weight to every tap's pixel, for each of 3 channels.
 //
 //go:noescape
 func gridAdd3(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
 
+// gridFramedAdd3 adds dy times weight to every tap's pixel, for each of 3 channels.
+//
+//go:noescape
+func gridFramedAdd3(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+
+// gridFramedQuad3 adds dy times weight to every tap's pixel, for 3 channels that lie side by side
+// in four places; rows of sums lie row bytes apart.
+//
+//go:noescape
+func gridFramedQuad3(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+
 // gridAdd4 adds dy times weight to every tap's pixel, for each of 4 channels.
 //
 //go:noescape
 func gridAdd4(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
+
+// gridFramedAdd4 adds dy times weight to every tap's pixel, for each of 4 channels.
+//
+//go:noescape
+func gridFramedAdd4(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
+
+// gridFramedQuad4 adds dy times weight to every tap's pixel, for 4 channels that lie side by side
+// in four places; rows of sums lie row bytes apart.
+//
+//go:noescape
+func gridFramedQuad4(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
+
+// gridFramedTurn moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie
+// toStride bytes apart.
+//
+//go:noescape
+func gridFramedTurn(from *float32, n int, to *float32, toStride int, channels int)

@@ -34,22 +34,25 @@ var affineGrid = op{
 			return err
 		}
 		s := affineOf(p, "grid")
+		s.order(false, GetNumThreads())
 		job := func(c *call, w *worker, number int64) {
-			b := s.block(c, w, number, &c.args[1])
-			a := &w.affine.AffineBlock
-			*a = cpu.AffineBlock{
-				Dims: s.Dims, Size: s.out, AlignCorners: s.AlignCorners, N: b.N, At: b.at,
-				Grid: s.gridRows(&c.args[1], b), Scratch: &w.scratch,
-			}
-			theta := &c.args[0]
-			size := theta.DType.Size()
-			kernel(a, cpu.Rows{
-				Span:      cpu.Span{P: unsafe.Add(theta.Data, b.image*theta.Stride(0)*size), Stride: theta.Stride(2) * size, DType: theta.DType},
-				RowStride: theta.Stride(1) * size,
+			s.eachBlock(number, func(image, column, row int64) {
+				b := s.block(w, image, column, row, &c.args[1])
+				a := &w.affine.AffineBlock
+				*a = cpu.AffineBlock{
+					Dims: s.Dims, Size: s.out, AlignCorners: s.AlignCorners, N: b.N, At: b.at,
+					Grid: s.gridRows(&c.args[1], b), Scratch: &w.scratch,
+				}
+				theta := &c.args[0]
+				size := theta.DType.Size()
+				kernel(a, cpu.Rows{
+					Span:      cpu.Span{P: unsafe.Add(theta.Data, image*theta.Stride(0)*size), Stride: theta.Stride(2) * size, DType: theta.DType},
+					RowStride: theta.Stride(1) * size,
+				})
 			})
 		}
 		pl.run = func(c *call) error {
-			c.parallel(s.blocks(), s.positions()*s.batch*4, job)
+			c.parallel(s.tiles(), s.positions()*s.batch*4, job)
 			return nil
 		}
 		return nil

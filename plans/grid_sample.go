@@ -33,24 +33,34 @@ var gridSample = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.GridSample, gridTypes(p))
+		t := gridTypes(p)
+		framed, err := selectRow(pl, cpu.GridFrames, t)
+		if err != nil {
+			return err
+		}
+		kernel, err := selectRow(pl, cpu.GridSample, t)
 		if err != nil {
 			return err
 		}
 		s := samplerOf(p)
+		cost := s.positions() * s.batch * (s.channels + 1) * 8
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
-			b := s.block(c, w, number, &c.args[1])
-			b.Input, b.Output = s.image(&c.args[0], b), s.rows(&c.args[2], b)
-			kernel(&b.GridBlock)
+			s.eachBlock(number, func(image, column, row int64) {
+				b := s.block(w, image, column, row, &c.args[1])
+				b.Input, b.Output = s.image(&c.args[0], b), s.rows(&c.args[2], b)
+				kernel(&b.GridBlock)
+			})
 		}
+		small := sampleFramed(framed)
 		pl.run = func(c *call) error {
 			c.sampler = *s
-			if c.joins(1, 2) {
-				c.sampler.joinRows()
+			c.sampler.order(c.joins(1, 2), c.threads)
+			if c.framed(framed, &c.sampler, cost, false, 2) {
+				c.parallel(s.batch, cost, small)
+			} else {
+				c.parallel(c.sampler.tiles(), cost, job)
 			}
-			s := &c.sampler
-			c.parallel(s.blocks(), s.positions()*s.batch*s.channels*4, job)
 			return nil
 		}
 		return nil
@@ -86,6 +96,7 @@ type sampler struct {
 	cpu.Sampler
 	batch, channels int64
 	out             [3]int64 // extents of the output along x, y, z
+	gridOrder
 }
 
 func samplerOf(p *Problem) *sampler {
@@ -123,42 +134,9 @@ func (c *call) joins(args ...int) bool {
 	return true
 }
 
-// joinRows makes all positions of an image (or of a plane of a volume) one row.
-func (s *sampler) joinRows() { s.out[0], s.out[1] = s.out[0]*s.out[1], 1 }
-
 // pixels returns the number of pixels of the input, positions that of the output.
 func (s *sampler) pixels() int64    { return s.Size[0] * s.Size[1] * s.Size[2] }
 func (s *sampler) positions() int64 { return s.out[0] * s.out[1] * s.out[2] }
-
-// blocksPerRow cuts a row of the output along x.
-func (s *sampler) blocksPerRow() int64 { return (s.out[0] + cpu.Block - 1) / cpu.Block }
-
-// blocksPerImage returns the number of blocks of positions of one image.
-func (s *sampler) blocksPerImage() int64 { return s.blocksPerRow() * s.out[1] * s.out[2] }
-
-func (s *sampler) blocks() int64 { return s.blocksPerImage() * s.batch }
-
-// gridBlock is a block of positions and its place in the output.
-type gridBlock struct {
-	cpu.GridBlock
-	image int64
-	at    [3]int64 // x, y, z of the first position
-}
-
-// block prepares the block with a number, of the positions in the grid.
-func (s *sampler) block(c *call, w *worker, number int64, grid *tensor.View) *gridBlock {
-	b := &w.grid
-	b.image = number / s.blocksPerImage()
-	row := number % s.blocksPerImage() / s.blocksPerRow()
-	b.at = [3]int64{number % s.blocksPerRow() * cpu.Block, row % s.out[1], row / s.out[1]}
-	b.N = int(min(cpu.Block, s.out[0]-b.at[0]))
-	b.Sampler, b.Channels, b.Scratch = s.Sampler, s.channels, &w.scratch
-	coords := s.gridRows(grid, b)
-	for axis := range s.Dims {
-		b.Coords[axis] = coords.Row(int64(axis), 0)
-	}
-	return b
-}
 
 // image describes one image of a batch.
 func (s *sampler) image(v *tensor.View, b *gridBlock) (m cpu.Image) {

@@ -39,17 +39,21 @@ var gridSampleBackward = op{
 	build: func(pl *plan) error {
 		p := &pl.problem
 		t := gridTypes(p)
+		framed, err := selectRow(pl, cpu.GridFrames, t)
+		if err != nil {
+			return err
+		}
 		kernel, err := selectRow(pl, cpu.GridSampleBackwardGrid, t)
 		if err != nil {
 			return err
 		}
 		s := samplerOf(p)
-		var dinput func(c *call)
+		var scatter scatterJobs
 		if p.has("grad_input") {
 			if t.Compute == tensor.F64 {
-				dinput, err = scatterImages(pl, s, t, cpu.GridScatter64)
+				scatter, err = scatterImages(pl, s, t, cpu.GridScatter64)
 			} else {
-				dinput, err = scatterImages(pl, s, t, cpu.GridScatter32)
+				scatter, err = scatterImages(pl, s, t, cpu.GridScatter32)
 			}
 			if err != nil {
 				return err
@@ -57,21 +61,35 @@ var gridSampleBackward = op{
 		}
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
-			b := s.block(c, w, number, &c.args[2])
-			b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), s.gridRows(&c.args[4], b)
-			kernel(&b.GridBlock)
+			s.eachBlock(number, func(image, column, row int64) {
+				b := s.block(w, image, column, row, &c.args[2])
+				b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), s.gridRows(&c.args[4], b)
+				kernel(&b.GridBlock)
+			})
 		}
+		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
+		cost := s.positions() * s.batch * (s.channels + 1) * 24
 		pl.run = func(c *call) error {
 			c.sampler = *s
-			if c.joins(0, 2, 4) {
-				c.sampler.joinRows()
+			joined, threads := c.joins(0, 2, 4), c.threads
+			c.sampler.order(joined, threads)
+			if p.has("grad_input") {
+				c.threads = min(threads, int(scatter.threads))
+			}
+			if c.framed(framed, &c.sampler, cost, p.has("grad_input"), 0) {
+				c.parallel(s.batch, cost, small)
+				return nil
 			}
 			if p.has("grad_grid") {
-				s := &c.sampler
-				c.parallel(s.blocks(), s.positions()*s.batch*s.channels*8, job)
+				scattering := c.threads
+				c.threads = threads
+				c.parallel(c.sampler.tiles(), cost, job)
+				c.threads = scattering
 			}
-			if dinput != nil {
-				dinput(c)
+			if p.has("grad_input") {
+				c.sampler = *s
+				c.sampler.scanOrder(joined)
+				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
 			}
 			return nil
 		}
@@ -80,13 +98,20 @@ var gridSampleBackward = op{
 	rows: namesOf(cpu.GridSampleBackwardGrid),
 }
 
+// scatterJobs are the jobs that compute the input's gradient.
+type scatterJobs struct {
+	job      job
+	perImage int64
+	threads  int64 // that there is workspace for
+}
+
 // scatterImages makes the part of a run that computes the input's gradient.
 // One job is a band of rows of some channels of one image: it looks at all
 // positions, and keeps the taps in the band.
-func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (func(c *call), error) {
+func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (scatterJobs, error) {
 	kernel, err := selectRow(pl, table, t)
 	if err != nil || s.channels == 0 || s.batch == 0 {
-		return func(*call) {}, err
+		return scatterJobs{threads: 1}, err
 	}
 	threads := int64(pl.pref.Threads)
 	if threads == 0 {
@@ -103,7 +128,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		taps = 1 << s.Dims
 	}
 	contributions := s.positions() * taps
-	each := cpu.GridScatterBytes((rows+bands-1)/bands*s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
+	each := cpu.GridScatterBytes((rows+bands-1)/bands, s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
 	job := func(c *call, w *worker, number int64) {
 		s, b := &c.sampler, &w.grid
@@ -114,11 +139,14 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		scatter := scatterOf[C](w)
 		*scatter = cpu.NewGridScatter[C](&s.Sampler, cpu.GridBand{First: begin * s.Size[0], Pixels: (end - begin) * s.Size[0]},
 			memory, contributions, int(min(perJob, s.channels-first)))
-		for i := range s.blocksPerImage() {
-			s.block(c, w, image*s.blocksPerImage()+i, &c.args[2])
-			b.GradOutput = s.rows(&c.args[0], b)
-			b.GradOutput.P = b.GradOutput.Row(first, 0).P
-			kernel.Add(scatter, &b.GridBlock)
+		kernel.Start(scatter)
+		for row := range s.rowsPerImage() {
+			for column := range s.blocksPerRow() {
+				s.block(w, image, column, row, &c.args[2])
+				b.GradOutput = s.rows(&c.args[0], b)
+				b.GradOutput.P = b.GradOutput.Row(first, 0).P
+				kernel.Add(scatter, &b.GridBlock)
+			}
 		}
 		scatter.Finish(&w.scratch)
 		b.image = image
@@ -126,10 +154,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		out.P = out.Channel(first)
 		kernel.Store(scatter, out, &w.scratch)
 	}
-	return func(c *call) {
-		c.threads = min(c.threads, int(threads))
-		c.parallel(jobs, s.positions()*s.batch*s.channels*8, job)
-	}, nil
+	return scatterJobs{job, groups * bands, threads}, nil
 }
 
 // scatterOf returns the worker's scatter.

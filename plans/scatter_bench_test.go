@@ -25,6 +25,17 @@ func smoothGrid(n, h, w int64) tensor.View {
 	return grid
 }
 
+// turnedGrid returns the grid of a small rotation, which reads along slanted lines.
+func turnedGrid(n, h, w int64) tensor.View {
+	grid := tensor.New(tensor.F32, n, h, w, 2)
+	v := tensor.Slice[float32](grid)
+	for i := range n * h * w {
+		x, y := float32(2*(i%w)+1)/float32(w)-1, float32(2*(i/w%h)+1)/float32(h)-1
+		v[2*i], v[2*i+1] = 0.99*x-0.05*y+0.01, 0.05*x+0.99*y+0.02
+	}
+	return grid
+}
+
 // noise returns a tensor of numbers in [-1, 1), or of whole numbers below.
 func noise(below int64, d tensor.DType, shape ...int64) tensor.View {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -81,16 +92,26 @@ func BenchmarkEmbedding(b *testing.B) {
 }
 
 func BenchmarkGridSample(b *testing.B) {
-	for _, size := range [][4]int64{{16, 3, 512, 512}, {16, 64, 56, 56}, {1, 3, 1080, 1920}, {256, 1, 28, 28}} {
+	grids := []struct {
+		name string
+		make func(n, h, w int64) tensor.View
+	}{{"smooth", smoothGrid}, {"turned", turnedGrid}}
+	for _, size := range [][4]int64{{256, 1, 28, 28}, {64, 1, 28, 28}, {32, 3, 64, 64}, {16, 64, 56, 56}, {16, 64, 128, 128}, {16, 3, 512, 512}, {1, 3, 1080, 1920}} {
 		n, c, h, w := size[0], size[1], size[2], size[3]
 		shape := fmt.Sprintf("[%d,%d,%d,%d]", n, c, h, w)
 		grid := fmt.Sprintf("grid=f32[%d,%d,%d,2]", n, h, w)
-		x, y, g := noise(0, tensor.F32, n, c, h, w), tensor.New(tensor.F32, n, c, h, w), smoothGrid(n, h, w)
-		b.Run("forward/"+shape, func(b *testing.B) {
-			benchmark(b, "grid_sample input=f32"+shape+" "+grid, x, g, y)
-		})
-		b.Run("backward/"+shape, func(b *testing.B) {
-			benchmark(b, "grid_sample_backward grad_output=f32"+shape+" input=f32"+shape+" "+grid, x, x, g, y, tensor.New(tensor.F32, n, h, w, 2))
-		})
+		for _, kind := range grids {
+			run := func(pass, text string, args func() []tensor.View) {
+				b.Run(fmt.Sprintf("%s/%s/%s", pass, shape, kind.name), func(b *testing.B) { benchmark(b, text, args()...) })
+			}
+			run("forward", "grid_sample input=f32"+shape+" "+grid, func() []tensor.View {
+				x := noise(0, tensor.F32, n, c, h, w)
+				return []tensor.View{x, kind.make(n, h, w), tensor.New(tensor.F32, n, c, h, w)}
+			})
+			run("backward", "grid_sample_backward grad_output=f32"+shape+" input=f32"+shape+" "+grid, func() []tensor.View {
+				x := noise(0, tensor.F32, n, c, h, w)
+				return []tensor.View{x, x, kind.make(n, h, w), tensor.New(tensor.F32, n, c, h, w), tensor.New(tensor.F32, n, h, w, 2)}
+			})
+		}
 	}
 }

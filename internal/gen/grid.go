@@ -43,6 +43,11 @@ const (
 	paramMode   = paramPitch + 1
 	paramFirst  = paramMode + 1  // the band's first pixel, an integer
 	paramPixels = paramFirst + 1 // its number of pixels, an integer
+	// Of images with a frame: the first and the last cell, and the place of
+	// cell (-1, -1), an integer.
+	paramLow    = paramPixels + 1
+	paramHigh   = paramLow + 2
+	paramOrigin = paramHigh + 2
 )
 
 // The values of the mode.
@@ -90,15 +95,22 @@ func gridKernels(c *build.Context) {
 		begin("gridAdd"+isa.name, f32, "func(cells *byte, n int, sums *float32, dy *float32)",
 			"gridAdd"+isa.name+" adds dy times weight to every tap's pixel, for 16 channels that",
 			"lie side by side.").addInterleaved()
+		framedKernels(isa, begin)
 		for _, t := range []*storage{f32, bf16, f16} {
 			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
 			k.turnTile()
 		}
 	}
 	gridCount(c)
+	framedCount(c)
 	for channels := 1; channels <= maxAddChannels; channels++ {
 		gridAdd(c, channels)
+		framedAdd(c, channels)
+		if channels > 1 {
+			framedQuad(c, channels)
+		}
 	}
+	framedTurn(c)
 }
 
 type gridKernel struct {
@@ -232,7 +244,8 @@ func (k *gridKernel) locate(gradient bool) {
 	})
 }
 
-// padded returns the padded coordinates along an axis, and stores K if asked to.
+// padded returns the padded coordinates along an axis, and stores K if asked to,
+// where it is not the same for all.
 func (k *gridKernel) padded(axis int, gradient bool) value {
 	ready := k.newLabel("ready")
 	c, slope := k.loadPlane(planeCoord+axis), value{k.vector()}
@@ -241,9 +254,8 @@ func (k *gridKernel) padded(axis int, gradient bool) value {
 	mapped := k.add(c, k.number(bitsOne))
 	mapped = k.sub(k.mul(mapped, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
 	move(k.mul(mapped, k.parameter(paramFactor+axis)), c)
+	k.jumpMode(modeZeros, ready)
 	move(k.parameter(paramK+axis), slope)
-	plain := k.newLabel("plain")
-	k.jumpMode(modeZeros, plain)
 	above := k.compare(c, greater, k.zero()) // false for a NaN
 	move(k.keep(above, c), c)
 	move(k.keep(above, slope), slope)
@@ -251,7 +263,6 @@ func (k *gridKernel) padded(axis int, gradient bool) value {
 	beyond := k.compare(c, greaterEqual, last)
 	move(k.pick(beyond, last, c), c)
 	move(k.pick(beyond, k.zero(), slope), slope)
-	k.c.Label(plain)
 	if gradient {
 		k.storePlane(planeK+axis, slope)
 	}
@@ -268,20 +279,6 @@ func (k *gridKernel) position() reg.GPVirtual {
 	k.c.CMPQ(at, last)
 	k.c.CMOVQGT(last, at)
 	return at
-}
-
-func (k *gridKernel) sample() {
-	k.input, k.below = param(k.c, "input"), param(k.c, "row")
-	k.c.ADDQ(k.input, k.below)
-	y := param(k.c, "y")
-	k.forVectors(func() {
-		v := k.taps()
-		sum := k.zero()
-		for tap := range 4 {
-			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))
-		}
-		k.storeAt(sum, y, k.position())
-	})
 }
 
 // storeAt rounds a vector to the storage type and stores it.

@@ -11,8 +11,7 @@ import (
 // the right border the near tap is the pair's second element, at the left one
 // the far tap is its first, and so for rows.
 func (k *gridKernel) taps() (v [4]value) {
-	v[0], v[1] = k.pairs(k.input)
-	v[2], v[3] = k.pairs(k.below)
+	v = k.pairs()
 	within := k.newLabel("within")
 	k.c.CMPL(k.plane(planeEdge).Mem, operand.Imm(0))
 	k.c.JEQ(operand.LabelRef(within))
@@ -44,39 +43,69 @@ func (k *gridKernel) taps() (v [4]value) {
 	return v
 }
 
-// pairs loads the first and the second element of each position's pair.
-func (k *gridKernel) pairs(base reg.GPVirtual) (first, second value) {
+// pairs loads each position's pairs: the first and the second element of that
+// in the cell's upper row, then of that in the lower.
+func (k *gridKernel) pairs() (v [4]value) {
 	if k.out.size == 4 {
-		return k.pairs32(base)
+		return k.pairs32()
 	}
-	return k.pairs16(base)
+	return k.pairs16()
 }
 
-// element is the place of a position's pair.
-func (k *gridKernel) element(base reg.GPVirtual, lane int) operand.Mem {
+// elements are the places of a position's pairs, in both rows.
+func (k *gridKernel) elements(lane int) (rows [2]operand.Mem) {
 	at := k.c.GP64()
 	k.c.MOVL(k.plane(planePair).plus(4*lane).Mem, at.As32())
-	return operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}
+	for row, base := range []reg.GPVirtual{k.input, k.below} {
+		rows[row] = operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)}
+	}
+	return rows
 }
 
-func (k *gridKernel) pairs32(base reg.GPVirtual) (first, second value) {
+// sampleAhead and termsAhead are how many positions ahead pixels are asked for.
+const (
+	sampleAhead = 64
+	termsAhead  = 32
+)
+
+// prefetchAhead asks for the pixels of some of the vector of positions that comes later by so
+// many positions. Those past the block's end are of no use and do no harm.
+func (k *gridKernel) prefetchAhead(ahead int, lanes []int) {
+	for _, lane := range lanes {
+		at := k.c.GP64()
+		k.c.MOVL(k.plane(planePair).plus(4*(ahead+lane)).Mem, at.As32())
+		for _, base := range []reg.GPVirtual{k.input, k.below} {
+			k.c.PREFETCHT0(operand.Mem{Base: base, Index: at, Scale: uint8(k.out.size)})
+		}
+	}
+}
+
+func (k *gridKernel) pairs32() (v [4]value) {
 	// Two pairs fill a quarter of a register. Even quarters make one register,
 	// odd ones another, so that the shuffles leave lanes in order.
-	var halves [2]reg.VecVirtual
-	for odd := range halves {
-		var quarters []reg.VecVirtual
+	var halves [2][2]reg.VecVirtual
+	for odd := range 2 {
+		var quarters [2][]reg.VecVirtual
 		for lane := 2 * odd; lane < k.lanes; lane += 4 {
-			q := k.c.XMM()
-			k.c.VMOVSD(k.element(base, lane), q)
-			k.c.VMOVHPS(k.element(base, lane+1), q, q)
-			quarters = append(quarters, q)
+			low, high := k.elements(lane), k.elements(lane+1)
+			for row := range quarters {
+				q := k.c.XMM()
+				k.c.VMOVSD(low[row], q)
+				k.c.VMOVHPS(high[row], q, q)
+				quarters[row] = append(quarters[row], q)
+			}
 		}
-		halves[odd] = k.join(quarters)
+		for row := range quarters {
+			halves[row][odd] = k.join(quarters[row])
+		}
 	}
-	first, second = k.newValue(), k.newValue()
-	k.emit("VSHUFPS", 0x88, halves[1], halves[0], first[0])
-	k.emit("VSHUFPS", 0xDD, halves[1], halves[0], second[0])
-	return first, second
+	for row, h := range halves {
+		for second, elements := range []int{0x88, 0xDD} {
+			v[2*row+second] = k.newValue()
+			k.emit("VSHUFPS", elements, h[1], h[0], v[2*row+second][0])
+		}
+	}
+	return v
 }
 
 // join puts quarters of 128 bits into one vector.
@@ -99,22 +128,33 @@ func (k *gridKernel) join(quarters []reg.VecVirtual) reg.VecVirtual {
 	return z
 }
 
-func (k *gridKernel) pairs16(base reg.GPVirtual) (first, second value) {
-	var quarters []reg.VecVirtual
+func (k *gridKernel) pairs16() (v [4]value) {
+	var quarters [2][]reg.VecVirtual
 	for lane := 0; lane < k.lanes; lane += 4 {
-		q := k.c.XMM()
-		k.c.VMOVD(k.element(base, lane), q)
-		for i := 1; i < 4; i++ {
-			k.emit("VPINSRD", i, k.element(base, lane+i), q, q)
+		var q [2]reg.VecVirtual
+		for i := range 4 {
+			for row, from := range k.elements(lane + i) {
+				if i == 0 {
+					q[row] = k.c.XMM()
+					k.c.VMOVD(from, q[row])
+				} else {
+					k.emit("VPINSRD", i, from, q[row], q[row])
+				}
+			}
 		}
-		quarters = append(quarters, q)
+		for row := range q {
+			quarters[row] = append(quarters[row], q[row])
+		}
 	}
-	both := value{k.join(quarters)}
-	if k.out == bf16 {
-		upper := k.apply(k.bits("VPAND"), k.constant(uint32(0xFFFF0000)), both)
-		return k.apply("VPSLLD", 16, both), upper
+	for row := range quarters {
+		both := value{k.join(quarters[row])}
+		if k.out == bf16 {
+			v[2*row], v[2*row+1] = k.apply("VPSLLD", 16, both), k.apply(k.bits("VPAND"), k.constant(uint32(0xFFFF0000)), both)
+		} else {
+			v[2*row], v[2*row+1] = k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))
+		}
 	}
-	return k.widenF16(both), k.widenF16(k.apply("VPSRLD", 16, both))
+	return v
 }
 
 // widenF16 converts the lower halves of 32-bit lanes.
@@ -132,8 +172,65 @@ func (k *gridKernel) widenF16(v value) value {
 	return to
 }
 
+func (k *gridKernel) sample() {
+	k.input, k.below = param(k.c, "input"), param(k.c, "row")
+	k.c.ADDQ(k.input, k.below)
+	y := param(k.c, "y")
+	k.forVectors(func() {
+		k.prefetchAhead(sampleAhead, []int{0, k.lanes / 2})
+		v := k.taps()
+		sum := k.zero()
+		for tap := range 4 {
+			sum = k.add(sum, k.mul(v[tap], k.loadPlane(planeWeight+tap)))
+		}
+		k.storeAt(sum, y, k.position())
+	})
+}
+
 // groupChannels is the number of channels whose terms fold by halves.
 const groupChannels = 16
+
+// tapDifferences are the taps whose differences count: N, S, W, E.
+var tapDifferences = [4][2]int{{1, 0}, {3, 2}, {2, 0}, {3, 1}}
+
+// term is the place of a channel's term of one of the four sums.
+func (k *gridKernel) term(terms reg.GPVirtual, channel, sum int) memory {
+	return memory{operand.Mem{Base: terms, Disp: (channel*4 + sum) * k.isa.bytes}}
+}
+
+// clearTerms makes the terms of channels that do not exist, as far as foldTerms
+// asks for them: of none where there are at most alone.
+func (k *gridKernel) clearTerms(terms reg.GPVirtual, alone uint64) {
+	cleared, channels := k.newLabel("cleared"), param(k.c, "channels")
+	zero := value{loadWhole(k.kernel, k.constant(uint32(0)))}
+	for i := range groupChannels {
+		if i == 0 || i == 4 {
+			k.c.CMPQ(channels, operand.Imm(max(alone, uint64(i))))
+			k.c.JLE(operand.LabelRef(cleared))
+		}
+		for sum := range 4 {
+			k.emit("VMOVUPS", zero[0], k.term(terms, i, sum))
+		}
+	}
+	k.c.Label(cleared)
+}
+
+// foldTerms folds a group's terms by halves, where only the first channels exist.
+func (k *gridKernel) foldTerms(terms reg.GPVirtual, channels, sum int) value {
+	// A channel and the one half the width further on.
+	var fold func(channel, step int) value
+	fold = func(channel, step int) value {
+		if step == channels {
+			v := value{loadWhole(k.kernel, k.term(terms, channel, sum))}
+			if channels < groupChannels {
+				return k.add(v, k.zero()) // its partners do not exist
+			}
+			return v
+		}
+		return k.add(fold(channel, 2*step), fold(channel+step, 2*step))
+	}
+	return fold(0, 1)
+}
 
 func (k *gridKernel) terms() {
 	c := k.c
@@ -141,14 +238,7 @@ func (k *gridKernel) terms() {
 	// There are not enough registers for the others: they are loaded for each
 	// vector of positions.
 	terms := param(c, "terms")
-	place := func(channel, sum int) memory {
-		return memory{operand.Mem{Base: terms, Disp: (channel*4 + sum) * k.isa.bytes}}
-	}
-	for i := range groupChannels { // of channels that do not exist
-		for sum := range 4 {
-			k.emit("VMOVUPS", k.zero()[0], place(i, sum))
-		}
-	}
+	k.clearTerms(terms, 0)
 	k.input, k.below = c.GP64(), c.GP64()
 	k.forVectors(func() {
 		loop, few, folded := k.newLabel("channel"), k.newLabel("few"), k.newLabel("folded")
@@ -157,9 +247,10 @@ func (k *gridKernel) terms() {
 		c.Load(c.Param("input"), k.input)
 		c.Label(loop)
 		c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
+		k.prefetchAhead(termsAhead, []int{0})
 		v := k.taps()
 		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
-		for sum, d := range [4][2]int{{1, 0}, {3, 2}, {2, 0}, {3, 1}} { // N, S, W, E
+		for sum, d := range tapDifferences {
 			k.emit("VMOVUPS", k.mul(g, k.sub(v[d[0]], v[d[1]]))[0], operand.Mem{Base: to, Disp: sum * k.isa.bytes})
 		}
 		c.ADDQ(operand.U32(4*k.isa.bytes), to)
@@ -167,21 +258,9 @@ func (k *gridKernel) terms() {
 		c.ADDQ(dyStride, from)
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
-		// Folding by halves: a channel and the one half the width further on.
-		var fold func(channel, step, width, sum int) value
-		fold = func(channel, step, width, sum int) value {
-			if step == width {
-				v := value{loadWhole(k.kernel, place(channel, sum))}
-				if width < groupChannels {
-					return k.add(v, k.zero()) // its partners do not exist
-				}
-				return v
-			}
-			return k.add(fold(channel, 2*step, width, sum), fold(channel+step, 2*step, width, sum))
-		}
 		foldAll := func(width int) {
 			for sum := range 4 {
-				k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), fold(0, 1, width, sum)))
+				k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), k.foldTerms(terms, width, sum)))
 			}
 		}
 		terms = param(c, "terms")
@@ -202,17 +281,26 @@ func (k *gridKernel) combineSums() {
 		for tap := 1; tap < 4; tap++ {
 			any = k.combine("KORW", "VOR", any, k.maskPlane(planeInside+tap))
 		}
-		for axis := range 2 {
-			near := k.mul(k.loadPlane(planeSums+2*axis), k.loadPlane(planeS+1-axis))
-			far := k.mul(k.loadPlane(planeSums+2*axis+1), k.loadPlane(planeT+1-axis))
-			slope := k.loadPlane(planeK + axis)
-			grad := k.mul(k.add(near, far), slope)
-			grad = k.keep(any, grad)
-			zeros := k.newLabel("zeros")
-			k.jumpMode(modeZeros, zeros)
-			k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), grad)[0], grad[0])
-			k.c.Label(zeros)
-			k.storePlane(planeGrad+axis, grad)
+		var sums [4]value
+		for i := range sums {
+			sums[i] = k.loadPlane(planeSums + i)
 		}
+		k.combine2(any, sums)
 	})
+}
+
+// combine2 makes the gradients of both coordinates.
+func (k *gridKernel) combine2(any mask, sums [4]value) {
+	for axis := range 2 {
+		near := k.mul(sums[2*axis], k.loadPlane(planeS+1-axis))
+		far := k.mul(sums[2*axis+1], k.loadPlane(planeT+1-axis))
+		sum, slope := k.add(near, far), k.parameter(paramK+axis)
+		zeros := k.newLabel("zeros")
+		k.jumpMode(modeZeros, zeros)
+		k.emit("VMOVUPS", k.plane(planeK+axis), slope[0])
+		k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), sum)[0], sum[0])
+		k.c.Label(zeros)
+		grad := k.keep(any, k.mul(sum, slope))
+		k.storePlane(planeGrad+axis, grad)
+	}
 }

@@ -109,6 +109,7 @@ typedef struct {
   uint64_t workspace;
   uint64_t used; /* clock of the last use */
   unsigned generation;
+  int threads; /* that the library was told of when the plan was made */
   int running; /* calls that are inside the library with it */
   uint32_t hash;
   uint32_t key_size;
@@ -128,6 +129,7 @@ void plan_counts(int *entries, uint64_t *hits, uint64_t *misses);
 int plan_run(isobit_plan handle, uint64_t workspace, tensor_arg *args, const unsigned char *present, int n);
 
 extern int threads_fixed; /* set_num_threads was called: 0 or the count */
+extern int threads_told; /* what the library was told last */
 int threads_sync(void); /* 0, or -1 with an exception */
 
 /* ---- memory ---- */

@@ -34,6 +34,11 @@ static int run(call *c) {
     return -1;
   }
   plan_entry *e = plan_find(&key);
+  if (lib_usable && (!e || e->workspace)) { /* which is for the number of threads that the plan was made with */
+    int told = threads_told;
+    if (threads_sync()) return -1;
+    if (told != threads_told) e = plan_find(&key);
+  }
   if (!e) {
     text_buffer text;
     if (write_text(c, &text) || !(e = plan_add(&key, text.bytes))) {

@@ -10,6 +10,7 @@
 enum { SETS = 512, WAYS = 4 };
 static plan_entry table[SETS][WAYS];
 static uint64_t hits, misses, now; /* now: the clock of last uses */
+int threads_told;
 
 void key_put(plan_key *k, const void *bytes, size_t size) {
   if (k->size + size > sizeof k->bytes) {
@@ -40,7 +41,7 @@ plan_entry *plan_find(const plan_key *k) {
   for (int i = 0; i < WAYS; i++) {
     plan_entry *e = &set[i];
     if (e->hash == hash && e->key && e->generation == lib_generation && e->key_size == k->size &&
-        memcmp(e->key, k->bytes, k->size) == 0) {
+        memcmp(e->key, k->bytes, k->size) == 0 && (!e->workspace || e->threads == threads_told)) {
       hits++;
       e->used = ++now;
       return e;
@@ -99,6 +100,7 @@ plan_entry *plan_add(const plan_key *k, const char *text) {
   e->hash = hash;
   e->handle = handle;
   e->workspace = workspace;
+  e->threads = threads_told;
   e->generation = lib_generation;
   e->running = 0;
   e->used = ++now;
@@ -117,8 +119,7 @@ void plan_counts(int *entries, uint64_t *hit, uint64_t *miss) {
 /* ---- threads ---- */
 
 int threads_fixed;
-static int threads_told; /* what the library was told last, by the load of threads_generation */
-static unsigned threads_generation;
+static unsigned threads_generation; /* the load that threads_told was told to */
 
 /* The library's count follows torch.get_num_threads() unless it was set. */
 int threads_sync(void) {

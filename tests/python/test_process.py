@@ -84,6 +84,32 @@ def test_threads_follow_torch():
         torch.set_num_threads(before)
 
 
+def test_a_workspace_is_for_the_number_of_threads():
+    """A plan with a workspace is made again where the number of threads is another, one without is not."""
+    indices, dy = torch.arange(2000) % 77, draw(2000, 64)
+    calls = {
+        1: lambda: isobit.embedding_backward(dy, indices, 77),
+        0: lambda: isobit.quantize_per_tensor(dy, 0.1, 0, -8, 7, torch.int8),
+    }
+
+    def misses(call):
+        before = isobit._C.cache_info()[2]
+        call()
+        return isobit._C.cache_info()[2] - before
+
+    before = torch.get_num_threads()
+    try:
+        for again, call in calls.items():
+            torch.set_num_threads(1)
+            call()
+            torch.set_num_threads(3)
+            assert misses(call) == again
+            torch.set_num_threads(1)
+            assert misses(call) == 0  # it is still there
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_flush_to_zero_changes_nothing():
     want = everything()
     tiny = torch.tensor([1e-40, -1e-40, 3e-45])

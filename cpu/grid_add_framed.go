@@ -1,0 +1,173 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The input's gradient where channels lie in planes: sums in a frame of zeros
+// (grid_framed.go), until some pixel might have a chunk.
+
+// A pixel has the positions of the four cells around it. While each has had
+// fewer than this, no pixel has a chunk, and its sum is a plain loop.
+const fullCell = ChunkSize / 4
+
+// framedSums are sums of some channels in a frame. Of 2 to 4 channels, those of
+// a pixel lie side by side in four places, so that one addition does; else, and
+// where all do not fit caches, each channel has a plane.
+type framedSums struct {
+	gridFrame
+	start    *float32
+	channels int
+}
+
+// quadPlaces is how many places may be of four sums.
+const quadPlaces = 1 << 20
+
+func (f *framedSums) quads() bool {
+	return f.channels >= 2 && f.channels <= 4 && f.plane < quadPlaces
+}
+
+// floats returns how many there are, places without a channel among them.
+func (f *framedSums) floats() int64 {
+	if f.quads() {
+		return 4 * f.plane
+	}
+	return int64(f.channels) * f.plane
+}
+
+func (f *framedSums) clear() { clear(unsafe.Slice(f.start, f.floats())) }
+
+// at returns the sum at a place of a channel's plane, or of the first channel.
+func (f *framedSums) at(channel int, place int64) *float32 {
+	return (*float32)(unsafe.Add(unsafe.Pointer(f.start), (int64(channel)*f.plane+place)*4))
+}
+
+// add adds n positions' contributions; the channels' dy lie stride bytes apart.
+func (f *framedSums) add(cells *byte, n int, dy unsafe.Pointer, stride int) {
+	if f.quads() {
+		gridFramedQuads[f.channels-2](cells, n, f.start, int(f.pitch*16), (*float32)(dy), stride)
+		return
+	}
+	for first := 0; first < f.channels; first += len(gridFramedAdds) {
+		channels := min(len(gridFramedAdds), f.channels-first)
+		gridFramedAdds[channels-1](cells, n, f.at(first, 0), int(f.pitch*4), int(f.plane*4), (*float32)(unsafe.Add(dy, first*stride)), stride)
+	}
+}
+
+// turnRow moves a row of sums that lie in quads to planes.
+func (f *framedSums) turnRow(y int64, to *float32, stride int64, x, n int) {
+	from := unsafe.Add(unsafe.Pointer(f.start), (f.first+(y-f.rows[0])*f.pitch+int64(x))*16)
+	gridFramedTurn((*float32)(from), n&^3, to, int(stride), f.channels)
+	for i := n &^ 3; i < n; i++ {
+		for c := range f.channels {
+			*(*float32)(unsafe.Add(unsafe.Pointer(to), int64(c)*stride+int64(i)*4)) = *(*float32)(unsafe.Add(from, i*16+c*4))
+		}
+	}
+}
+
+// store stores the sums as an image's rows.
+func (f *framedSums) store(out Image, scratch *Scratch) {
+	direct := out.DType == tensor.F32 && out.AxisStride[0] == 4
+	for y := f.rows[0]; y < f.rows[1]; y++ {
+		switch start := unsafe.Add(out.P, y*out.AxisStride[1]); {
+		case direct && f.quads():
+			f.turnRow(y, (*float32)(start), out.ChannelStride, 0, int(f.width))
+		case direct:
+			for c := range f.channels {
+				copy(unsafe.Slice((*float32)(unsafe.Add(start, int64(c)*out.ChannelStride)), f.width), f.row(c, y))
+			}
+		default:
+			f.storeRow(y, Span{start, out.AxisStride[0], out.DType}, out.ChannelStride, scratch)
+		}
+	}
+}
+
+// row returns the sums of a channel that has a plane.
+func (f *framedSums) row(channel int, y int64) []float32 {
+	return unsafe.Slice(f.at(channel, f.first+(y-f.rows[0])*f.pitch), f.width)
+}
+
+// storeRow stores a row as what it takes.
+func (f *framedSums) storeRow(y int64, to Span, channelStride int64, scratch *Scratch) {
+	for x := 0; x < int(f.width); x += Block {
+		n := min(Block, int(f.width)-x)
+		if f.quads() {
+			f.turnRow(y, &BlockOf[float32](scratch, 0, n)[0], int64(unsafe.Sizeof(scratch.blocks[0])), x, n)
+		}
+		for c := range f.channels {
+			run := BlockOf[float32](scratch, c, n)
+			if !f.quads() {
+				run = f.row(c, y)[x:][:n]
+			}
+			part := to.At(int64(x))
+			part.P = unsafe.Add(part.P, int64(c)*channelStride)
+			Store(part, run)
+		}
+	}
+}
+
+// addFramed adds a block's contributions, and reports whether it did: if not,
+// the sums have left the frame, and no pixel of theirs has a chunk.
+func (k *gridKernel) addFramed(place func(cells *byte, n int), s *GridScatter[float32], b *GridBlock) bool {
+	c := s.frame.locate(k, b, place, false)
+	if gridFramedCount(c.start(), b.N, unsafe.SliceData(s.count)) >= fullCell {
+		for _, at := range c[planePair][:b.N] {
+			if at != 0 {
+				s.count[at]--
+			}
+		}
+		s.leaveFrame()
+		return false
+	}
+	dy, stride := s.gradOutput(b, 0, s.channels)
+	s.frame.add(c.start(), b.N, dy, stride)
+	return true
+}
+
+// gradOutput returns some channels of the block's upstream gradient.
+func (s *GridScatter[C]) gradOutput(b *GridBlock, first, channels int) (unsafe.Pointer, int) {
+	size := int64(unsafe.Sizeof(C(0)))
+	dy := b.GradOutput.Row(int64(first), 0)
+	if dy.DType.Size() == size && dy.Contiguous() {
+		return dy.P, int(b.GradOutput.RowStride)
+	}
+	for i := range channels {
+		Load(BlockOf[C](b.Scratch, tapBlocks+i, b.N), b.GradOutput.Row(int64(first+i), 0))
+	}
+	return unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int(unsafe.Sizeof(b.Scratch.blocks[0]))
+}
+
+// enterFrame has sums and counts lie in a frame.
+func (s *GridScatter[C]) enterFrame() {
+	width := s.g.Size[0]
+	s.frame = framedSums{frameRows(width, s.band.First/width, (s.band.First+s.band.Pixels)/width), (*float32)(s.planes), s.channels}
+	if s.frame.quads() {
+		s.frame.start = (*float32)(s.quads)
+	}
+	s.frame.clear()
+	clear(s.count)
+}
+
+// leaveFrame moves sums and counts to plain planes. Where those lie in the same
+// memory, they begin further on nowhere.
+func (s *GridScatter[C]) leaveFrame() {
+	f := s.frame
+	s.frame = framedSums{}
+	for y := range f.rows[1] - f.rows[0] {
+		if f.quads() {
+			f.turnRow(f.rows[0]+y, (*float32)(unsafe.Pointer(s.sum(0, y*f.width))), s.channel*4, 0, int(f.width))
+			continue
+		}
+		for c := range s.channels {
+			copy(unsafe.Slice((*float32)(unsafe.Pointer(s.sum(c, y*f.width))), f.width), f.row(c, f.rows[0]+y))
+		}
+	}
+	for y := range f.rows[1] - f.rows[0] {
+		for x := range f.width {
+			cell := (y+1)*f.pitch + x // that of which the pixel is the south-east tap
+			s.count[y*f.width+x] = s.count[cell] + s.count[cell+1] + s.count[cell+f.pitch] + s.count[cell+f.pitch+1]
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The kernels of the input's gradient, with sums in a frame.
+
+// framedCount emits the count of positions in each cell.
+func framedCount(c *build.Context) {
+	c.Function("gridFramedCount")
+	c.Doc("gridFramedCount counts the positions in each cell but that of number 0, and returns",
+		"the union of all the counts' bits.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(cells *byte, n int, count *uint8) (bits int)")
+	cells, n, count, bits := param(c, "cells"), param(c, "n"), param(c, "count"), c.GP64()
+	c.XORQ(bits, bits)
+	c.LEAQ(operand.Mem{Base: cells, Index: n, Scale: 4, Disp: planePair * planeBytes}, cells)
+	c.NEGQ(n)
+	c.JEQ(operand.LabelRef("done"))
+	c.Label("position")
+	at, v := c.GP64(), c.GP64()
+	c.MOVL(operand.Mem{Base: cells, Index: n, Scale: 4}, at.As32())
+	c.MOVBLZX(operand.Mem{Base: count, Index: at, Scale: 1}, v.As32())
+	c.CMPL(at.As32(), operand.Imm(1)) // the carry says 0
+	c.SBBL(operand.I8(-1), v.As32())
+	c.MOVB(v.As8(), operand.Mem{Base: count, Index: at, Scale: 1})
+	c.ORL(v.As32(), bits.As32())
+	c.INCQ(n)
+	c.JNE(operand.LabelRef("position"))
+	c.Label("done")
+	c.Store(bits, c.Return("bits"))
+	c.RET()
+}
+
+// framedAdd emits gridAdd for sums with a frame, whose rows lie row bytes apart.
+func framedAdd(c *build.Context, channels int) {
+	name := fmt.Sprintf("gridFramedAdd%d", channels)
+	c.Function(name)
+	c.Doc(fmt.Sprintf("%s adds dy times weight to every tap's pixel, for each of %d channels.", name, channels))
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)")
+	rows := func(base, stride string) (rows []reg.GPVirtual) {
+		rows = append(rows, param(c, base))
+		step := param(c, stride)
+		for i := 1; i < channels; i++ {
+			r := c.GP64()
+			c.LEAQ(operand.Mem{Base: rows[i-1], Index: step, Scale: 1}, r)
+			rows = append(rows, r)
+		}
+		return rows
+	}
+	planes, dy := rows("plane", "planeStride"), rows("dy", "dyStride")
+	cells, n, row := param(c, "cells"), param(c, "n"), param(c, "row")
+	c.SHRQ(operand.Imm(2), row)
+	i := c.GP64()
+	c.XORQ(i, i)
+	c.JMP(operand.LabelRef("more"))
+	c.Label("position")
+	at := c.GP64()
+	c.MOVL(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: planePair * planeBytes}, at.As32())
+	var g []reg.VecVirtual
+	for _, r := range dy {
+		x := c.XMM()
+		c.VMOVSS(operand.Mem{Base: r, Index: i, Scale: 4}, x)
+		g = append(g, x)
+	}
+	for tap := range 4 {
+		if tap == 2 {
+			c.ADDQ(row, at)
+		}
+		w := c.XMM()
+		c.VMOVSS(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: (planeWeight + tap) * planeBytes}, w)
+		for k, p := range planes {
+			place, term := operand.Mem{Base: p, Index: at, Scale: 4, Disp: tap & 1 * 4}, c.XMM()
+			c.VMULSS(w, g[k], term)
+			c.VADDSS(place, term, term)
+			c.VMOVSS(term, place)
+		}
+	}
+	c.INCQ(i)
+	c.Label("more")
+	c.CMPQ(i, n)
+	c.JLT(operand.LabelRef("position"))
+	c.RET()
+}
+
+// framedQuad emits framedAdd for sums of which those of a pixel lie side by
+// side, in four places.
+func framedQuad(c *build.Context, channels int) {
+	name := fmt.Sprintf("gridFramedQuad%d", channels)
+	c.Function(name)
+	c.Doc(fmt.Sprintf("%s adds dy times weight to every tap's pixel, for %d channels that lie side by side", name, channels),
+		"in four places; rows of sums lie row bytes apart.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)")
+	cells, n, sums, row := param(c, "cells"), param(c, "n"), param(c, "sums"), param(c, "row")
+	dy, step := []reg.GPVirtual{param(c, "dy")}, param(c, "dyStride")
+	for i := 1; i < channels; i++ {
+		r := c.GP64()
+		c.LEAQ(operand.Mem{Base: dy[i-1], Index: step, Scale: 1}, r)
+		dy = append(dy, r)
+	}
+	i := c.GP64()
+	c.XORQ(i, i)
+	c.JMP(operand.LabelRef("more"))
+	c.Label("position")
+	at, g := c.GP64(), c.XMM()
+	c.MOVL(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: planePair * planeBytes}, at.As32())
+	c.SHLQ(operand.Imm(4), at)
+	c.ADDQ(sums, at)
+	for k, r := range dy {
+		from := operand.Mem{Base: r, Index: i, Scale: 4}
+		if k == 0 {
+			c.VMOVSS(from, g)
+		} else {
+			c.VINSERTPS(operand.Imm(uint64(k<<4)), from, g, g)
+		}
+	}
+	for tap := range 4 {
+		if tap == 2 {
+			c.ADDQ(row, at)
+		}
+		place, term := operand.Mem{Base: at, Disp: tap & 1 * 16}, c.XMM()
+		c.VBROADCASTSS(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: (planeWeight + tap) * planeBytes}, term)
+		c.VMULPS(term, g, term)
+		c.VADDPS(place, term, term)
+		c.VMOVUPS(term, place)
+	}
+	c.INCQ(i)
+	c.Label("more")
+	c.CMPQ(i, n)
+	c.JLT(operand.LabelRef("position"))
+	c.RET()
+}
+
+// framedTurn emits the way of such sums to planes.
+func framedTurn(c *build.Context) {
+	c.Function("gridFramedTurn")
+	c.Doc("gridFramedTurn moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie",
+		"toStride bytes apart.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(from *float32, n int, to *float32, toStride int, channels int)")
+	from, n, to, stride, channels := param(c, "from"), param(c, "n"), param(c, "to"), param(c, "toStride"), param(c, "channels")
+	third := c.GP64()
+	c.LEAQ(operand.Mem{Base: to, Index: stride, Scale: 2}, third)
+	c.Label("pixels")
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef("done"))
+	var v, pairs [4]reg.VecVirtual
+	for i := range v {
+		v[i], pairs[i] = c.XMM(), c.XMM()
+		c.VMOVUPS(operand.Mem{Base: from, Disp: 16 * i}, v[i])
+	}
+	c.VUNPCKLPS(v[1], v[0], pairs[0])
+	c.VUNPCKLPS(v[3], v[2], pairs[1])
+	c.VUNPCKHPS(v[1], v[0], pairs[2])
+	c.VUNPCKHPS(v[3], v[2], pairs[3])
+	turned := c.XMM()
+	store := func(high bool, pair int, place operand.Mem) {
+		if high {
+			c.VUNPCKHPD(pairs[pair+1], pairs[pair], turned)
+		} else {
+			c.VUNPCKLPD(pairs[pair+1], pairs[pair], turned)
+		}
+		c.VMOVUPS(turned, place)
+	}
+	store(false, 0, operand.Mem{Base: to})
+	store(true, 0, operand.Mem{Base: to, Index: stride, Scale: 1})
+	c.CMPQ(channels, operand.Imm(3))
+	c.JLT(operand.LabelRef("next"))
+	store(false, 2, operand.Mem{Base: third})
+	c.JEQ(operand.LabelRef("next"))
+	store(true, 2, operand.Mem{Base: third, Index: stride, Scale: 1})
+	c.Label("next")
+	for _, r := range []reg.GPVirtual{to, third} {
+		c.ADDQ(operand.Imm(16), r)
+	}
+	c.ADDQ(operand.Imm(64), from)
+	c.SUBQ(operand.Imm(4), n)
+	c.JMP(operand.LabelRef("pixels"))
+	c.Label("done")
+	c.RET()
+}

@@ -1,0 +1,86 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Small images of a batch: a job is a whole image (cpu/grid_framed.go).
+
+// framed reports whether a call's images are jobs of their own. The arguments
+// named by number are the image's input and its gradient, read and written in
+// runs along x; sums says whether the input's gradient is wanted.
+func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, sums bool, runs ...int) bool {
+	for _, i := range runs {
+		if v := &c.args[i]; v.Stride(len(v.Shape)-1) != 1 || v.DType != tensor.F32 {
+			return false
+		}
+	}
+	workers := int64(c.workers(s.blocks(), cost))
+	even := s.batch%workers == 0 || s.batch >= 4*workers
+	return even && s.positions() >= s.pixels()/2 && g.Takes(&s.Sampler, s.channels, sums, min(s.out[0], cpu.Block/2))
+}
+
+// eachFramed calls f for the blocks of an image in order. Each row of them
+// begins with a block that begin completes, the first one after open.
+func (s *sampler) eachFramed(w *worker, image int64, grid *tensor.View, begin, open, f func(b *gridBlock)) {
+	for row := range s.rowsPerImage() {
+		b := s.block(w, image, 0, row, grid)
+		begin(b)
+		if row == 0 {
+			open(b)
+		}
+		for at := int64(0); at < s.out[0]; at += s.span {
+			if at > 0 { // nothing points past the last block
+				for axis := range s.Dims {
+					b.Coords[axis] = b.Coords[axis].At(s.span)
+				}
+				b.GradOutput.Span, b.Output.Span = b.GradOutput.At(s.span), b.Output.At(s.span)
+			}
+			b.N = int(min(s.span, s.out[0]-at))
+			f(b)
+		}
+	}
+}
+
+// sampleFramed makes the job of a forward.
+func sampleFramed(g cpu.GridFramed) job {
+	return func(c *call, w *worker, image int64) {
+		s := &c.sampler
+		s.eachFramed(w, image, &c.args[1], func(b *gridBlock) {
+			b.Input, b.Output = s.image(&c.args[0], b), s.rows(&c.args[2], b)
+		}, func(b *gridBlock) { g.Open(&b.GridBlock) }, func(b *gridBlock) { g.Sample(&b.GridBlock) })
+	}
+}
+
+// gradientsFramed makes the job of a backward. Images with sums in chunks are
+// left to scatter, which has a number of jobs for each.
+func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) job {
+	grid, input := p.has("grad_grid"), p.has("grad_input")
+	return func(c *call, w *worker, image int64) {
+		s, sums := &c.sampler, input
+		s.eachFramed(w, image, &c.args[2], func(b *gridBlock) {
+			b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), cpu.Rows{}
+			if grid {
+				b.Output = s.gridRows(&c.args[4], b)
+			}
+		}, func(b *gridBlock) {
+			g.Open(&b.GridBlock)
+			if input {
+				g.Clear(&b.GridBlock)
+			}
+		}, func(b *gridBlock) {
+			if grid || sums {
+				sums = g.Gradients(&b.GridBlock, grid, sums) && sums
+			}
+		})
+		switch {
+		case sums:
+			g.Store(&w.grid.GridBlock, s.image(&c.args[3], &w.grid))
+		case input:
+			for i := range perImage {
+				scatter(c, w, image*perImage+i)
+			}
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The order that an output's positions are taken in. Kernels take blocks of
+// them, runs along x. Where a grid turns the image, a row of positions reads
+// pixels of many rows, and the next row of positions the same ones: blocks that
+// lie below each other share pages and cache lines.
+
+// gridOrder cuts the rows of an output into blocks, and those into tiles.
+type gridOrder struct {
+	span       int64 // positions in a block; the last of a row may be shorter
+	wide, tall int64 // blocks in a tile, along x and across rows
+}
+
+const (
+	tallTile = 32  // blocks in a tile below each other
+	wideTile = 8   // blocks in a tile side by side
+	longRow  = 384 // positions in a row that is cut into columns of tiles
+)
+
+// order chooses an order in which every position has its own result. Rows that
+// are joined lie one after the other in memory.
+func (s *sampler) order(joined bool, threads int) {
+	if s.out[0] < longRow && joined {
+		s.joinRows()
+	}
+	perRow := (s.out[0] + cpu.Block - 1) / cpu.Block
+	s.span = max(1, (s.out[0]+perRow-1)/max(1, perRow))
+	if whole := roundUp(s.span, 16); s.out[0]-whole*(perRow-1) > whole/2 {
+		s.span = whole // positions begin alike among cache lines
+	}
+	// Every thread gets some tiles.
+	most := max(1, s.blocks()/int64(4*threads))
+	s.wide, s.tall = 1, min(tallTile, most)
+	if s.rowsPerImage() == 1 {
+		s.wide, s.tall = min(wideTile, most), 1
+	}
+}
+
+// scanOrder takes positions row by row: contributions come in that order.
+func (s *sampler) scanOrder(joined bool) {
+	if joined {
+		s.joinRows()
+	}
+	s.span, s.wide, s.tall = cpu.Block, 1, 1
+}
+
+// joinRows makes all positions of an image (or of a plane of a volume) one row.
+func (s *sampler) joinRows() { s.out[0], s.out[1] = s.out[0]*s.out[1], 1 }
+
+// blocksPerRow and rowsPerImage count the blocks along x and across.
+func (s *sampler) blocksPerRow() int64 { return (s.out[0] + s.span - 1) / s.span }
+func (s *sampler) rowsPerImage() int64 { return s.out[1] * s.out[2] }
+
+func (s *sampler) tilesPerRow() int64 { return (s.blocksPerRow() + s.wide - 1) / s.wide }
+func (s *sampler) tilesPerImage() int64 {
+	return s.tilesPerRow() * ((s.rowsPerImage() + s.tall - 1) / s.tall)
+}
+
+// blocks and tiles count those of all images.
+func (s *sampler) blocks() int64 { return s.blocksPerRow() * s.rowsPerImage() * s.batch }
+func (s *sampler) tiles() int64  { return s.tilesPerImage() * s.batch }
+
+// eachBlock calls f for the blocks of the tile with a number.
+func (s *sampler) eachBlock(number int64, f func(image, column, row int64)) {
+	image, tile := number/s.tilesPerImage(), number%s.tilesPerImage()
+	column, row := tile%s.tilesPerRow()*s.wide, tile/s.tilesPerRow()*s.tall
+	for y := row; y < min(row+s.tall, s.rowsPerImage()); y++ {
+		for x := column; x < min(column+s.wide, s.blocksPerRow()); x++ {
+			f(image, x, y)
+		}
+	}
+}
+
+// gridBlock is a block of positions and its place in the output.
+type gridBlock struct {
+	cpu.GridBlock
+	image int64
+	at    [3]int64 // x, y, z of the first position
+}
+
+// block prepares a block of the positions in the grid.
+func (s *sampler) block(w *worker, image, column, row int64, grid *tensor.View) *gridBlock {
+	b := &w.grid
+	b.image = image
+	b.at = [3]int64{column * s.span, row % s.out[1], row / s.out[1]}
+	b.N = int(min(s.span, s.out[0]-b.at[0]))
+	b.Sampler, b.Channels, b.Scratch = s.Sampler, s.channels, &w.scratch
+	coords := s.gridRows(grid, b)
+	for axis := range s.Dims {
+		b.Coords[axis] = coords.Row(int64(axis), 0)
+	}
+	return b
+}
