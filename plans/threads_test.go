@@ -58,10 +58,16 @@ func TestThreads(t *testing.T) {
 	}
 	forEachOp(t, testcase.Wide, 2, test)
 	forEachOp(t, testcase.Large, 2, test)
-	// Rows of packed codes of which every other one begins in the middle of what
-	// would be a job.
-	for _, text := range []string{"quantize_per_tensor x=f32[40003,3] q=s4 qmin=-8 qmax=7", "quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15"} {
-		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), text)
+	// Packed codes, of which rows or groups end in the middle of a byte where a
+	// job would.
+	for _, text := range []string{
+		"quantize_per_tensor x=f32[40003,3] q=s4 qmin=-8 qmax=7",
+		"quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15",
+		"dynamic_quantize_per_group x=f32[1000,129] q=s4 group_size=31 qmin=-8 qmax=7",
+	} {
+		s := testcase.NewSource(1, testcase.Large)
+		s.Finite = true
+		c, err := testcase.NewCase(s, text)
 		require.NoError(t, err)
 		want := defined(t, c)
 		for range 5 {
