@@ -68,8 +68,11 @@ func FuzzRun(f *testing.F) {
 
 func runEveryWay(t *testing.T, seed uint64, edge bool) {
 	size := testcase.Small
-	if edge {
+	switch {
+	case edge:
 		size = testcase.Edge
+	case seed%4 == 1:
+		size = testcase.Wide
 	}
 	s := testcase.NewSource(seed, size)
 	c, err := testcase.Table[s.IntN(len(testcase.Table))].New(s)

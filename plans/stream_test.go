@@ -26,5 +26,6 @@ func TestStream(t *testing.T) {
 		}
 	}
 	forEachOp(t, testcase.Small, 4, test)
+	forEachOp(t, testcase.Wide, 2, test)
 	forEachOp(t, testcase.Large, 1, test)
 }

@@ -40,7 +40,7 @@ func fanOut(f func()) int {
 func TestThreads(t *testing.T) {
 	defer plans.SetParallelCost(1 << 10)()
 	most := map[string]int{}
-	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
 		c.ExpandParams(r)
 		want := defined(t, c)
 		for _, n := range threadCounts {
@@ -55,11 +55,19 @@ func TestThreads(t *testing.T) {
 			require.LessOrEqual(t, workers, n)
 			most[c.Op.Name] = max(most[c.Op.Name], workers)
 		}
-	})
-	// Rows of packed codes of which every other one begins in the middle of what
-	// would be a job.
-	for _, text := range []string{"quantize_per_tensor x=f32[40003,3] q=s4 qmin=-8 qmax=7", "quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15"} {
-		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), text)
+	}
+	forEachOp(t, testcase.Wide, 2, test)
+	forEachOp(t, testcase.Large, 2, test)
+	// Packed codes, of which rows or groups end in the middle of a byte where a
+	// job would.
+	for _, text := range []string{
+		"quantize_per_tensor x=f32[40003,3] q=s4 qmin=-8 qmax=7",
+		"quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15",
+		"dynamic_quantize_per_group x=f32[1000,129] q=s4 group_size=31 qmin=-8 qmax=7",
+	} {
+		s := testcase.NewSource(1, testcase.Large)
+		s.Finite = true
+		c, err := testcase.NewCase(s, text)
 		require.NoError(t, err)
 		want := defined(t, c)
 		for range 5 {

@@ -118,7 +118,7 @@ func TestRows(t *testing.T) {
 		rows[s.Op] = s.Rows
 	}
 	ran := map[string]int{}
-	forEachOp(t, testcase.Small, 24, func(t *testing.T, c *testcase.Case, r *rand.Rand) {
+	test := func(t *testing.T, c *testcase.Case, r *rand.Rand) {
 		if r.IntN(2) == 0 {
 			c.ExpandParams(r)
 		}
@@ -142,7 +142,9 @@ func TestRows(t *testing.T) {
 				same(t, c, o, want, "row "+row+", dimensions in another order")
 			}
 		}
-	})
+	}
+	forEachOp(t, testcase.Small, 16, test)
+	forEachOp(t, testcase.Wide, 6, test)
 	t.Logf("cases per row on this machine (%s): %v", plans.ISA(), ran)
 }
 

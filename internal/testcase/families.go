@@ -1,6 +1,10 @@
 package testcase
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // family is an op over elements that share scales, in every granularity.
 type family struct {
@@ -28,7 +32,7 @@ var granularities = []struct {
 	keys func(s *Source, t *text, shape []int64)
 }{
 	{"tensor", 0, func(*Source, *text, []int64) {}},
-	{"channel", 1, func(s *Source, t *text, shape []int64) { t.add("axis", s.IntN(2*len(shape))-len(shape)) }},
+	{"channel", 1, func(s *Source, t *text, shape []int64) { t.add("axis", s.axis(shape)) }},
 	{"token", 1, func(*Source, *text, []int64) {}},
 	{"group", 1, func(s *Source, t *text, shape []int64) { t.add("group_size", s.block(shape[len(shape)-1])) }},
 	{"block", 0, func(s *Source, t *text, shape []int64) {
@@ -40,11 +44,23 @@ var granularities = []struct {
 	}},
 }
 
+// axis draws a dimension, counted from either end: often the widest.
+func (s *Source) axis(shape []int64) int {
+	axis := s.IntN(len(shape))
+	if s.IntN(2) == 0 {
+		axis = slices.Index(shape, slices.Max(shape))
+	}
+	return axis - oneOf(s, 0, len(shape))
+}
+
 // block draws the size of a block along an extent: often one that leaves a
 // shorter last block, now and then one element or more than the whole.
 func (s *Source) block(extent int64) int64 {
-	if s.IntN(4) == 0 {
+	switch k := s.IntN(4); {
+	case k == 0 || k == 1 && s.Size == Wide:
 		return 1
+	case k == 2 && s.Size == Wide:
+		return extent
 	}
 	return 1 + s.Int64N(extent+2)
 }

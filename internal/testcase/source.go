@@ -18,6 +18,7 @@ type Size int
 const (
 	Small Size = iota // up to some thousand elements, widths around those of vectors
 	Edge              // extents of 0, 1 and 2
+	Wide              // many groups of many elements, side by side or one after the other
 	Large             // enough for several jobs and for several blocks of a sum
 )
 
@@ -33,9 +34,10 @@ type Source struct {
 	Finite bool
 }
 
-// NewSource returns the source of a seed: finite for every other one.
+// NewSource returns the source of a seed, every other one finite.
 func NewSource(seed uint64, size Size) *Source {
-	return &Source{rand.New(rand.NewPCG(seed, 0)), size, seed%2 == 0}
+	r := rand.New(rand.NewPCG(seed, 0))
+	return &Source{r, size, r.IntN(2) == 0}
 }
 
 // oneOf draws an element of a list.
@@ -70,6 +72,8 @@ func (s *Source) shape(rank int) []int64 {
 	}
 	switch {
 	case rank == 0:
+	case s.Size == Wide:
+		shape[rank-1], shape[max(0, rank-2)] = s.width(), oneOf[int64](s, 16, 17, 40, 70)
 	case s.Size == Large:
 		i := s.IntN(rank)
 		if j := s.IntN(rank); j != i && s.IntN(2) == 0 {
@@ -78,16 +82,16 @@ func (s *Source) shape(rank int) []int64 {
 		shape[i] = LargeElements*shape[i]/tensor.NumElements(shape) + s.Int64N(7)
 	case s.IntN(2) == 0:
 		shape[oneOf(s, rank-1, s.IntN(rank))] = s.width()
-		if rank < 4 && s.IntN(3) == 0 {
-			shape[s.IntN(rank)] = oneOf[int64](s, 16, 17, 40, 70) // many groups of many elements
-		}
 	}
 	return shape
 }
 
 // rank draws a number of dimensions from low on; now and then the largest.
 func (s *Source) rank(low int) int {
-	if s.Size == Large {
+	switch s.Size {
+	case Wide:
+		return 2 + s.IntN(2)
+	case Large:
 		return 1 + s.IntN(4)
 	}
 	if s.IntN(8) == 0 {
