@@ -43,6 +43,7 @@ class MinMaxObserver(torch.nn.Module):
         reduce_range: bool = False,
         quant_min: int | None = None,
         quant_max: int | None = None,
+        factory_kwargs: dict[str, Any] | None = None,
         eps: float = torch.finfo(torch.float32).eps,
         *,
         ch_axis: int = 0,
@@ -74,8 +75,9 @@ class MinMaxObserver(torch.nn.Module):
             scale_dtype,
             rounding,
         ).check(owner, low, high)
-        self.register_buffer("min_val", torch.empty(0))
-        self.register_buffer("max_val", torch.empty(0))
+        device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # types come with the data
+        self.register_buffer("min_val", torch.empty(0, device=device))
+        self.register_buffer("max_val", torch.empty(0, device=device))
 
     @classmethod
     def with_args(cls, **keywords: Any) -> Partial:
