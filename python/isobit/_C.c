@@ -46,6 +46,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"dispatch_modes", &torch.dispatch_modes},
       {"tracing_state", &torch.tracing_state},
       {"raw_stream", &torch.raw_stream},
+      {"increment_version", &torch.increment_version},
   };
   PyObject *cpu = PyDict_GetItemString(functions, "cpu");
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {

@@ -126,7 +126,7 @@ def grid_sample(
             return y
     if not isinstance(input, Tensor) or not isinstance(grid, Tensor):
         raise TypeError(f"grid_sample: want two Tensors, not {type(input).__name__} and {type(grid).__name__}")
-    if torch.is_autocast_enabled(input.device.type):
+    if input.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(input.device.type):
         input, grid = _promote(input, grid)
     if out is not None:
         return write_out(_SAMPLE, out, input, grid, mode, padding_mode, corners)
