@@ -48,7 +48,11 @@ static int output_dtype(call *c, const op_tensor *t) {
   }
   for (int i = 0; i < torch.n_dtypes; i++)
     if (torch.dtypes[i].code == want.code && torch.dtypes[i].bits == want.bits) return i;
-  PyErr_Format(PyExc_TypeError, "%s: no torch.dtype for output %s", c->op->name, t->name);
+  PyObject *named = PyObject_GetAttrString(of->object, "dtype");
+  if (named)
+    PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not compute with", c->op->name,
+                 c->op->tensors[of - c->args].name, named);
+  Py_XDECREF(named);
   return -1;
 }
 

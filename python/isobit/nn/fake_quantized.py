@@ -108,6 +108,8 @@ class FakeQuantizedEmbedding(Embedding):
         self._quantize_by(weight_fake_quantizer)
 
     def _quantize_by(self, weight: FakeQuantizer) -> None:
+        if weight is None:
+            raise TypeError("FakeQuantizedEmbedding: weight_fake_quantizer is None; want a module")
         self.weight_fake_quantizer = _checked(self, "weight_fake_quantizer", weight)
 
     def forward(self, input: Tensor) -> Tensor:

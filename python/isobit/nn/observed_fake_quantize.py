@@ -60,6 +60,9 @@ class ObservedFakeQuantize(FakeQuantizer):
         **observer_kwargs: Any,
     ) -> None:
         super().__init__()
+        if isinstance(observer, torch.nn.Module) or not callable(observer):
+            kind = type(observer).__name__
+            raise TypeError(f"ObservedFakeQuantize: observer is a {kind}; want a class, or what with_args made of one")
         for name, value in (("quant_min", quant_min), ("quant_max", quant_max)):
             if value is not None:
                 observer_kwargs[name] = value
@@ -76,7 +79,7 @@ class ObservedFakeQuantize(FakeQuantizer):
     @classmethod
     def from_config(cls, config: Any = None, *, shape: Sequence[int] | None = None, **keywords: Any) -> FakeQuantizer:
         """The module of a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, or of their arguments
-        by name: dtype, granularity, group_size, mapping_type or is_symmetric, scale_precision,
+        by name or in a dict: dtype, granularity, group_size, mapping_type or is_symmetric, scale_precision,
         zero_point_precision, is_dynamic, eps. Scales are isobit's: ``max|x| / quant_max`` where symmetric.
 
         With ``range_learning`` it is a FakeQuantize, for ``shape``, that of what is quantized: scales, and

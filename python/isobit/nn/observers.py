@@ -155,6 +155,8 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
     def __init__(self, averaging_constant: float = 0.01, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
+        if not 0 <= averaging_constant <= 1:
+            raise ValueError(f"{type(self).__name__}: averaging_constant is {averaging_constant}; want 0 to 1")
         self.averaging_constant = averaging_constant
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

@@ -78,11 +78,9 @@ def _made(given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
         return None
     if isinstance(given, torch.nn.Module):
         raise TypeError(f"prepare: a {type(given).__name__} is one module; want what makes one for each layer")
-    if isinstance(given, Mapping):
-        made: Any = ObservedFakeQuantize.from_config(**{"shape": shape, **given})
-    elif callable(given):
-        made = given()
-    elif hasattr(given, "dtype"):
+    if callable(given):
+        made: Any = given()
+    elif isinstance(given, Mapping) or hasattr(given, "dtype"):
         made = ObservedFakeQuantize.from_config(given, shape=shape)
     else:
         raise TypeError(f"prepare: got a {type(given).__name__}; want a configuration with a dtype, or a constructor")

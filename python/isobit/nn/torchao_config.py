@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -42,7 +42,11 @@ _GRANULARITIES = {
 def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
     """The fields of a configuration, or of one given by name."""
     fields = dict(_DEFAULTS)
+    if isinstance(config, Mapping):
+        config, keywords = None, {**config, **keywords}
     if config is not None:
+        if not hasattr(config, "dtype"):
+            raise TypeError(f"from_config: config is a {type(config).__name__}; want one of torchao's, or a dict")
         # torchao's group_size and is_symmetric repeat granularity and mapping_type, or raise
         repeats = {"group_size", "is_symmetric"} if hasattr(config, "granularity") else set()
         fields |= {name: getattr(config, name) for name in _DEFAULTS if name not in repeats and hasattr(config, name)}
