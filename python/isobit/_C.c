@@ -193,6 +193,7 @@ static PyObject *set_num_threads(PyObject *module, PyObject *count) {
   (void)module;
   long n = PyLong_AsLong(count);
   if (PyErr_Occurred() || lib_ready()) return NULL;
+  if (n != (int)n) return PyErr_Format(PyExc_ValueError, "set_num_threads: n is %ld; want 0 to 1024", n);
   int before = threads_fixed;
   threads_fixed = (int)n;
   if (threads_sync()) {

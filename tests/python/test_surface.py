@@ -19,6 +19,9 @@ OUTS = {
     "quantize": lambda out: isobit.quantize_per_tensor(X, 0.1, 0, -8, 7, torch.float32, out=out),
     "dequantize": lambda out: isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=out),
     "grid_sample": lambda out: isobit.grid_sample(X[None, None], torch.zeros(1, 3, 4, 2), out=out[None, None]),
+    "plan": lambda out: isobit.Plan("fake_quantize_per_tensor x=f32[3,4] zero_point=none qmin=-8 qmax=7").run(
+        X, S[0], None, out
+    ),
     "subclass": lambda out: fake(X, S, out=out.as_subclass(type("Sub", (torch.Tensor,), {}))),
 }
 
@@ -33,6 +36,17 @@ def test_writing_out_is_seen_by_autograd(name):
     assert out._version > before
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def test_a_plan_does_not_write_what_wants_a_gradient():
+    plan, out = isobit.Plan("quantize_per_tensor x=f32[3,4] q=f32 zero_point=none qmin=-8 qmax=7"), torch.empty(3, 4)
+    with pytest.raises(RuntimeError, match="an output requires a gradient"):
+        plan.run(X, S[0], None, out.requires_grad_())
+    with torch.no_grad():
+        plan.run(X, S[0], None, out)
+    assert_same(out.detach(), isobit.quantize_per_tensor(X, S[0], None, -8, 7, torch.float32))
+    with pytest.raises(ValueError, match="n is 1099511627776; want"):
+        isobit.set_num_threads(2**40)  # not 0, which is what is left of it in an int
 
 
 def test_out_is_what_the_result_would_be():
