@@ -48,6 +48,9 @@ func perChannel(p *Problem, shape []int64) (grouping, error) {
 	rank := int64(len(shape))
 	axis := p.int("axis")
 	if axis < -rank || axis >= rank {
+		if rank == 0 {
+			return grouping{}, p.errorf("axis", "is %d; want a shape of at least one dimension, not []", axis)
+		}
 		return grouping{}, p.errorf("axis", "is %d; want -%d to %d for shape %s", axis, rank, rank-1, tensor.ShapeString(shape))
 	}
 	axis = (axis + rank) % rank

@@ -46,6 +46,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"dispatch_modes", &torch.dispatch_modes},
       {"tracing_state", &torch.tracing_state},
       {"raw_stream", &torch.raw_stream},
+      {"increment_version", &torch.increment_version},
   };
   PyObject *cpu = PyDict_GetItemString(functions, "cpu");
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -192,6 +193,7 @@ static PyObject *set_num_threads(PyObject *module, PyObject *count) {
   (void)module;
   long n = PyLong_AsLong(count);
   if (PyErr_Occurred() || lib_ready()) return NULL;
+  if (n != (int)n) return PyErr_Format(PyExc_ValueError, "set_num_threads: n is %ld; want 0 to 1024", n);
   int before = threads_fixed;
   threads_fixed = (int)n;
   if (threads_sync()) {

@@ -9,7 +9,7 @@ def define(
     name: str,
     plan: str,
     inputs: tuple[tuple[str, bool, bool, int, bool, bool], ...],
-    attributes: tuple[tuple[str, str], ...],
+    attributes: tuple[tuple[str, str, bool], ...],
     outputs: tuple[tuple[str, bool, int, int, int, int, tuple[tuple[int, int, int, int], ...]], ...],
 ) -> tuple[Callable[..., Any], Callable[..., Any]]: ...
 def plan_create(problem: str, row: str | None, max_workspace: int, num_threads: int) -> int: ...

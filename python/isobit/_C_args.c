@@ -52,7 +52,7 @@ static int take_codes(call *c, const torch_dtype *d) {
 
 int read_attribute(call *c, int i, PyObject *o) {
   value *v = &c->values[i];
-  v->kind = o == Py_None ? 0 : c->op->attributes[i].kind;
+  v->kind = o == Py_None && c->op->attributes[i].optional ? 0 : c->op->attributes[i].kind;
   switch (v->kind) {
   case 'i':
   case 'I':

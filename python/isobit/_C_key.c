@@ -62,8 +62,9 @@ int write_text(const call *c, text_buffer *b) {
     DLDataType type = tensor_dtype(a);
     const char *dtype = dtype_name(type);
     if (!dtype) {
-      PyErr_Format(PyExc_TypeError, "%s: %s has a dtype that isobit does not know (DLPack code %d, %d bits)",
-                   c->op->name, t->name, type.code, type.bits);
+      PyObject *named = PyObject_GetAttrString(a->object, "dtype");
+      if (named) PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not know", c->op->name, t->name, named);
+      Py_XDECREF(named);
       return -1;
     }
     append(b, " %s=%s", t->name, dtype);

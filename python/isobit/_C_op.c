@@ -104,9 +104,10 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
   memset(c.taken, 0, sizeof c.taken);
+  memset(c.given, 0, sizeof c.given);
   memset(c.made, 0, sizeof c.made);
   PyObject *result = NULL;
-  if (prepare(&c, args, nargs) == 0 && run(&c) == 0) result = results(&c);
+  if (prepare(&c, args, nargs) == 0 && run(&c) == 0 && count_writes(&c) == 0) result = results(&c);
   for (int i = 0; i < c.n; i++) {
     if (c.taken[i]) tensor_release(&c.args[i]);
     Py_XDECREF(c.made[i]);
@@ -169,7 +170,8 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   }
   for (int i = 0; i < o->n_attr; i++) {
     int kind;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(attrs, i), "sC", &o->attributes[i].name, &kind)) goto fail;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(attrs, i), "sCp", &o->attributes[i].name, &kind, &o->attributes[i].optional))
+      goto fail;
     o->attributes[i].kind = (char)kind;
   }
   for (int i = 0; i < o->n_out; i++) {

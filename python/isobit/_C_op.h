@@ -39,6 +39,7 @@ typedef struct {
               * d w I L: dtype of an output, output wanted, int, ints: not in the text
               * m: the dtype of the codes among the inputs; e: their last extent, where packed
               * x: for the backward only, ignored here */
+  int optional; /* may be None */
 } op_attribute;
 
 typedef struct {
@@ -64,7 +65,7 @@ typedef struct {
   int strict, missed; /* missed: answer NotImplemented */
   int n;
   tensor_arg args[MAX_ARGS];
-  unsigned char present[MAX_ARGS], taken[MAX_ARGS];
+  unsigned char present[MAX_ARGS], taken[MAX_ARGS], given[MAX_ARGS]; /* given: by out= */
   value values[MAX_ATTRS];
   PyObject *made[MAX_ARGS]; /* new references to outputs */
 } call;
@@ -74,6 +75,7 @@ int take(call *c, int i, PyObject *o); /* fills args[i] from o */
 int take_input(call *c, int i, PyObject *o);
 int read_attribute(call *c, int i, PyObject *o);
 int make_output(call *c, int i, PyObject *given);
+int count_writes(call *c); /* tells autograd that the given outputs were written */
 
 /* _C_key.c */
 typedef struct {

@@ -48,7 +48,11 @@ static int output_dtype(call *c, const op_tensor *t) {
   }
   for (int i = 0; i < torch.n_dtypes; i++)
     if (torch.dtypes[i].code == want.code && torch.dtypes[i].bits == want.bits) return i;
-  PyErr_Format(PyExc_TypeError, "%s: no torch.dtype for output %s", c->op->name, t->name);
+  PyObject *named = PyObject_GetAttrString(of->object, "dtype");
+  if (named)
+    PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not compute with", c->op->name,
+                 c->op->tensors[of - c->args].name, named);
+  Py_XDECREF(named);
   return -1;
 }
 
@@ -178,6 +182,53 @@ static int pack(call *c, const op_tensor *t, tensor_arg *a, shape *s, int dtype)
   return -1;
 }
 
+/* ---- out= ---- */
+
+/* A shape as a list, for a message: a new reference. */
+static PyObject *list_of(const int64_t *extents, int n) {
+  PyObject *list = PyList_New(n);
+  for (int d = 0; list && d < n; d++) PyList_SetItem(list, d, PyLong_FromLongLong(extents[d]));
+  return list;
+}
+
+/* Takes an output that the caller gave, of the type and the shape that a new one would have. */
+static int take_given(call *c, int i, PyObject *given, const shape *s, int dtype) {
+  const tensor_arg *a = &c->args[i];
+  const torch_dtype *want = &torch.dtypes[dtype];
+  Py_INCREF(given);
+  c->made[i] = given;
+  if (take(c, i, given)) return -1;
+  if (a->read_only) {
+    PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, c->op->tensors[i].name);
+    return -1;
+  }
+  if (a->t.dtype.code != want->code || a->t.dtype.bits != want->bits) {
+    PyObject *dtype_of = PyObject_GetAttrString(given, "dtype");
+    PyErr_Format(PyExc_ValueError, "%s: out is %S; want %S", c->op->name, dtype_of ? dtype_of : Py_None, want->object);
+    Py_XDECREF(dtype_of);
+    return -1;
+  }
+  if (a->t.ndim == s->rank && memcmp(a->t.shape, s->extents, (size_t)s->rank * sizeof *s->extents) == 0) return 0;
+  PyObject *came = list_of(a->t.shape, a->t.ndim), *wanted = list_of(s->extents, s->rank);
+  if (came && wanted) PyErr_Format(PyExc_ValueError, "%s: out has shape %S; want %S", c->op->name, came, wanted);
+  Py_XDECREF(came);
+  Py_XDECREF(wanted);
+  return -1;
+}
+
+int count_writes(call *c) {
+  int failed = 0;
+  for (int i = c->op->n_in; i < c->n && !failed; i++) {
+    if (!c->given[i]) continue;
+    PyObject *tensors = PyTuple_Pack(1, c->made[i]);
+    PyObject *none = tensors ? PyObject_CallFunctionObjArgs(torch.increment_version, tensors, NULL) : NULL;
+    failed = none == NULL;
+    Py_XDECREF(none);
+    Py_XDECREF(tensors);
+  }
+  return failed ? -1 : 0;
+}
+
 int make_output(call *c, int i, PyObject *given) {
   op_tensor *t = &c->op->tensors[i];
   tensor_arg *a = &c->args[i], packed = {.packed = NULL};
@@ -192,13 +243,8 @@ int make_output(call *c, int i, PyObject *given) {
   }
   if ((dtype = pack(c, t, &packed, &s, dtype)) < 0) return -1;
   if (given && given != Py_None) {
-    Py_INCREF(given);
-    c->made[i] = given;
-    if (take(c, i, given)) return -1;
-    if (a->read_only) {
-      PyErr_Format(PyExc_ValueError, "%s: %s is read-only and would be written", c->op->name, t->name);
-      return -1;
-    }
+    c->given[i] = 1;
+    if (take_given(c, i, given, &s, dtype)) return -1;
   } else {
     if (!(c->made[i] = allocate(c, t, &s, dtype))) return -1;
     c->taken[i] = 1;

@@ -159,6 +159,25 @@ static int check_memory(const tensor_arg *a, const char *op, const char *name) {
   return is_neg ? -1 : 0;
 }
 
+/* Says which argument an exception of torch's is about, in the first line of what it says. */
+static void name_failure(const char *op, const char *name) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject *text = value ? PyObject_Str(value) : NULL;
+  PyObject *lines = text ? PyObject_CallMethod(text, "splitlines", NULL) : NULL;
+  PyObject *first = lines && PyList_Size(lines) > 0 ? PyList_GetItem(lines, 0) : NULL;
+  PyErr_Clear();
+  if (first)
+    PyErr_Format(PyExc_TypeError, "%s: %s cannot be read as a DLPack tensor: %S", op, name, first);
+  else
+    PyErr_Format(PyExc_TypeError, "%s: %s cannot be read as a DLPack tensor", op, name);
+  Py_XDECREF(lines);
+  Py_XDECREF(text);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+}
+
 int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *name) {
   a->object = object;
   a->versioned = NULL;
@@ -168,7 +187,7 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
   a->api = exchange_api(Py_TYPE(object));
   int failed = a->api ? a->api->dltensor_from_py_object_no_sync(object, &a->t) : take_by_dlpack(object, a, op, name);
   if (failed) {
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "%s: %s cannot be read as a DLPack tensor", op, name);
+    if (a->api || !PyErr_Occurred()) name_failure(op, name);
     return -1;
   }
   return 0;

@@ -73,6 +73,16 @@ def _empty_strided_cpu() -> Callable[..., torch.Tensor] | None:
     return getattr(getattr(torch._C._dynamo, "guards", None), "_empty_strided_cpu", None)
 
 
+def _increment_version() -> Callable[[tuple[torch.Tensor, ...]], None]:
+    """What tells autograd of a write, which it looks for in saved tensors; of one tensor in older versions."""
+    increment: Callable[..., None] = torch._C._increment_version
+    try:
+        increment(())
+    except TypeError:
+        return lambda tensors: increment(tensors[0])
+    return increment
+
+
 def set_up() -> None:
     """Tells the extension what it needs. Called once, by the package."""
     _C.set_finder(find_library)
@@ -88,6 +98,7 @@ def set_up() -> None:
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
             "tracing_state": torch._C._get_tracing_state,
             "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
+            "increment_version": _increment_version(),
             "cpu": torch.device("cpu"),
         },
         DTYPES,

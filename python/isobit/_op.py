@@ -31,22 +31,56 @@ def kept(ctx: Any) -> list[Any]:
     return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
 
 
-def _once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes differentiating a gradient an error. torch's once_differentiable looks only at the
-    upstream gradient: where an input requires a gradient, it answers nothing."""
+class _Frame:
+    """An autograd context with other saved tensors."""
 
-    def once(ctx: Any, *grads: Any) -> Any:
-        if not torch.is_grad_enabled():
+    def __init__(self, ctx: Any, saved: tuple[Any, ...]) -> None:
+        self._ctx = ctx
+        self.saved_tensors = saved
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+
+class _Gradient(torch.autograd.Function):
+    """A backward as a function of the upstream gradients and the saved tensors, so that autograd and
+    torch.func see what it depends on, and differentiating it is an error."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(name: str, backward: Any, ctx: Any, saved: int, *tensors: Any) -> tuple[torch.Tensor, ...]:
+        outputs = backward(_Frame(ctx, tensors[:saved]), *tensors[saved:])
+        return tuple(t for t in outputs if t is not None)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.name = inputs[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(_ONCE.format(ctx.name))
+
+
+def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes differentiating a gradient an error. torch's once_differentiable cuts the gradient off from the
+    inputs, so that torch.func, and autograd.grad with allow_unused, take its derivative for 0."""
+
+    def differentiable(ctx: Any, *grads: Any) -> Any:
+        if is_dynamo_compiling() or not torch.is_grad_enabled():
             return backward(ctx, *grads)
-        with torch.no_grad():
-            outputs = backward(ctx, *grads)
-        if not any(isinstance(t, torch.Tensor) and t.requires_grad for t in (*grads, *ctx.saved_tensors)):
-            return outputs
-        error = torch._C._functions.DelayedError(_ONCE.format(name), len(outputs))
-        leaves = (t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in outputs)
-        return error(*leaves)  # type: ignore[arg-type]
+        absent: list[bool] = []
 
-    return once
+        def noted(frame: Any, *grads: Any) -> Any:
+            outputs = backward(frame, *grads)
+            absent[:] = [t is None for t in outputs]
+            return outputs
+
+        saved = ctx.saved_tensors
+        outputs = iter(_Gradient.apply(name, noted, ctx, len(saved), *saved, *grads))
+        return tuple(None if none else next(outputs) for none in absent)
+
+    return differentiable
 
 
 _ONCE = "isobit::{} has no second derivative: isobit's ops can be differentiated once"
@@ -124,13 +158,27 @@ class Op:
     def with_tensors(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments with tensors for numbers, on the device of the first, filled there: a graph may be captured."""
         for i in self.numbers:
-            if isinstance(args[i], (int, float)):
+            number = args[i]
+            if type(number).__module__ == "numpy" and getattr(number, "ndim", None) == 0:
+                number = number.item()
+            if isinstance(number, (int, float)):
                 # float64 and int64, as the direct call has it
-                number = float(args[i]) if self.signature.inputs[i][3] == 2 else args[i]
+                number = self._as_kept(i, number)
                 dtype = torch.float64 if isinstance(number, float) else torch.int64
                 tensor = torch.full((), number, dtype=dtype, device=args[0].device)
                 args = (*args[:i], tensor, *args[i + 1 :])
         return args
+
+    def _as_kept(self, i: int, number: float) -> float:
+        """A Python number as the tensor for it holds it."""
+        name, as_float = self.signature.inputs[i][0], self.signature.inputs[i][3] == 2
+        try:
+            number = float(number) if as_float else number
+        except OverflowError:
+            raise ValueError(f"{self.name}: {name} is an int of {number.bit_length()} bits; want a float64") from None
+        if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
+            raise ValueError(f"{self.name}: {name} is {number}; want an int64")
+        return number
 
     def differentiable(self, setup_context: Callable[..., None], backward: Callable[..., Any]) -> None:
         """Gives the op a gradient: to `apply`, for eager code and torch.func, and to torch.ops' own.
@@ -144,13 +192,13 @@ class Op:
             return y
 
         # torch.func needs the second form, whose call costs 15 us more.
-        function = self._function(forward=staticmethod(forward), backward=staticmethod(_once(self.name, backward)))
+        function = self._function(forward=staticmethod(forward), backward=staticmethod(once(self.name, backward)))
         # Function.apply without its part for torch.func, which apply below does itself.
         self.apply_eager = super(torch.autograd.Function, function).apply
         self.transformed = self._function(
             forward=staticmethod(lambda *args: self(*args)),
             setup_context=staticmethod(setup_context),
-            backward=staticmethod(torch.autograd.function.once_differentiable(backward)),
+            backward=staticmethod(once(self.name, backward)),
             generate_vmap_rule=True,
         )
         torch.library.register_autograd(f"isobit::{self.name}", backward, setup_context=setup_context, lib=LIBRARY)
@@ -183,8 +231,15 @@ def check_out(out: Any, *inputs: Any) -> None:
 
 def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     """The call with a given output, where the direct call did not take it."""
+    if not isinstance(out, torch.Tensor):
+        raise TypeError(f"{op.name}: out must be a Tensor, not {type(out).__name__}")
     check_out(out, *(a for a in args if isinstance(a, torch.Tensor)))
-    if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack():
+    if torch._C._are_functorch_transforms_active():
+        raise RuntimeError(f"{op.name}: out= does not work within vmap and torch.func's transforms; use the result")
+    if out.layout != torch.strided or out.device != args[0].device:
+        came, want = f"{out.layout} on {out.device}", f"torch.strided on {args[0].device}"
+        raise ValueError(f"{op.name}: out is {came}; want {want}")
+    if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta":
         y = op(*args)
         if y.shape != out.shape or y.dtype != out.dtype:
             raise ValueError(f"{op.name}: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")

@@ -11,6 +11,7 @@ attributes `qmin:i axis:i dtype:d`, name and kind:
           i int, f float, b bool, s word, l list of ints   part of the problem
           d dtype of an output, w whether an output is wanted, I int, L ints,
           m the dtype of the codes, e their last extent where packed, x ignored in the forward
+          ?  after the kind: may be None
 outputs   one string each, `name = shape : dtype [if attribute]`:
           shape  words: an input (`x`), a slice of its shape (`x[:-1]`), an
                  attribute (`size[2:]`, `num_weights`), a number, `at(axis)`: the
@@ -64,7 +65,7 @@ class Output:
 @dataclass
 class Signature:
     inputs: list[tuple[str, bool, bool, int, bool, bool]] = field(default_factory=list)
-    attributes: list[tuple[str, str]] = field(default_factory=list)
+    attributes: list[tuple[str, str, bool]] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
 
     @classmethod
@@ -76,7 +77,7 @@ class Signature:
             s.inputs.append((name, bool(shaped), "?" in flags, kind, "!" in flags, "*" in flags))
         for word in attributes.split():
             name, kind = word.split(":")
-            s.attributes.append((name, kind))
+            s.attributes.append((name, kind[0], kind.endswith("?")))
         s.outputs = [s._output(text) for text in outputs]
         return s
 
@@ -148,7 +149,9 @@ class Signature:
         """An input's shape: that of the codes, where it holds two to a byte."""
         shape = args[index].shape
         if self.inputs[index][5]:
-            attributes = dict(zip("".join(kind for _, kind in self.attributes), args[len(self.inputs) :], strict=True))
+            attributes = dict(
+                zip("".join(kind for _, kind, _ in self.attributes), args[len(self.inputs) :], strict=True)
+            )
             if attributes.get("m") in PACKED:
                 last = attributes.get("e")
                 return (*shape[:-1], 2 * shape[-1] if last is None else last)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import torch
+
 from . import _C
+from ._op import wants_gradient
 
 
 class Plan:
@@ -47,8 +50,14 @@ class Plan:
         _C.plan_call(handle, tensors, self._writes, False)
 
     def run(self, *tensors: Any) -> None:
+        """Computes. Autograd sees what is written: a tensor that wants a gradient is refused."""
         handle = self._ready()
+        written = [t for t, w in zip(tensors, self._writes, strict=False) if w and isinstance(t, torch.Tensor)]
+        if wants_gradient(*written):
+            raise RuntimeError(f"{self!r}: an output requires a gradient; use torch.no_grad()")
         _C.plan_call(handle, tensors, self._writes, True)
+        for t in written:
+            torch.autograd.graph.increment_version(t)
 
     def __repr__(self) -> str:
         return f"Plan({self._create[0]!r})"

@@ -100,7 +100,6 @@ def test_from_config():
         ("granularity is None", {}),
         ("conflict|want one", {"granularity": "per_token", "group_size": 3}),
         ("what; want", {"what": 1}),
-        ("isobit.nn.FakeQuantize", {"group_size": 4, "range_learning": True}),
         ("mapping_type is X", {"group_size": 4, "mapping_type": "X"}),
         ("not both", {"group_size": 4, "mapping_type": "SYMMETRIC", "is_symmetric": True}),
         ("zero_point_domain", {"group_size": 4, "zero_point_domain": "FLOAT"}),
@@ -140,3 +139,86 @@ def test_switches():
     assert not other[0].fake_quant_enabled and other[0].observer_enabled
     other.apply(isobit.nn.enable_fake_quant)
     assert_same(other.eval()(x), model.eval()(x))
+
+
+def test_range_learning():
+    class PerBlock:
+        block_size = (2, 8)
+
+    x = draw(4, 16) + 1e-3
+    of = ObservedFakeQuantize.from_config
+    learn = {"range_learning": True, "is_dynamic": False}
+    for where, name, at in (
+        ({"group_size": 8}, "per_channel_group", (8,)),
+        ({"granularity": "per_channel"}, "per_channel", (0,)),
+        ({"granularity": "per_tensor"}, "per_tensor", ()),
+        ({"granularity": PerBlock(), "dtype": "int8"}, "per_block", ([2, 8],)),
+    ):
+        for symmetric in (True, False):
+            fake = of(**{"dtype": "int4", **where, **learn}, is_symmetric=symmetric, shape=x.shape)
+            assert isinstance(fake, FakeQuantize) and (fake.zero_point is None) == symmetric
+            if name == "per_tensor":
+                fake(torch.empty(0, 16))  # sets nothing
+            fake(x), fake(x * 5)  # the first sets all
+            codes = torch.int8 if name == "per_block" else getattr(torch, "int4", None)
+            bounds = {} if name == "per_block" else {"quant_min": -8, "quant_max": 7}
+            choose = getattr(isobit, f"choose_qparams_{name}")
+            s, z = choose(x, *at, dtype=torch.int8, symmetric=symmetric, **bounds)
+            assert_same(fake.scale.detach(), s.reshape(fake.scale.shape))
+            if not symmetric:
+                assert_same(fake.zero_point.detach(), z.float().reshape(fake.scale.shape))
+            assert fake.scheme.dtype in (codes, torch.int8)
+            fake(x * 2).square().sum().backward()
+            assert all(p.grad.abs().sum() > 0 for p in fake.parameters())
+            again = of(**{"dtype": "int4", **where, **learn}, is_symmetric=symmetric, shape=x.shape)
+            again.load_state_dict(fake.state_dict())
+            assert_same(again(x), fake(x))
+            assert_same(isobit.nn.convert(fake)(x), fake.eval()(x).detach())
+    with pytest.raises(ValueError, match=r"shape \[3, 16\] has 6 scales; there are 8"):
+        of(dtype="int4", group_size=8, shape=x.shape, **learn)(x[:3])
+    fake = of(dtype=torch.float8_e4m3fn, granularity="per_tensor", **learn)
+    assert fake.scheme.code_dtype == torch.float8_e4m3fn
+    for message, bad in (
+        ("is_dynamic is True; want False with range_learning", {"is_dynamic": True}),
+        ("scale_precision is torch.bfloat16", {"scale_precision": torch.bfloat16}),
+        ("wants is_symmetric=False", {"dtype": torch.uint8}),
+        ("tokens differ", {"group_size": None, "granularity": "per_token"}),
+        ("wants shape", {"shape": None}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            of(**{"dtype": "int4", "group_size": 8, "shape": x.shape, **learn, **bad})
+    for message, bad in (("start is 'now'", {"start": "now"}), ("wants learn_zero_point=True", {"start": "min_max"})):
+        with pytest.raises(ValueError, match=message):
+            FakeQuantize(0, 15, **bad)
+
+
+@pytest.mark.parametrize("symmetric", (True, False))
+def test_range_learning_is_torchaos(symmetric):
+    """The same parameters give the same values, and gradients but for LSQ's factor. Codes at a bound are left out:
+    clamp has no gradient there."""
+    qat = pytest.importorskip("torchao.quantization.qat")
+    from torchao.quantization.qat.fake_quantizer import IntxFakeQuantizer
+
+    learn = {"range_learning": True, "is_dynamic": False, "zero_point_precision": torch.float32}
+    config = qat.IntxFakeQuantizeConfig(torch.int4, group_size=8, is_symmetric=symmetric, **learn)
+    x, dy = draw(4, 16), draw(4, 16, seed=1)
+    ours, theirs = ObservedFakeQuantize.from_config(config, shape=x.shape), IntxFakeQuantizer(config)
+    theirs._initialized = True
+    ours(x), theirs(x)
+    with torch.no_grad():
+        ours.scale.copy_(theirs.scale.mul_(0.6))
+        if not symmetric:
+            ours.zero_point.copy_(theirs.zero_point)
+    code = torch.round(x.reshape(4, 2, 8) / ours.scale.detach()[..., None])
+    code += 0 if symmetric else ours.zero_point.detach()[..., None]
+    inner = ((code != -8) & (code != 7)).reshape(x.shape)
+    assert (code.abs() > 9).any() and inner.float().mean() > 0.7
+    a, b = (x.clone().requires_grad_() for _ in range(2))
+    y, want = ours(a), theirs(b)
+    torch.testing.assert_close(y, want)
+    y.backward(dy * inner), want.backward(dy * inner)
+    torch.testing.assert_close(a.grad, b.grad)
+    factor = 1 / (8 * 7) ** 0.5
+    torch.testing.assert_close(ours.scale.grad / factor, theirs.scale.grad, rtol=1e-5, atol=1e-5)
+    if not symmetric:
+        torch.testing.assert_close(ours.zero_point.grad / factor, theirs.zero_point.grad, rtol=1e-5, atol=1e-5)

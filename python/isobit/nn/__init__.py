@@ -5,6 +5,7 @@ from .convert import convert
 from .embedding import Embedding
 from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear, WeightOnlyLinear
+from .histogram_observer import HistogramObserver
 from .linear import QuantizedLinear, ServedLinear
 from .observed_fake_quantize import ObservedFakeQuantize
 from .observers import (
@@ -14,6 +15,7 @@ from .observers import (
     MSEObserver,
     PerChannelMinMaxObserver,
 )
+from .prepare import prepare
 from .served import ServedFakeQuantize, ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
 from .spatial_transformer import SpatialTransformer
 
@@ -22,6 +24,7 @@ __all__ = [
     "FakeQuantize",
     "FakeQuantizedEmbedding",
     "FakeQuantizedLinear",
+    "HistogramObserver",
     "MSEObserver",
     "MinMaxObserver",
     "MovingAverageMinMaxObserver",
@@ -40,4 +43,5 @@ __all__ = [
     "disable_observer",
     "enable_fake_quant",
     "enable_observer",
+    "prepare",
 ]

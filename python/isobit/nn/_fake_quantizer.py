@@ -24,8 +24,24 @@ def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:
     buffer = getattr(module, name)
     if buffer.shape == value.shape:
         buffer.copy_(value)
-    else:
-        setattr(module, name, value.detach().clone())  # not an alias: the next write is in place
+        return
+    fresh = value.detach().clone()  # not an alias: the next write is in place
+    if not torch.compiler.is_compiling():
+        fresh = _lasting(module, name, fresh)
+    setattr(module, name, fresh)
+
+
+def _lasting(module: torch.nn.Module, name: str, value: Tensor) -> Tensor:
+    """The value as a tensor that can be used, and written, when the mode it was computed in has ended."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+        owner = type(module).__name__
+        raise RuntimeError(
+            f"{owner}: vmap and torch.func's transforms cannot set {name}; observe before, or disable_observer()"
+        )
+    if not value.is_inference():
+        return value
+    with torch.inference_mode(False):
+        return torch.empty_like(value).copy_(value)
 
 
 def resize_for_loading(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *names: str) -> None:

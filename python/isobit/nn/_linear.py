@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..ops.quantized_linear import quantized_linear_codes
+from .._op import once
+from ..ops.quantized_linear import as_matrix, quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
 from ._scheme import Scheme
@@ -70,7 +72,7 @@ def served_linear(
     if product == "integer":
         assert x.scheme is not None and x.scale is not None
         x_codes = x.scheme.quantize(x.tensor, x.scale, None, torch.int8)
-        x_scale = x.scale if x.scale.numel() != 1 else x.scale.reshape(1).expand(x_codes.shape[:-1])
+        x_scale = x.scale if x.scale.numel() != 1 else x.scale.reshape(()).expand(x_codes.shape[:-1])
         scales = scale if scale.numel() != 1 else scale.reshape(1).expand(n)
         return quantized_linear_codes(x_codes, x_scale, codes, scales, bias, x.tensor.dtype)
     per_tensor = scheme.grouping.name == "per_tensor"
@@ -108,15 +110,15 @@ class _Linear(torch.autograd.Function):
         ctx.bias_type = None if inputs[2] is None else inputs[2].dtype
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @partial(once, "FakeQuantizedLinear")
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        flat = grad_y.reshape(-1, grad_y.shape[-1])
+        flat = as_matrix(grad_y)
         grad_x = grad_w = grad_b = None
         if ctx.needs_input_grad[0]:
             grad_x = (grad_y @ weight.to(grad_y.dtype)).to(x.dtype)
         if ctx.needs_input_grad[1]:
-            grad_w = (flat.t() @ x.reshape(-1, x.shape[-1])).to(weight.dtype)
+            grad_w = (flat.t() @ as_matrix(x)).to(weight.dtype)
         if ctx.needs_input_grad[2]:
             grad_b = flat.sum(0).to(ctx.bias_type)
         return grad_x, grad_w, grad_b, None

@@ -4,6 +4,8 @@ import copy
 
 import torch
 
+from .prepare import without_fast_path
+
 
 def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     """The module as it is served: in eval mode, with every part that has a ``served()`` form in that form:
@@ -13,6 +15,7 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     ``inplace`` the parts of module itself are replaced; what comes back is another module where module has a
     served form. A converted module's state_dict loads into another converted one, trained or not."""
     module = module if inplace else copy.deepcopy(module)
+    without_fast_path(module)
     return _convert(module.eval(), {})
 
 

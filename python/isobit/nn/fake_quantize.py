@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._scheme import Grouping, Scheme, code_type
+
+_STARTS = ("lsq", "min_max")
 
 
 class FakeQuantize(FakeQuantizer):
@@ -17,9 +20,10 @@ class FakeQuantize(FakeQuantizer):
     One scale, or ``channels`` of them along ``ch_axis``; with ``shape``, that of what is quantized, one for
     each ``group_size`` elements along the last dimension, or for each block of ``block_size``. Until the
     first batch in training mode has set them, scales are 1; LSQ's ``2 * mean|x| / sqrt(quant_max)`` of that
-    batch is the start. The zero point is learned where ``learn_zero_point``, else 0. ``learn_scale=False``
-    keeps the scale a buffer. dtype: what ``convert`` keeps codes as; int8, or uint8 where int8 does not
-    hold them, unless given.
+    batch is the start, or, with ``start="min_max"``, what choose_qparams chooses for it, zero point included,
+    with a scale of at least ``eps``. The zero point is learned where ``learn_zero_point``, else 0.
+    ``learn_scale=False`` keeps the scale a buffer. dtype: what ``convert`` keeps codes as; int8, or uint8
+    where int8 does not hold them, unless given.
 
     ``forward(x)``: x of any float dtype; the result is isobit's fake_quantize of x, of its shape and dtype.
     Gradients: of x the straight-through estimate, of scale and zero point (float32) those of LSQ, times
@@ -40,10 +44,14 @@ class FakeQuantize(FakeQuantizer):
         shape: Sequence[int] | None = None,
         learn_scale: bool = True,
         learn_zero_point: bool = False,
-        dtype: torch.dtype | None = None,
+        dtype: Any = None,
         rounding: str = "nearest",
+        start: str = "lsq",
+        eps: float = 0.0,
     ) -> None:
         super().__init__()
+        if start not in _STARTS:
+            raise ValueError(f"FakeQuantize: start is {start!r}; want one of {', '.join(_STARTS)}")
         if not quant_min < quant_max or quant_max < 1:
             raise ValueError(
                 f"FakeQuantize: want quant_min < quant_max and quant_max >= 1, not {quant_min} and {quant_max}"
@@ -56,12 +64,15 @@ class FakeQuantize(FakeQuantizer):
         else:
             parameters = grouping.parameter_shape(shape) or [1]
         centred = not learn_zero_point and quant_min < 0
+        if start == "min_max" and not centred and not learn_zero_point:
+            raise ValueError("FakeQuantize: start='min_max' of unsigned codes wants learn_zero_point=True")
         kept = _kept(quant_min, quant_max, dtype)
-        self.scheme = Scheme(grouping, quant_min, quant_max, kept, centred, rounding=rounding)
+        self.scheme = Scheme(grouping, quant_min, quant_max, kept, centred, eps, rounding=rounding)
         if self.scheme.code_dtype is not None and learn_zero_point:
             raise ValueError("FakeQuantize: 8-bit float codes have a scale only; want learn_zero_point=False")
         self.channels = channels
         self.ch_axis = ch_axis
+        self.start = start
         scale = torch.ones(parameters)
         if learn_scale:
             self.scale = torch.nn.Parameter(scale)
@@ -76,17 +87,28 @@ class FakeQuantize(FakeQuantizer):
 
     @torch.no_grad()
     def set_scale(self, x: Tensor) -> None:
-        """Sets the scales from a batch. Sums are isobit's, so that the start does not depend on threads."""
+        """Sets the scales, and with ``start="min_max"`` the zero points, from a batch. Sums are isobit's, so that
+        the start does not depend on threads."""
+        want, have = math.prod(self.scheme.grouping.parameter_shape(x.shape)), self.scale.numel()
+        if want != have:
+            raise ValueError(f"FakeQuantize: an input of shape {list(x.shape)} has {want} scales; there are {have}")
+        self.initialized.fill_(True)
+        if self.start == "min_max":
+            scale, zero_point = self.scheme.choose(x.detach())
+            self.scale.copy_(scale.reshape(self.scale.shape))
+            if self.zero_point is not None:
+                self.zero_point.copy_(zero_point.reshape(self.zero_point.shape))
+            return
         size = x.detach().abs().to(torch.promote_types(self.scale.dtype, torch.float32))
         one = torch.ones_like(size)
         sums = self.scheme.grouping.sums
         mean = sums(size, one) / sums(one, one)
         scale = (2 * mean / math.sqrt(self.quant_max)).reshape(self.scale.shape)
         self.scale.copy_(torch.where(scale > 0, scale, torch.ones_like(scale)))
-        self.initialized.fill_(True)
 
     def parameters_for(self, x: Tensor) -> Parameters:
-        if self.training and self.observer_enabled and not torch.compiler.is_compiling() and not self.initialized:
+        first = self.training and self.observer_enabled and x.numel() > 0
+        if first and not torch.compiler.is_compiling() and not self.initialized:
             self.set_scale(x)  # compiled code does not look
         n = x.numel() // self.scale.numel()
         return Parameters(self.scale, self.zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
@@ -102,7 +124,7 @@ class FakeQuantize(FakeQuantizer):
         )
 
 
-def _kept(low: int, high: int, dtype: torch.dtype | None) -> torch.dtype | None:
+def _kept(low: int, high: int, dtype: Any) -> torch.dtype | None:
     """What codes from low to high are kept as; None where no type holds them."""
     for candidate in (torch.int8, torch.uint8) if dtype is None else (dtype,):
         kept, least, most = code_type("FakeQuantize", candidate)

@@ -15,6 +15,13 @@ from .observed_fake_quantize import ObservedFakeQuantize
 from .served import ServedFakeQuantizedEmbedding, ServedFakeQuantizedLinear
 
 
+def _checked(layer: torch.nn.Module, name: str, by: Any) -> Any:
+    if by is not None and not isinstance(by, FakeQuantizer):
+        owner, kind = type(layer).__name__, type(by).__name__
+        raise TypeError(f"{owner}: {name} is a {kind}; want FakeQuantize, ObservedFakeQuantize or None")
+    return by
+
+
 class FakeQuantizedLinear(torch.nn.Linear):
     """A torch.nn.Linear for quantization-aware training, whose forward is the product that serving runs.
 
@@ -43,17 +50,11 @@ class FakeQuantizedLinear(torch.nn.Linear):
         **keywords: Any,
     ) -> None:
         super().__init__(in_features, out_features, bias, *args, **keywords)
-        for name, by in (
-            ("activation_fake_quantizer", activation_fake_quantizer),
-            ("weight_fake_quantizer", weight_fake_quantizer),
-        ):
-            if by is not None and not isinstance(by, FakeQuantizer):
-                raise TypeError(
-                    f"{type(self).__name__}: {name} is a {type(by).__name__}; want FakeQuantize, "
-                    "ObservedFakeQuantize or None"
-                )
-        self.activation_fake_quantizer = activation_fake_quantizer
-        self.weight_fake_quantizer = weight_fake_quantizer
+        self._quantize_by(weight_fake_quantizer, activation_fake_quantizer, exact)
+
+    def _quantize_by(self, weight: FakeQuantizer | None, activation: FakeQuantizer | None, exact: bool) -> None:
+        self.activation_fake_quantizer = _checked(self, "activation_fake_quantizer", activation)
+        self.weight_fake_quantizer = _checked(self, "weight_fake_quantizer", weight)
         self.exact = exact
 
     @classmethod
@@ -104,7 +105,12 @@ class FakeQuantizedEmbedding(Embedding):
         super().__init__(*args, **keywords)
         if self.max_norm is not None or self.sparse:
             raise ValueError("FakeQuantizedEmbedding: want max_norm=None and sparse=False")
-        self.weight_fake_quantizer = weight_fake_quantizer
+        self._quantize_by(weight_fake_quantizer)
+
+    def _quantize_by(self, weight: FakeQuantizer) -> None:
+        if weight is None:
+            raise TypeError("FakeQuantizedEmbedding: weight_fake_quantizer is None; want a module")
+        self.weight_fake_quantizer = _checked(self, "weight_fake_quantizer", weight)
 
     def forward(self, input: Tensor) -> Tensor:
         weight = self.weight_fake_quantizer(self.weight)

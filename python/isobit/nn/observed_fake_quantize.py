@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from . import torchao_config
 from ._fake_quantizer import FakeQuantizer, Parameters, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
+from .fake_quantize import FakeQuantize
 from .observers import PER_CHANNEL, SYMMETRIC, MinMaxObserver, MovingAverageMinMaxObserver
 
 
@@ -57,6 +60,9 @@ class ObservedFakeQuantize(FakeQuantizer):
         **observer_kwargs: Any,
     ) -> None:
         super().__init__()
+        if isinstance(observer, torch.nn.Module) or not callable(observer):
+            kind = type(observer).__name__
+            raise TypeError(f"ObservedFakeQuantize: observer is a {kind}; want a class, or what with_args made of one")
         for name, value in (("quant_min", quant_min), ("quant_max", quant_max)):
             if value is not None:
                 observer_kwargs[name] = value
@@ -71,13 +77,17 @@ class ObservedFakeQuantize(FakeQuantizer):
         self.register_buffer("zero_point", torch.empty(0, dtype=torch.int32))
 
     @classmethod
-    def from_config(cls, config: Any = None, **keywords: Any) -> ObservedFakeQuantize:
+    def from_config(cls, config: Any = None, *, shape: Sequence[int] | None = None, **keywords: Any) -> FakeQuantizer:
         """The module of a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, or of their arguments
-        by name: dtype, granularity, group_size, mapping_type or is_symmetric, scale_precision,
-        zero_point_precision, is_dynamic, eps. Scales are isobit's: ``max|x| / quant_max`` where symmetric."""
-        from .torchao_config import arguments
+        by name or in a dict: dtype, granularity, group_size, mapping_type or is_symmetric, scale_precision,
+        zero_point_precision, is_dynamic, eps. Scales are isobit's: ``max|x| / quant_max`` where symmetric.
 
-        return cls(**arguments(config, **keywords))
+        With ``range_learning`` it is a FakeQuantize, for ``shape``, that of what is quantized: scales, and
+        zero points where not symmetric, start at the range of the first batch and are learned by LSQ."""
+        fields = torchao_config.fields_of(config, **keywords)
+        if fields["range_learning"]:
+            return FakeQuantize(**torchao_config.learned(fields, shape))
+        return cls(**torchao_config.observed(fields))
 
     @property
     def dtype(self) -> torch.dtype:

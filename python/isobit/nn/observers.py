@@ -43,6 +43,7 @@ class MinMaxObserver(torch.nn.Module):
         reduce_range: bool = False,
         quant_min: int | None = None,
         quant_max: int | None = None,
+        factory_kwargs: dict[str, Any] | None = None,
         eps: float = torch.finfo(torch.float32).eps,
         *,
         ch_axis: int = 0,
@@ -74,8 +75,9 @@ class MinMaxObserver(torch.nn.Module):
             scale_dtype,
             rounding,
         ).check(owner, low, high)
-        self.register_buffer("min_val", torch.empty(0))
-        self.register_buffer("max_val", torch.empty(0))
+        device = torch.nn.factory_kwargs(factory_kwargs).get("device")  # types come with the data
+        self.register_buffer("min_val", torch.empty(0, device=device))
+        self.register_buffer("max_val", torch.empty(0, device=device))
 
     @classmethod
     def with_args(cls, **keywords: Any) -> Partial:
@@ -153,6 +155,8 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
     def __init__(self, averaging_constant: float = 0.01, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
+        if not 0 <= averaging_constant <= 1:
+            raise ValueError(f"{type(self).__name__}: averaging_constant is {averaging_constant}; want 0 to 1")
         self.averaging_constant = averaging_constant
 
     def merge(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

@@ -89,6 +89,10 @@ class ServedWeight(torch.nn.Module):
         self.register_buffer("scale", _kept(scale))
         self.register_buffer("zero_point", _kept(zero_point))
 
+    def _apply(self, fn: Any, recurse: bool = True) -> ServedWeight:
+        self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype  # bfloat16() and its like
+        return super()._apply(fn, recurse)
+
     def forward(self) -> Tensor:
         """The weight as its codes stand for it."""
         if self.scheme is None or self.scale is None:

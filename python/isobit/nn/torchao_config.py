@@ -1,7 +1,8 @@
-"""torchao's fake-quantize configurations as arguments of ObservedFakeQuantize. torchao is not needed."""
+"""torchao's fake-quantize configurations as arguments of our modules. torchao is not needed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -38,10 +39,14 @@ _GRANULARITIES = {
 }
 
 
-def arguments(config: Any, **keywords: Any) -> dict[str, Any]:
-    """ObservedFakeQuantize's arguments for a configuration, or for one's fields by name."""
+def fields_of(config: Any, **keywords: Any) -> dict[str, Any]:
+    """The fields of a configuration, or of one given by name."""
     fields = dict(_DEFAULTS)
+    if isinstance(config, Mapping):
+        config, keywords = None, {**config, **keywords}
     if config is not None:
+        if not hasattr(config, "dtype"):
+            raise TypeError(f"from_config: config is a {type(config).__name__}; want one of torchao's, or a dict")
         # torchao's group_size and is_symmetric repeat granularity and mapping_type, or raise
         repeats = {"group_size", "is_symmetric"} if hasattr(config, "granularity") else set()
         fields |= {name: getattr(config, name) for name in _DEFAULTS if name not in repeats and hasattr(config, name)}
@@ -49,19 +54,25 @@ def arguments(config: Any, **keywords: Any) -> dict[str, Any]:
     if unknown:
         raise ValueError(f"from_config: {', '.join(sorted(unknown))}; want {', '.join(_DEFAULTS)}")
     fields |= keywords
-    symmetric = _symmetric(fields)
-    kept, _, _ = code_type("from_config", fields["dtype"])
-    for name, only in (("range_learning", False), ("hp_value_lb", None), ("hp_value_ub", None)):
-        if fields[name] != only:
-            instead = "; isobit.nn.FakeQuantize learns its range" if name == "range_learning" else ""
-            raise ValueError(f"from_config: {name} is {fields[name]}; want {only}{instead}")
-    if fields["zero_point_precision"] not in (torch.int8, torch.int32, torch.int64):
+    for name in ("hp_value_lb", "hp_value_ub"):
+        if fields[name] is not None:
+            raise ValueError(f"from_config: {name} is {fields[name]}; want None")
+    # torchao learns zero points that are kept as floats; ours are float32 wherever they are learned
+    kinds = (torch.int8, torch.int32, torch.int64, *([torch.float32] if fields["range_learning"] else []))
+    if fields["zero_point_precision"] not in kinds:
         raise ValueError(f"from_config: zero_point_precision is {fields['zero_point_precision']}; want torch.int32")
     domain = fields["zero_point_domain"]
     if domain is not None and getattr(domain, "name", str(domain)).upper() not in ("INT", "NONE"):
         raise ValueError(f"from_config: zero_point_domain is {domain}; want INT")
+    return fields
+
+
+def observed(fields: dict[str, Any]) -> dict[str, Any]:
+    """ObservedFakeQuantize's arguments."""
+    kept, _, _ = code_type("from_config", fields["dtype"])
+    symmetric = _symmetric(fields)
     dynamic = bool(fields["is_dynamic"])
-    chosen: dict[str, Any] = {
+    return {
         # torchao's static parameters are those of the first batch: an average that never moves
         "observer": MinMaxObserver if dynamic else MovingAverageMinMaxObserver.with_args(averaging_constant=0.0),
         "is_dynamic": dynamic,
@@ -71,6 +82,36 @@ def arguments(config: Any, **keywords: Any) -> dict[str, Any]:
         "eps": fields["eps"] or 0.0,
         "scale_dtype": fields["scale_precision"],
     }
+
+
+def learned(fields: dict[str, Any], shape: Sequence[int] | None) -> dict[str, Any]:
+    """FakeQuantize's arguments: what range_learning asks for. A range starts at the first batch's."""
+    kept, low, high = code_type("from_config", fields["dtype"])
+    symmetric, grouping = _symmetric(fields), _grouping(fields["granularity"], fields["group_size"])
+    for name, want in (("is_dynamic", False), ("scale_precision", torch.float32)):
+        if fields[name] != want:
+            raise ValueError(f"from_config: {name} is {fields[name]}; want {want} with range_learning")
+    if symmetric and low == 0:
+        raise ValueError(f"from_config: dtype is {fields['dtype']}; a learned range of it wants is_symmetric=False")
+    if grouping.name == "per_token":
+        raise ValueError(
+            "from_config: tokens differ from batch to batch; want another granularity, or no range_learning"
+        )
+    if shape is None and grouping.name != "per_tensor":
+        raise ValueError(f"from_config: range_learning of {grouping} wants shape, that of what is quantized")
+    chosen: dict[str, Any] = {
+        "quant_min": low,
+        "quant_max": high,
+        "learn_zero_point": not symmetric,
+        "dtype": kept if kept.is_floating_point else fields["dtype"],
+        "start": "min_max",
+        "eps": fields["eps"] or 0.0,
+    }
+    if grouping.name == "per_channel":
+        chosen |= {"channels": grouping.parameter_shape(shape or ())[0], "ch_axis": grouping.where}
+    elif grouping.name != "per_tensor":
+        size = "group_size" if grouping.name == "per_channel_group" else "block_size"
+        chosen |= {size: grouping.where, "shape": shape}
     return chosen
 
 

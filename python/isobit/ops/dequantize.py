@@ -46,7 +46,7 @@ def _define(name: str) -> tuple[Op, Op]:
         f"dequantize_{name}({f.parameters()}, ScalarType dtype{f.group_schema()}, ScalarType? out_dtype=None, SymInt? last_dim=None) -> Tensor",
         f"dequantize_{f.plan}",
         "q[]* scale@ zero_point#?",
-        f"{f.range()} dtype:m{f.group_attribute()} out_dtype:d last_dim:e",
+        f"{f.range()} dtype:m{f.group_attribute()} out_dtype:d? last_dim:e?",
         "y = q : out_dtype",
     )
     backward = Op(
@@ -54,7 +54,7 @@ def _define(name: str) -> tuple[Op, Op]:
         "bool want_input=True, bool want_scale=True, bool want_zero_point=False, ScalarType? dtype=None) -> (Tensor, Tensor, Tensor)",
         f"dequantize_{f.plan}_backward",
         "grad_output[] q* scale@ zero_point#?",
-        f"{f.range()}{f.group_attribute()} want_input:w want_scale:w want_zero_point:w dtype:m",
+        f"{f.range()}{f.group_attribute()} want_input:w want_scale:w want_zero_point:w dtype:m?",
         "grad_input = grad_output : grad_output if want_input",
         "grad_scale = scale : scale if want_scale",
         "grad_zero_point = zero_point : zero_point if want_zero_point",

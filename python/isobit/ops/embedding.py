@@ -86,8 +86,11 @@ def _row(padding_idx: int | None, rows: int) -> int:
     """padding_idx from the front; -1 where there is none."""
     if padding_idx is None:
         return -1
+    if isinstance(padding_idx, float | str):
+        raise TypeError(f"embedding: padding_idx must be an int, not {padding_idx!r}")
     if not -rows <= padding_idx < rows:
-        raise ValueError(f"embedding: padding_idx is {padding_idx}; want -{rows} to {rows - 1} for {rows} rows")
+        want = f"want -{rows} to {rows - 1} for {rows} rows" if rows else "there are no rows"
+        raise ValueError(f"embedding: padding_idx is {padding_idx}; {want}")
     return padding_idx + rows if padding_idx < 0 else padding_idx
 
 
@@ -134,6 +137,8 @@ def embedding_backward(
     """The gradient of an embedding's weight, [num_weights, D]: each row the sum of the rows of
     grad_output whose index names it, in ascending position. padding_idx: a row that gets none, -1
     for none, as in ``torch.ops.aten.embedding_dense_backward``."""
+    if isinstance(num_weights, int) and num_weights < 0:
+        raise ValueError(f"embedding_backward: num_weights is {num_weights}; want at least 0")
     return _BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
 
 

@@ -126,7 +126,7 @@ def grid_sample(
             return y
     if not isinstance(input, Tensor) or not isinstance(grid, Tensor):
         raise TypeError(f"grid_sample: want two Tensors, not {type(input).__name__} and {type(grid).__name__}")
-    if torch.is_autocast_enabled(input.device.type):
+    if input.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(input.device.type):
         input, grid = _promote(input, grid)
     if out is not None:
         return write_out(_SAMPLE, out, input, grid, mode, padding_mode, corners)
@@ -150,8 +150,12 @@ def grid_sample_backward(
 
 
 def _check_size(theta: Tensor, size: Sequence[int]) -> None:
+    if not isinstance(size, Sequence):
+        raise TypeError(f"affine_grid: size must be a sequence of ints, not {type(size).__name__}")
     if len(size) not in (4, 5):
         raise NotImplementedError(f"affine_grid: size is {list(size)}; want [N, C, H, W] or [N, C, D, H, W]")
+    if any(isinstance(extent, int) and extent < 0 for extent in size):
+        raise ValueError(f"affine_grid: size is {list(size)}; want no negative extent")
     want = [size[0], len(size) - 2, len(size) - 1]
     if list(theta.shape) != want:
         raise ValueError(f"affine_grid: theta has shape {list(theta.shape)}; want {want} for size {list(size)}")
@@ -182,5 +186,9 @@ def affine_grid(
 
 def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -> Tensor:
     """The gradient of theta, [N, 2, 3], from that of the grid, [N, H, W, 2]."""
+    if not isinstance(grad_grid, Tensor):
+        raise TypeError(f"affine_grid_backward: grad_grid must be a Tensor, not {type(grad_grid).__name__}")
+    if grad_grid.dim() == 0:
+        raise ValueError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")
     rank = grad_grid.shape[-1]
     return _GRID_BACKWARD(grad_grid, [grad_grid.shape[0], rank, rank + 1], bool(align_corners))

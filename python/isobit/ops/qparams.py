@@ -74,16 +74,29 @@ _RANGES = {
 
 def code_range(op: str, dtype: torch.dtype, low: int | None = None, high: int | None = None) -> tuple[int, int]:
     """quant_min and quant_max where they are given, else those of dtype."""
-    if dtype not in _RANGES:
+    if not isinstance(dtype, torch.dtype) or dtype not in _RANGES:
         raise ValueError(f"{op}: dtype is {dtype}; want one of {', '.join(map(str, _RANGES))}")
     least, most = _RANGES[dtype]
     return least if low is None else low, most if high is None else high
 
 
+def _blocks(block_size: Any) -> Any:
+    return list(block_size) if isinstance(block_size, Sequence) else block_size
+
+
+def _checked(op: str, x: Any, where: tuple[Any, ...], *dtype_and_range: Any) -> tuple[int, int]:
+    """The range of codes, for arguments of the right kinds."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{op}: input must be a Tensor, not {type(x).__name__}")
+    if where == (None,):
+        raise TypeError(f"{op}: None came for what shares a scale; want an axis, a group_size or a block_size")
+    return code_range(op, *dtype_and_range)
+
+
 def _choose(
     name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
 ) -> tuple[Tensor, Tensor]:
-    bounds = code_range(f"choose_qparams_{name}", dtype, low, high)
+    bounds = _checked(f"choose_qparams_{name}", x, where, dtype, low, high)
     scale, zero_point = _OPS[name][0](x.detach(), *where, *bounds, symmetric)
     return scale, torch.zeros_like(scale, dtype=torch.int32) if symmetric else zero_point
 
@@ -140,7 +153,7 @@ def choose_qparams_per_block(
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """As choose_qparams_per_tensor, of each block of ``block_size``."""
-    return _choose("per_block", input, (list(block_size),), dtype, symmetric, quant_min, quant_max)
+    return _choose("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max)
 
 
 def choose_qparams_per_token(input: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -149,7 +162,7 @@ def choose_qparams_per_token(input: Tensor, dtype: torch.dtype) -> tuple[Tensor,
 
     As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps a scale
     from falling below 1e-5 and answers float zero points."""
-    if dtype.is_floating_point or not dtype.is_signed:
+    if not isinstance(dtype, torch.dtype) or dtype.is_floating_point or not dtype.is_signed:
         raise ValueError(f"choose_qparams_per_token: dtype is {dtype}; want torch.int8")
     return _choose("per_token", input, (), dtype, True, None, None)
 
@@ -163,7 +176,7 @@ def choose_qparams_per_token_asymmetric(input: Tensor, dtype: torch.dtype) -> tu
 def _dynamic(
     name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    bounds = code_range(f"quantize_{name}_dynamic", dtype, low, high)
+    bounds = _checked(f"quantize_{name}_dynamic", x, where, dtype, low, high)
     return _OPS[name][1](x.detach(), *where, *bounds, dtype, symmetric)
 
 
@@ -228,4 +241,4 @@ def quantize_per_block_dynamic(
     quant_max: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """As quantize_per_tensor_dynamic, of each block of ``block_size``."""
-    return _dynamic("per_block", input, (list(block_size),), dtype, symmetric, quant_min, quant_max)
+    return _dynamic("per_block", input, (_blocks(block_size),), dtype, symmetric, quant_min, quant_max)

@@ -3,13 +3,14 @@ that serving runs, and that kernel itself."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._op import Op
+from .._op import Op, once
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
 from .qparams import quantize_per_token_dynamic
@@ -40,6 +41,21 @@ def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, *rest: Any) -> A
 register(_CODES, _vmap)
 
 
+def as_matrix(t: Tensor) -> Tensor:
+    """[..., K] as [rows, K]: reshape(-1, K) does not know the rows where K is 0."""
+    return t.flatten(0, -2) if t.dim() > 1 else t[None]
+
+
+def check_tensors(op: str, **named: Any) -> None:
+    """That these are tensors, the first one, the input, with a dimension at least."""
+    for name, t in named.items():
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{op}: {name} must be a Tensor, not {type(t).__name__}")
+    name, x = next(iter(named.items()))
+    if x.dim() == 0:
+        raise ValueError(f"{op}: {name} has shape []; want [..., K]")
+
+
 def quantized_linear_codes(
     x: Tensor,
     x_scale: Tensor,
@@ -52,8 +68,15 @@ def quantized_linear_codes(
 
     x: int8 [..., K]; x_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
     weight_scale: [N] or [N, 1]; bias: [N]. The serving form of quantized_linear, with its bits."""
+    check_tensors("quantized_linear_codes", x=x, x_scale=x_scale, weight=weight, weight_scale=weight_scale)
     rows = x.shape[:-1]
-    y = _CODES(x.reshape(-1, x.shape[-1]), x_scale.reshape(-1), weight, weight_scale.reshape(-1), bias, dtype)
+    if x_scale.shape not in (rows, (*rows, 1)):
+        shapes = f"{list(x_scale.shape)}; want {list(rows)} or {[*rows, 1]}"
+        raise ValueError(f"quantized_linear_codes: x_scale has shape {shapes} for x of shape {list(x.shape)}")
+    if weight_scale.dim() == 2 and weight_scale.shape[1] == 1:
+        weight_scale = weight_scale.squeeze(1)
+    matrix = as_matrix(x)
+    y = _CODES(matrix, x_scale.reshape(matrix.shape[0]), weight, weight_scale, bias, dtype)
     return y.reshape(*rows, weight.shape[0])
 
 
@@ -74,7 +97,7 @@ class _QuantizedLinear(torch.autograd.Function):
         ctx.dtypes = [None if t is None else t.dtype for t in inputs]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @partial(once, "quantized_linear")
     def backward(ctx: Any, grad_y: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         x_codes, x_scale, w_codes, w_scale = ctx.saved_tensors
         x_type, w_type, b_type = ctx.dtypes
@@ -82,9 +105,9 @@ class _QuantizedLinear(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             w = _dequantize_rows(w_codes, w_scale, grad_y.dtype)
             grad_x = (grad_y @ w).to(x_type)
-        flat = grad_y.reshape(-1, grad_y.shape[-1])
+        flat = as_matrix(grad_y)
         if ctx.needs_input_grad[1]:
-            x = _dequantize_rows(x_codes, x_scale, grad_y.dtype).reshape(-1, x_codes.shape[-1])
+            x = as_matrix(_dequantize_rows(x_codes, x_scale, grad_y.dtype))
             grad_w = (flat.t() @ x).to(w_type)
         if ctx.needs_input_grad[2]:
             grad_b = flat.sum(0).to(b_type)
@@ -120,6 +143,7 @@ def quantized_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     model and the served one give the same bits. The result has x's dtype. The gradient is the
     straight-through estimate, with x and weight as the codes stand for them:
     ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``."""
+    check_tensors("quantized_linear", x=x, weight=weight)
     if x.shape[-1:] != weight.shape[-1:]:
         raise ValueError(
             f"quantized_linear: x has shape {list(x.shape)}, weight {list(weight.shape)}; want the same last extent"

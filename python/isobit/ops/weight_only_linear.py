@@ -11,6 +11,7 @@ from .._op import Op, keep, kept
 from .._vmap import vmap_fold
 from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
 from .qparams import code_range
+from .quantized_linear import as_matrix, check_tensors
 
 _OP = Op(
     "weight_only_linear(Tensor input, Tensor weight, Tensor weight_scale, Tensor? weight_zero_point, Tensor? bias, "
@@ -65,8 +66,8 @@ def weight_only_linear(
     Each ``group_size`` codes along K share a scale and a zero point, [N, ceil(K / group_size)]. With
     dtype torch.int4 or torch.uint4, weight is bytes of two codes each, [N, ceil(K / 2)], as
     quantize_per_channel_group makes them. Gradients reach input, scale, a float zero point and bias."""
+    check_tensors("weight_only_linear", input=input, weight=weight, weight_scale=weight_scale)
     dtype = weight.dtype if dtype is None else dtype
     rows, in_features = input.shape[:-1], input.shape[-1]
-    x = input.reshape(-1, in_features)
-    y = _OP.apply(x, weight, weight_scale, weight_zero_point, bias, group_size, dtype, in_features)
+    y = _OP.apply(as_matrix(input), weight, weight_scale, weight_zero_point, bias, group_size, dtype, in_features)
     return y.reshape(*rows, weight.shape[0])

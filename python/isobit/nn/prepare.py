@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from ._fake_quantizer import FakeQuantizer
+from .embedding import Embedding
+from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear
+from .observed_fake_quantize import ObservedFakeQuantize
+
+Filter = Callable[[torch.nn.Module, str], bool]
+
+# What layers become. Subclasses do not: their forward is another, or, as in MultiheadAttention, is not called.
+_LINEAR, _EMBEDDING = (torch.nn.Linear,), (torch.nn.Embedding, Embedding)
+
+
+def prepare(
+    module: torch.nn.Module,
+    weight: Any = None,
+    activation: Any = None,
+    *,
+    embedding: Any = None,
+    filter_fn: Filter | None = None,
+    exact: bool = True,
+    inplace: bool = False,
+) -> torch.nn.Module:
+    """The module for quantization-aware training: every torch.nn.Linear in it a FakeQuantizedLinear by
+    ``weight`` and ``activation``, every torch.nn.Embedding a FakeQuantizedEmbedding by ``embedding``; what has
+    None stays as it is. ``convert`` is the way on to serving.
+
+    Each of the three is a torchao IntxFakeQuantizeConfig or Float8FakeQuantizeConfig, a dict of their fields
+    (see ObservedFakeQuantize.from_config; ``range_learning`` learns scales of the weight's shape), or what
+    makes a fake-quantizer when called, for each layer one: ``FakeQuantize.with_args(...)``, torch.ao's
+    ``QConfig(...).weight``, a function. ``filter_fn(layer, name)`` picks among the linear layers and embeddings;
+    without it, all are taken but those of a subclass.
+
+    A layer that becomes another stays the same object, with its parameters, hooks, device, dtype and mode, so
+    that an optimizer, a tied weight and a layer used twice go on. Without ``inplace`` that is so in a copy of
+    module. ``exact`` is FakeQuantizedLinear's.
+
+    Raises, before anything is changed: TypeError for a subclass that filter_fn picks, and for what is no
+    configuration; ValueError for a layer whose weight is no parameter of its own (weight_norm, pruning), whose
+    forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found."""
+    kinds: list[tuple[tuple[type, ...], Any, list[Any]]] = [
+        (_LINEAR, FakeQuantizedLinear, [weight, activation]),
+        (_EMBEDDING, FakeQuantizedEmbedding, [embedding]),
+    ]
+    kinds = [kind for kind in kinds if any(given is not None for given in kind[2])]
+    if not kinds:
+        raise ValueError("prepare: weight, activation and embedding are all None; want one of them")
+    module = module if inplace else copy.deepcopy(module)
+    found = []
+    for name, layer in module.named_modules():
+        for types, becomes, by in kinds:
+            if isinstance(layer, types) and _picked(layer, name, types, filter_fn):
+                found.append((layer, becomes, _fakes_of(layer, *by)))
+    if not found:
+        raise ValueError(f"prepare: found no layer in {type(module).__name__} that what was given is for")
+    for layer, becomes, fakes in found:
+        layer.__class__ = becomes
+        layer._quantize_by(*fakes, *((exact,) if becomes is FakeQuantizedLinear else ()))
+    without_fast_path(module)
+    return module
+
+
+def _fakes_of(layer: torch.nn.Module, weight: Any, *activation: Any) -> list[FakeQuantizer | None]:
+    parameter: torch.Tensor = layer.weight  # type: ignore[assignment]
+    made = [_made(weight, parameter.shape), *(_made(given, None) for given in activation)]
+    return [None if by is None else by.to(parameter.device).train(layer.training) for by in made]
+
+
+def _made(given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
+    """A fake-quantizer for a layer; shape: that of what it quantizes, where it is known."""
+    if given is None:
+        return None
+    if isinstance(given, torch.nn.Module):
+        raise TypeError(f"prepare: a {type(given).__name__} is one module; want what makes one for each layer")
+    if callable(given):
+        made: Any = given()
+    elif isinstance(given, Mapping) or hasattr(given, "dtype"):
+        made = ObservedFakeQuantize.from_config(given, shape=shape)
+    else:
+        raise TypeError(f"prepare: got a {type(given).__name__}; want a configuration with a dtype, or a constructor")
+    if not isinstance(made, FakeQuantizer):
+        raise TypeError(f"prepare: {given} makes a {type(made).__name__}; want FakeQuantize or ObservedFakeQuantize")
+    return made
+
+
+def _picked(layer: torch.nn.Module, name: str, types: tuple[type, ...], filter_fn: Filter | None) -> bool:
+    """Whether a layer is to become another; raises where it cannot."""
+    if filter_fn is None and type(layer) not in types:
+        return False
+    if filter_fn is not None and not filter_fn(layer, name):
+        return False
+    where = f"prepare: {name!r}, a {type(layer).__name__},"
+    if type(layer) not in types:
+        raise TypeError(f"{where} is not itself a {types[0].__name__}; want filter_fn to leave it out")
+    if layer._parameters.get("weight") is None:
+        raise ValueError(f"{where} has no parameter of its own named weight; want it without weight_norm or pruning")
+    if "forward" in vars(layer):
+        raise ValueError(f"{where} has a forward of its own; want it without")
+    if getattr(layer, "max_norm", None) is not None or getattr(layer, "sparse", False):
+        raise ValueError(f"{where} has max_norm or a sparse gradient; want max_norm=None and sparse=False")
+    return True
+
+
+def without_fast_path(module: torch.nn.Module) -> None:
+    """Has torch's encoder layers call their linear layers: in eval mode they read weights past them."""
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.TransformerEncoderLayer):
+            layer.activation_relu_or_gelu = 0
+        elif isinstance(layer, torch.nn.TransformerEncoder):
+            layer.use_nested_tensor = False

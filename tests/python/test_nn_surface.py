@@ -1,0 +1,106 @@
+"""isobit.nn where features meet: calibration in inference mode, torch.func, conversions of dtype, odd arguments."""
+
+import isobit
+import pytest
+import torch
+from isobit.nn import (
+    FakeQuantize,
+    FakeQuantizedEmbedding,
+    FakeQuantizedLinear,
+    HistogramObserver,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MSEObserver,
+    ObservedFakeQuantize,
+    convert,
+    prepare,
+)
+from kit import assert_same, draw
+
+INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
+TOKENS = {"dtype": torch.int8, "granularity": "per_token"}
+OBSERVERS = (MinMaxObserver, MovingAverageMinMaxObserver, MSEObserver, HistogramObserver)
+
+
+@pytest.mark.parametrize("kind", OBSERVERS)
+def test_calibration_in_inference_mode_and_training_after_it(kind):
+    layer = prepare(torch.nn.Linear(8, 5), INT8, ObservedFakeQuantize.with_args(observer=kind))
+    other = prepare(torch.nn.Linear(8, 5), INT8, ObservedFakeQuantize.with_args(observer=kind))
+    other.load_state_dict(layer.state_dict())
+    x = draw(4, 3, 8)
+    with torch.inference_mode():
+        layer(x)
+    other(x)
+    for model in (layer, other):
+        model(x * 2).sum().backward()
+    assert_same(layer.activation_fake_quantizer.scale, other.activation_fake_quantizer.scale)
+    assert_same(layer.weight.grad, other.weight.grad)
+
+
+@pytest.mark.parametrize("kind", OBSERVERS)
+def test_torch_func_leaves_no_tensor_of_its_own_behind(kind):
+    fake, x = ObservedFakeQuantize(kind), draw(4, 8)
+    for transformed in (torch.func.grad(lambda x: fake(x).sum()), torch.vmap(fake)):
+        with pytest.raises(RuntimeError):
+            transformed(x)
+        assert fake.activation_post_process.is_new() and fake.scale.numel() == 0
+    y = fake(x)
+    fake.disable_observer()
+    assert_same(torch.func.vmap(fake)(x), y)
+    assert_same(
+        torch.func.grad(lambda x: fake(x).sum())(x), torch.autograd.functional.vjp(fake, x, torch.ones(4, 8))[1]
+    )
+
+
+@pytest.mark.parametrize(
+    "fakes",
+    ((INT8, TOKENS), (INT8, None), ({"dtype": "int4", "group_size": 3}, None), (INT8, lambda: FakeQuantize())),
+    ids=("tokens", "codes", "groups", "learned"),
+)
+def test_a_layer_of_one_row_is_a_row_of_a_layer(fakes):
+    layer = prepare(torch.nn.Linear(8, 5), *fakes)
+    x = draw(3, 8)
+    layer(x)
+    for model in (layer.eval(), convert(layer)):
+        assert_same(model(x[1]).detach(), model(x[1:2]).detach()[0])
+        assert model(x[:0]).shape == (0, 5)
+
+
+def test_a_converted_model_follows_bfloat16():
+    x = draw(4, 8)
+    for fakes, keywords in (((INT8, TOKENS), {}), ((INT8,), {"exact": False}), (({"dtype": torch.float8_e4m3fn, "granularity": "per_row"},), {})):  # fmt: skip
+        layer = prepare(torch.nn.Linear(8, 5), *fakes, **keywords)
+        served = convert(layer).bfloat16()
+        assert served(x.bfloat16()).dtype == torch.bfloat16
+        torch.testing.assert_close(served(x.bfloat16()).float(), layer(x), rtol=0.05, atol=0.2)
+        assert served.double()(x.double()).dtype == torch.float64
+    table = prepare(torch.nn.Embedding(9, 8), embedding=INT8)
+    assert convert(table).bfloat16()(torch.tensor([1, 3])).dtype == torch.bfloat16
+
+
+def test_refusals_name_what_came():
+    of = ObservedFakeQuantize.from_config
+    for error, message, call in (
+        (TypeError, "observer is a NoneType", lambda: ObservedFakeQuantize(None)),
+        (TypeError, "observer is a MinMaxObserver; want a class", lambda: ObservedFakeQuantize(MinMaxObserver())),
+        (TypeError, "config is a str", lambda: of("int8")),
+        (ValueError, "eps is -1.0", lambda: MinMaxObserver(eps=-1.0)),
+        (ValueError, "averaging_constant is 2.0", lambda: MovingAverageMinMaxObserver(2.0)),
+        (ValueError, "averaging_constant is nan", lambda: MovingAverageMinMaxObserver(float("nan"))),
+        (TypeError, "weight_fake_quantizer is None", lambda: FakeQuantizedEmbedding(3, 4, weight_fake_quantizer=None)),
+        (TypeError, "weight_fake_quantizer is a ReLU", lambda: FakeQuantizedLinear(3, 4, weight_fake_quantizer=torch.nn.ReLU())),
+        (ValueError, r"shape \[3, 4\] has 4 scales; there are 5", lambda: FakeQuantize(channels=5, ch_axis=1)(draw(3, 4))),
+        (ValueError, "size is .*; want no negative", lambda: isobit.affine_grid(draw(2, 2, 3), [2, 1, -4, 5])),
+        (TypeError, "size must be a sequence of ints", lambda: isobit.affine_grid(draw(2, 2, 3), 5)),
+        (TypeError, "grad_grid must be a Tensor", lambda: isobit.affine_grid_backward([1])),
+        (ValueError, r"grad_grid has shape \[\]", lambda: isobit.affine_grid_backward(torch.tensor(1.0))),
+        (TypeError, "padding_idx must be an int, not 1.0", lambda: isobit.embedding(torch.tensor([1]), draw(3, 4), 1.0)),
+        (ValueError, "padding_idx is 0; there are no rows", lambda: isobit.embedding(torch.tensor([1]), draw(0, 4), 0)),
+        (TypeError, "weight is torch.bool, which", lambda: isobit.embedding(torch.tensor([1]), torch.ones(3, 4, dtype=torch.bool))),
+        (ValueError, "num_weights is -1", lambda: isobit.embedding_backward(draw(1, 4), torch.tensor([0]), -1)),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            call()
+    assert_same(of(INT8)(draw(3, 4)), of(**INT8)(draw(3, 4)))
+    meta = isobit.grid_sample(torch.empty(1, 2, 3, 4, device="meta"), torch.empty(1, 5, 6, 2, device="meta"))
+    assert meta.shape == (1, 2, 5, 6) and meta.device.type == "meta"

@@ -1,0 +1,197 @@
+"""prepare: a model's layers become fake-quantized ones; and torch.ao's own prepare_qat with our modules."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+import torch.ao.quantization as ao
+from isobit.nn import (
+    FakeQuantize,
+    FakeQuantizedEmbedding,
+    FakeQuantizedLinear,
+    HistogramObserver,
+    MinMaxObserver,
+    ObservedFakeQuantize,
+    QuantizedLinear,
+    convert,
+    prepare,
+)
+from kit import assert_same, draw
+
+INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
+TOKENS = {"dtype": torch.int8, "granularity": "per_token"}
+LEARNED = {"dtype": "int4", "group_size": 4, "range_learning": True, "is_dynamic": False}
+
+
+class Net(torch.nn.Module):
+    """Nested layers, a layer used twice, a tied weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(10, 8, padding_idx=1)
+        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.ModuleDict({"last": torch.nn.Linear(8, 8)})["last"])  # fmt: skip
+        self.again = self.body[0]
+        self.head = torch.nn.Linear(8, 10, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, i):
+        return self.head(self.again(self.body(self.table(i))))
+
+
+@pytest.mark.parametrize("weight", (INT8, LEARNED), ids=("observed", "learned"))
+def test_a_model_is_prepared_trained_and_converted(weight):
+    torch.manual_seed(0)
+    model = Net()
+    parameters = list(model.parameters())
+    ids = [id(p) for p in parameters]
+    prepared = prepare(model, weight, TOKENS, embedding=weight, inplace=True)
+    assert prepared is model
+    assert [type(m) for m in (model.table, model.body[0], model.body[2], model.head)] == [
+        FakeQuantizedEmbedding,
+        *[FakeQuantizedLinear] * 3,
+    ]
+    assert model.again is model.body[0] and model.head.weight is model.table.weight
+    assert {id(p) for p in model.parameters()} >= set(ids)
+    assert model.table.padding_idx == 1
+    fakes = [m for m in model.modules() if isinstance(m, (ObservedFakeQuantize, FakeQuantize))]
+    assert len(set(fakes)) == 4 + 3
+    if weight is LEARNED:
+        assert model.table.weight_fake_quantizer.scale.shape == (10, 2)
+    indices = torch.randint(0, 10, (7, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.02)
+    losses = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        loss = (model(indices) - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.95 * losses[0]
+    want = copy.deepcopy(model).eval()(indices).detach()
+    served = convert(model)
+    assert_same(served(indices), want)
+    assert served.again is served.body[0]
+    assert_same(pickle.loads(pickle.dumps(model)).eval()(indices).detach(), want)
+    other = prepare(Net(), weight, TOKENS, embedding=weight)
+    other.load_state_dict(model.state_dict())
+    assert_same(other.eval()(indices).detach(), want)
+    with pytest.raises(ValueError, match="found no layer in Net"):
+        prepare(model, weight)
+
+
+def test_it_is_the_layer_built_by_hand():
+    linear = torch.nn.Linear(6, 5).double().eval()
+    x = draw(3, 6, dtype=torch.float64)
+    calls = []
+    linear.register_forward_hook(lambda m, a, y: calls.append(type(m)))
+    linear._register_load_state_dict_pre_hook(lambda m, *a: calls.append(m), with_module=True)
+    linear.note = "mine"
+    of = ObservedFakeQuantize.from_config
+    hand = FakeQuantizedLinear.from_linear(
+        linear, weight_fake_quantizer=of(**INT8), activation_fake_quantizer=of(**TOKENS)
+    )
+    assert_same(prepare(linear, INT8, TOKENS)(x), hand(x))
+    assert type(linear) is torch.nn.Linear and calls == [FakeQuantizedLinear]
+    layer = prepare(linear, lambda: of(**INT8), exact=False, inplace=True)
+    assert layer is linear and not layer.exact and layer.note == "mine"
+    assert not layer.training and not layer.weight_fake_quantizer.training
+    layer.load_state_dict(layer.state_dict())
+    assert calls[-1] is layer
+    meta = prepare(torch.nn.Linear(6, 5, device="meta"), INT8)
+    assert meta.weight.device.type == "meta"
+
+
+def test_configurations():
+    qat = pytest.importorskip("torchao.quantization.qat")
+    from torchao.quantization import quantize_
+
+    x = draw(3, 8)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+    theirs = copy.deepcopy(model)
+    weight = qat.IntxFakeQuantizeConfig(torch.int8, "per_channel")
+    activation = qat.IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False)
+    ours = prepare(model, weight, activation)
+    quantize_(theirs, qat.QATConfig(weight_config=weight, activation_config=activation, step="prepare"))
+    assert [n for n, m in ours.named_modules() if "quantizer" not in n] == [
+        n for n, m in theirs.named_modules() if "quantizer" not in n
+    ]
+    assert dict(ours.named_parameters()).keys() == dict(theirs.named_parameters()).keys()
+    assert (ours(x) - theirs(x)).abs().max() < 0.02 * ours(x).abs().max()
+    qconfig = ao.QConfig(
+        activation=ObservedFakeQuantize.with_args(observer=HistogramObserver),
+        weight=ObservedFakeQuantize.with_args(observer=MinMaxObserver, dtype=torch.qint8),
+    )
+    ours = prepare(model, qconfig.weight, qconfig.activation)
+    assert isinstance(ours[0].activation_fake_quantizer.activation_post_process, HistogramObserver)
+    model.qconfig = qconfig
+    theirs = ao.prepare_qat(model)  # torch.ao's, with our modules: it passes factory_kwargs
+    assert isinstance(theirs[2].weight_fake_quant, ObservedFakeQuantize)
+    ours(x), theirs(x)
+    assert_same(theirs[0].weight_fake_quant.scale, ours[0].weight_fake_quantizer.scale)
+    theirs(x).sum().backward()
+    assert theirs[0].weight.grad is not None
+
+
+def test_what_is_left_as_it_is_and_what_is_refused():
+    class Mine(torch.nn.Linear):
+        pass
+
+    parametrized = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4))
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), Mine(4, 4), torch.nn.Embedding(4, 4), parametrized)
+    model.append(torch.nn.MultiheadAttention(4, 2)).append(QuantizedLinear(4, 4))
+    prepared = prepare(model, INT8)
+    same = [type(a) is type(b) for a, b in zip(prepared, model, strict=True)]
+    assert same == [False] + [True] * 5
+    assert type(prepared[4].out_proj) is type(model[4].out_proj)
+    prepared = prepare(model, embedding=INT8, filter_fn=lambda m, name: name == "2")
+    assert [type(m) for m in prepared] == [*[type(m) for m in model[:2]], FakeQuantizedEmbedding, *[type(m) for m in model[3:]]]  # fmt: skip
+    old = torch.nn.utils.weight_norm(torch.nn.Linear(4, 4))
+    patched = torch.nn.Linear(4, 4)
+    patched.forward = lambda x: x
+    for error, message, arguments in (
+        (ValueError, "all None", (model,)),
+        (ValueError, "found no layer in ReLU", (torch.nn.ReLU(), INT8)),
+        (TypeError, "'1', a Mine, is not itself a Linear", (model, INT8, None, lambda m, n: n in "01")),
+        (TypeError, "out_proj', a NonDyn", (model, INT8, None, lambda m, n: n.endswith("out_proj"))),
+        (ValueError, "no parameter of its own named weight", (old, INT8)),
+        (ValueError, "forward of its own", (patched, INT8)),
+        (TypeError, "a FakeQuantize is one module", (model, FakeQuantize())),
+        (TypeError, "got a int", (model, 8)),
+        (TypeError, "makes a ReLU", (model, torch.nn.ReLU)),
+        (ValueError, "from_config: what", (model, {"what": 1})),
+        (ValueError, "wants shape", (model, None, LEARNED)),
+    ):
+        before = [type(m) for m in arguments[0].modules()]
+        with pytest.raises(error, match=message):
+            prepare(*arguments[:3], filter_fn=arguments[3] if len(arguments) > 3 else None, inplace=True)
+        assert [type(m) for m in arguments[0].modules()] == before
+    for keywords in ({"max_norm": 1.0}, {"sparse": True}):
+        with pytest.raises(ValueError, match="max_norm or a sparse gradient"):
+            prepare(torch.nn.Embedding(3, 4, **keywords), embedding=INT8)
+
+
+@pytest.mark.parametrize("by", ("prepare", "hand"))
+def test_torchs_encoder_layers_do_not_read_past_the_codes(by):
+    """In eval mode, without gradients, their fast path takes linear1.weight as it is."""
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(layer, 2)
+    coarse = {"dtype": "int2", "granularity": "per_channel"}
+    x, padding = draw(2, 3, 8), torch.tensor([[False, False, True]] * 2)
+    plain = copy.deepcopy(encoder).eval()
+    if by == "prepare":
+        encoder = prepare(encoder, coarse)
+        with torch.no_grad():
+            for mask in (None, padding):
+                want = encoder.train()(x, src_key_padding_mask=mask)
+                got = encoder.eval()(x, src_key_padding_mask=mask)
+                torch.testing.assert_close(got, want)
+                assert (got - plain(x)).abs().max() > 0.01
+                assert_same(convert(encoder)(x, src_key_padding_mask=mask), got)
+    else:
+        for one in encoder.layers:
+            fake = ObservedFakeQuantize.from_config(**coarse)
+            one.linear1 = FakeQuantizedLinear.from_linear(one.linear1, weight_fake_quantizer=fake)
+        want = encoder.train()(x, src_key_padding_mask=padding)
+        torch.testing.assert_close(convert(encoder)(x, src_key_padding_mask=padding), want)

@@ -1,0 +1,185 @@
+"""The Python surface where features meet: out= and autograd, second derivatives, empty extents, odd arguments."""
+
+import isobit
+import numpy as np
+import pytest
+import torch
+from kit import assert_same, draw
+
+X, S, Z = draw(3, 4), torch.tensor([0.1, 0.2, 0.3]), torch.zeros(3, dtype=torch.int32)
+INT8 = (-128, 127, torch.int8)
+
+
+def fake(x, s, **keywords):
+    return isobit.fake_quantize_per_channel_affine(x, s, None, 0, -8, 7, **keywords)
+
+
+OUTS = {
+    "fake_quantize": lambda out: fake(X, S, out=out),
+    "quantize": lambda out: isobit.quantize_per_tensor(X, 0.1, 0, -8, 7, torch.float32, out=out),
+    "dequantize": lambda out: isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=out),
+    "grid_sample": lambda out: isobit.grid_sample(X[None, None], torch.zeros(1, 3, 4, 2), out=out[None, None]),
+    "plan": lambda out: isobit.Plan("fake_quantize_per_tensor x=f32[3,4] zero_point=none qmin=-8 qmax=7").run(
+        X, S[0], None, out
+    ),
+    "subclass": lambda out: fake(X, S, out=out.as_subclass(type("Sub", (torch.Tensor,), {}))),
+}
+
+
+@pytest.mark.parametrize("name", OUTS)
+def test_writing_out_is_seen_by_autograd(name):
+    """A tensor that a backward needs is an error once it was written, not a wrong gradient."""
+    leaf, out = draw(3, 4, seed=1).requires_grad_(), torch.ones(3, 4)
+    loss = (leaf * out).sum()
+    before = out._version
+    OUTS[name](out)
+    assert out._version > before
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_a_plan_does_not_write_what_wants_a_gradient():
+    plan, out = isobit.Plan("quantize_per_tensor x=f32[3,4] q=f32 zero_point=none qmin=-8 qmax=7"), torch.empty(3, 4)
+    with pytest.raises(RuntimeError, match="an output requires a gradient"):
+        plan.run(X, S[0], None, out.requires_grad_())
+    with torch.no_grad():
+        plan.run(X, S[0], None, out)
+    assert_same(out.detach(), isobit.quantize_per_tensor(X, S[0], None, -8, 7, torch.float32))
+    with pytest.raises(ValueError, match="n is 1099511627776; want"):
+        isobit.set_num_threads(2**40)  # not 0, which is what is left of it in an int
+
+
+def test_out_is_what_the_result_would_be():
+    """Of its dtype and shape, on its device, in eager code as in compiled code."""
+    quantize = isobit.quantize_per_channel
+    for error, message, out in (
+        (ValueError, r"out is torch.float32; want torch.int8", torch.empty(3, 4)),
+        (ValueError, r"out is torch.complex64; want torch.int8", torch.empty(3, 4, dtype=torch.complex64)),
+        (ValueError, r"out has shape \[4, 3\]; want \[3, 4\]", torch.empty(4, 3, dtype=torch.int8)),
+        (ValueError, r"out has shape \[0\]; want \[3, 4\]", torch.empty(0, dtype=torch.int8)),
+        (ValueError, r"on meta; want torch.strided on cpu", torch.empty(3, 4, dtype=torch.int8, device="meta")),
+        (ValueError, r"out is torch.sparse_coo", torch.zeros(3, 4).to_sparse()),
+        (TypeError, r"out must be a Tensor, not ndarray", np.empty((3, 4), np.int8)),
+        (TypeError, r"QInt types are not supported", torch.quantize_per_tensor(X, 0.1, 0, torch.qint8)),
+    ):
+        with pytest.raises(error, match=message) as raised:
+            quantize(X, S, Z, 0, *INT8, out=out)
+        assert "quantize_per_channel: " in str(raised.value) and "\n" not in str(raised.value)
+    with pytest.raises(ValueError, match="out is torch.bfloat16; want torch.float32"):
+        isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=torch.empty(3, 4, dtype=torch.bfloat16))
+    packed = torch.empty(3, 3, dtype=torch.uint8)
+    x = draw(3, 5)
+    assert isobit.quantize_per_tensor(x, 0.5, None, -8, 7, torch.int4, out=packed) is packed
+    with pytest.raises(ValueError, match=r"out has shape \[3, 5\]; want \[3, 3\]"):
+        isobit.quantize_per_tensor(x, 0.5, None, -8, 7, torch.int4, out=torch.empty(3, 5, dtype=torch.uint8))
+    with pytest.raises(RuntimeError, match="out= does not work within vmap"):
+        torch.vmap(lambda x: fake(x, S, out=torch.empty(3, 4)))(draw(2, 3, 4))
+
+
+TWICE = {
+    "fake_quantize": fake,
+    "quantize": lambda x, s: isobit.quantize_per_channel(x, s, None, 0, -8, 7, torch.float32),
+    "dequantize": lambda x, s: isobit.dequantize_per_channel(x, s, None, 0, -8, 7, torch.float32),
+    "quantized_linear": lambda x, s: isobit.quantized_linear(x, torch.ones(5, 4) * s[0]),
+    "weight_only_linear": lambda x, s: isobit.weight_only_linear(
+        x, torch.ones(3, 4, dtype=torch.int8), s[:, None], group_size=4
+    ),
+    "grid_sample": lambda x, s: isobit.grid_sample(x[None, None], torch.tanh(x[:, :2] * s[0])[None, None]),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_second_derivative_is_an_error_and_never_zero(name):
+    def loss(x, s):
+        return TWICE[name](x, s).square().sum()
+
+    match = "has no second derivative"
+    for arg in (0, 1) if name != "quantize" else (0,):
+        if arg == 1 and name in ("quantized_linear", "grid_sample"):
+            continue
+        with pytest.raises(RuntimeError, match=match):
+            torch.func.grad(lambda *a, arg=arg: torch.func.grad(loss, arg)(*a).square().sum(), arg)(X, S)
+        with pytest.raises(RuntimeError, match=match):
+            torch.func.jacrev(torch.func.jacrev(loss, arg), arg)(X, S)
+        leaves = [X.clone().requires_grad_(), S.clone().requires_grad_()]
+        (grad,) = torch.autograd.grad(loss(*leaves), leaves[arg], create_graph=True)
+        with pytest.raises(RuntimeError, match=match):
+            torch.autograd.grad(grad.square().sum(), leaves[arg], allow_unused=True, retain_graph=True)
+        with pytest.raises(RuntimeError, match=match):
+            grad.square().sum().backward()
+    upstream = torch.ones_like(TWICE[name](X, S)).requires_grad_()
+    x = X.clone().requires_grad_()
+    (grad,) = torch.autograd.grad(TWICE[name](x, S), x, upstream, create_graph=True)
+    with pytest.raises(RuntimeError, match=match):
+        torch.autograd.grad(grad.sum(), upstream, allow_unused=True)
+
+
+def test_linear_layers_of_nothing():
+    """No columns, no rows, no outputs: what torch's linear answers, with gradients."""
+    codes = {"dtype": torch.int8}
+    for rows, n, k in (((2,), 3, 0), ((0,), 3, 4), ((2, 0), 3, 4), ((2,), 0, 4), ((), 3, 0), ((2, 3), 0, 0)):
+        x, w = torch.ones(*rows, k, requires_grad=True), torch.ones(n, k, requires_grad=True)
+        bias = torch.ones(n, requires_grad=True)
+        y = isobit.quantized_linear(x, w, bias)
+        assert_same(y.detach(), torch.nn.functional.linear(x, w, bias).detach())
+        y.sum().backward()
+        want = torch.autograd.grad(torch.nn.functional.linear(x, w, bias).sum(), (x, w, bias))
+        assert_same((x.grad, w.grad, bias.grad), want)
+        served = isobit.quantized_linear_codes(
+            torch.ones(*rows, k, **codes), torch.ones(rows), torch.ones(n, k, **codes), torch.ones(n, 1), bias
+        )
+        assert served.shape == y.shape
+        scale = torch.ones(n, -(-k // 3), requires_grad=True)
+        y = isobit.weight_only_linear(x, torch.ones(n, k, **codes), scale, None, bias, group_size=3)
+        assert_same(y.detach(), torch.nn.functional.linear(x, w, bias).detach())
+        y.sum().backward()
+        assert scale.grad.shape == scale.shape
+    layer = isobit.nn.QuantizedLinear(4, 3)
+    assert layer(torch.ones(0, 4)).shape == layer.served()(torch.ones(0, 4)).shape == (0, 3)
+    for f in (isobit.quantized_linear, lambda x, w: isobit.weight_only_linear(x, w, torch.ones(3, 1), group_size=4)):
+        weight = torch.ones(3, 4) if f is isobit.quantized_linear else torch.ones(3, 4, **codes)
+        assert torch.vmap(f, (0, None))(torch.ones(0, 2, 4), weight).shape == (0, 2, 3)
+    indices = torch.ones(2, dtype=torch.int64)
+    assert torch.vmap(isobit.embedding, (None, 0))(indices, torch.ones(0, 3, 4)).shape == (0, 2, 4)
+
+
+def test_scales_of_other_rows_are_refused():
+    """Ten scales for five by two rows have to lie as the rows do."""
+    x, w = torch.ones(5, 2, 4, dtype=torch.int8), torch.ones(3, 4, dtype=torch.int8)
+    good = isobit.quantized_linear_codes(x, torch.ones(5, 2), w, torch.ones(3))
+    assert_same(isobit.quantized_linear_codes(x, torch.ones(5, 2, 1), w, torch.ones(3, 1)), good)
+    for x_scale in (torch.ones(2, 5), torch.ones(10), torch.ones(5, 1, 2)):
+        with pytest.raises(ValueError, match=r"x_scale has shape .*; want \[5, 2\] or \[5, 2, 1\]"):
+            isobit.quantized_linear_codes(x, x_scale, w, torch.ones(3))
+    with pytest.raises(ValueError, match="weight_scale has shape"):
+        isobit.quantized_linear_codes(x, torch.ones(5, 2), w, torch.ones(1, 3))
+
+
+def test_odd_arguments_are_named():
+    q, fq = isobit.quantize_per_tensor, isobit.fake_quantize_per_tensor_affine
+    for error, message, call in (
+        (RuntimeError, "'dtype'", lambda: q(X, 0.1, 0, -8, 7, None)),
+        (RuntimeError, "'rounding'", lambda: fq(X, 0.1, 0, -8, 7, rounding=None)),
+        (ValueError, "input has dtype torch.int8, dtype says None", lambda: isobit.dequantize_per_tensor(X.to(torch.int8), 0.1, 0, -8, 7, None)),
+        (ValueError, "zero_point is 1180591620717411303424; want an int64", lambda: q(X, 0.1, 2**70, *INT8)),
+        (ValueError, "scale is an int of 1329 bits; want a float64", lambda: q(X, 10**400, 0, *INT8)),
+        (TypeError, "zero_point is torch.int16, which isobit does not know", lambda: q(X, 0.1, torch.tensor(1, dtype=torch.int16), *INT8)),
+        (TypeError, "x is torch.complex64", lambda: q(X.to(torch.complex64), 0.1, 0, *INT8)),
+        (TypeError, "choose_qparams_per_tensor: input must be a Tensor, not list", lambda: isobit.choose_qparams_per_tensor([1.0])),
+        (TypeError, "quantize_per_token_dynamic: input must be a Tensor", lambda: isobit.quantize_per_token_dynamic(None)),
+        (ValueError, "dtype is None; want torch.int8", lambda: isobit.choose_qparams_per_token(X, None)),
+        (TypeError, "want an axis, a group_size or a block_size", lambda: isobit.choose_qparams_per_block(X, None)),
+        (TypeError, "quantized_linear: x must be a Tensor, not list", lambda: isobit.quantized_linear([1.0], X)),
+        (ValueError, r"quantized_linear: x has shape \[\]", lambda: isobit.quantized_linear(torch.tensor(1.0), X)),
+        (TypeError, "weight_only_linear: weight must be a Tensor", lambda: isobit.weight_only_linear(X, None, S, group_size=4)),
+        (ValueError, r"weight_only_linear: input has shape \[\]", lambda: isobit.weight_only_linear(S[0], X.to(torch.int8), S, group_size=4)),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_numbers_of_numpy():
+    want = isobit.quantize_per_tensor(X, float(np.float32(0.1)), 3, *INT8)
+    for scale in (np.float32(0.1), np.float64(np.float32(0.1)), np.array(0.1, np.float32)):
+        for zero_point in (np.int64(3), np.int32(3), np.array(3)):
+            assert_same(isobit.quantize_per_tensor(X, scale, zero_point, *INT8), want)
