@@ -43,12 +43,12 @@ func TestWaysOfGridSample(t *testing.T) {
 					require.NoError(t, err)
 					want := run(t, c, definition)
 					for _, n := range []int{1, 3} {
-						o := testcase.Options{Preference: plans.Preference{Threads: n}}
+						o := testcase.Options{Preference: plans.Preference{Row: anyRow(r, c), Threads: n}}
 						same(t, c, o, want, "threads")
 						o.Layout = testcase.Mixed(r)
 						same(t, c, o, want, "layout")
 					}
-					sameOnNumbers(t, c.Problem)
+					sameOnNumbers(t, c.Op.Name, c.Problem)
 				}
 			}
 		}
@@ -56,7 +56,7 @@ func TestWaysOfGridSample(t *testing.T) {
 }
 
 // sameOnNumbers compares a problem's rows with its definition on numbers in [-1, 1).
-func sameOnNumbers(t *testing.T, p plans.Problem) {
+func sameOnNumbers(t *testing.T, op string, p plans.Problem) {
 	t.Helper()
 	result := func(pref plans.Preference) (outputs [][]byte) {
 		plan, err := plans.Select(0, p, pref)
@@ -73,7 +73,14 @@ func sameOnNumbers(t *testing.T, p plans.Problem) {
 		return outputs
 	}
 	want := result(plans.Preference{Row: "go", Threads: 1})
-	for _, n := range []int{1, 3} {
-		require.Equal(t, want, result(plans.Preference{Threads: n}), "%v on %d threads", &p, n)
+	for _, row := range rowsOf(op) {
+		for _, n := range []int{1, 3} {
+			pref := plans.Preference{Row: row, Threads: n}
+			if _, err := plans.Select(0, p, pref); err != nil {
+				requireKind(t, err, plans.Unsupported)
+				continue
+			}
+			require.Equal(t, want, result(pref), "%v, row %s on %d threads", &p, row, n)
+		}
 	}
 }
