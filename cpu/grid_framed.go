@@ -87,13 +87,14 @@ func (f *gridFrame) locate(k *gridKernel, b *GridBlock, locate func(cells *byte,
 	return k.locateBlock(b, locate, f.pitch, lastAligned)
 }
 
-// Takes reports whether the kernels can sample images, with sums where the
-// input's gradient is wanted, in blocks of at least n positions.
-func (g GridFramed) Takes(s *Sampler, channels int64, sums bool, n int64) bool {
+// Takes reports whether the kernels can sample images in blocks of at least n
+// positions, with slopes where the grid's gradient is wanted, and sums where
+// the input's is.
+func (g GridFramed) Takes(s *Sampler, channels int64, slopes, sums bool, n int64) bool {
 	if g.k == nil || s.Dims != 2 || s.Mode != Bilinear || channels == 0 || n < int64(g.k.lanes) {
 		return false
 	}
-	if max(s.Size[0], s.Size[1]) >= 1<<16 || (sums && channels >= MaxScatterChannels) {
+	if max(s.Size[0], s.Size[1]) >= 1<<16 || (sums && channels >= MaxScatterChannels) || (slopes && channels > groupSize) {
 		return false
 	}
 	bytes := frameOf(s).plane * channels * 4

@@ -9,8 +9,9 @@ import (
 
 // framed reports whether a call's images are jobs of their own. The arguments
 // named by number are the image's input and its gradient, read and written in
-// runs along x; sums says whether the input's gradient is wanted.
-func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, sums bool, runs ...int) bool {
+// runs along x; slopes and sums say whether the grid's gradient and the input's
+// are wanted.
+func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, slopes, sums bool, runs ...int) bool {
 	for _, i := range runs {
 		if v := &c.args[i]; v.Stride(len(v.Shape)-1) != 1 || v.DType != tensor.F32 {
 			return false
@@ -18,7 +19,7 @@ func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, sums bool, runs 
 	}
 	workers := int64(c.workers(s.blocks(), cost))
 	even := s.batch%workers == 0 || s.batch >= 4*workers
-	return even && s.positions() >= s.pixels()/2 && g.Takes(&s.Sampler, s.channels, sums, min(s.out[0], cpu.Block/2))
+	return even && s.positions() >= s.pixels()/2 && g.Takes(&s.Sampler, s.channels, slopes, sums, min(s.out[0], cpu.Block/2))
 }
 
 // eachFramed calls f for the blocks of an image in order. Each row of them

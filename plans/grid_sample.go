@@ -56,7 +56,7 @@ var gridSample = op{
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			c.sampler.order(c.joins(1, 2), c.threads)
-			if c.framed(framed, &c.sampler, cost, false, 2) {
+			if c.framed(framed, &c.sampler, cost, false, false, 2) {
 				c.parallel(s.batch, cost, small)
 			} else {
 				c.parallel(c.sampler.tiles(), cost, job)

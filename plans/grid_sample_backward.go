@@ -76,7 +76,7 @@ var gridSampleBackward = op{
 			if p.has("grad_input") {
 				c.threads = min(threads, int(scatter.threads))
 			}
-			if c.framed(framed, &c.sampler, cost, p.has("grad_input"), 0) {
+			if c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), 0) {
 				c.parallel(s.batch, cost, small)
 				return nil
 			}
