@@ -196,6 +196,7 @@ PyObject *PyErr_NoMemory(void);
 PyObject *PyErr_Occurred(void);
 int PyErr_ExceptionMatches(PyObject *);
 void PyErr_Clear(void);
+void PyErr_Fetch(PyObject **, PyObject **, PyObject **);
 int PyErr_WarnEx(PyObject *, const char *, Py_ssize_t);
 void *PyMem_Malloc(size_t);
 void *PyMem_Calloc(size_t, size_t);
