@@ -47,6 +47,7 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
       {"tracing_state", &torch.tracing_state},
       {"raw_stream", &torch.raw_stream},
       {"increment_version", &torch.increment_version},
+      {"forward_ad", &torch.forward_ad},
   };
   PyObject *cpu = PyDict_GetItemString(functions, "cpu");
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -56,7 +57,8 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
   }
   torch.requires_grad = PyUnicode_InternFromString("requires_grad");
   torch.device = PyUnicode_InternFromString("device");
-  if (!torch.requires_grad || !torch.device) return NULL;
+  torch.current_level = PyUnicode_InternFromString("_current_level");
+  if (!torch.requires_grad || !torch.device || !torch.current_level) return NULL;
   torch.n_dtypes = 0;
   for (Py_ssize_t i = 0; i < PyTuple_Size(dtypes); i++)
     if (!cpu || add_dtype(PyTuple_GetItem(dtypes, i), cpu)) {

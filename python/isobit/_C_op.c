@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* A dispatch mode (fake tensors, tracing to a graph) or torch.jit.trace has to see the op itself. */
+/* A dispatch mode (fake tensors, tracing to a graph), torch.jit.trace or forward-mode AD has to see the op itself. */
 static int mode_is_active(void) {
   PyObject *n = PyObject_CallNoArgs(torch.dispatch_modes);
   if (!n) return -1;
@@ -23,6 +23,11 @@ static int mode_is_active(void) {
   if (!state) return -1;
   active = state != Py_None;
   Py_DECREF(state);
+  if (active) return 1;
+  PyObject *level = PyObject_GetAttr(torch.forward_ad, torch.current_level); /* -1: no dual tensors */
+  if (!level) return -1;
+  active = PyLong_AsLong(level) >= 0;
+  Py_DECREF(level);
   return active;
 }
 

@@ -99,6 +99,7 @@ def set_up() -> None:
             "tracing_state": torch._C._get_tracing_state,
             "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
             "increment_version": _increment_version(),
+            "forward_ad": torch.autograd.forward_ad,
             "cpu": torch.device("cpu"),
         },
         DTYPES,

@@ -225,6 +225,9 @@ def wants_gradient(*values: Any) -> bool:
 
 def check_out(out: Any, *inputs: Any) -> None:
     """out= has no gradient, as in torch."""
+    level = torch.autograd.forward_ad._current_level
+    if level >= 0 and any(torch.autograd.forward_ad.unpack_dual(t).tangent is not None for t in (out, *inputs)):
+        raise RuntimeError("isobit: out= does not work with forward-mode derivatives; use the result")
     if wants_gradient(out, *inputs):
         raise RuntimeError("isobit: out= does not work where a gradient is wanted; use torch.no_grad()")
 

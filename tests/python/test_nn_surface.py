@@ -104,3 +104,35 @@ def test_refusals_name_what_came():
     assert_same(of(INT8)(draw(3, 4)), of(**INT8)(draw(3, 4)))
     meta = isobit.grid_sample(torch.empty(1, 2, 3, 4, device="meta"), torch.empty(1, 5, 6, 2, device="meta"))
     assert meta.shape == (1, 2, 5, 6) and meta.device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    "keywords", ({}, {"start": "min_max", "learn_zero_point": True}, {"channels": 8, "ch_axis": 1})
+)
+def test_a_compiled_start_of_a_learned_scale(keywords):
+    """The first batch sets it, in compiled code, too, which cannot look whether one came."""
+    ours, compiled = FakeQuantize(-8, 7, **keywords), FakeQuantize(-8, 7, **keywords)
+    torch._dynamo.reset()
+    run = torch.compile(compiled, fullgraph=True, backend="aot_eager")
+    for factor in (1, 3):
+        y, got = ours(draw(6, 8) * factor), run(draw(6, 8) * factor)
+        assert_same(got.detach(), y.detach())
+        assert_same(compiled.scale.detach(), ours.scale.detach())
+    assert compiled.initialized and compiled.scale.max() < 30
+    loaded = FakeQuantize(-8, 7, **keywords)
+    loaded.load_state_dict(compiled.state_dict())
+    torch._dynamo.reset()
+    torch.compile(loaded, fullgraph=True, backend="aot_eager")(draw(6, 8) * 9)
+    assert_same(loaded.scale.detach(), ours.scale.detach())
+
+
+@pytest.mark.parametrize("made", ("eval", "served"))
+def test_an_exported_layer_takes_any_batch(made):
+    learned = {"dtype": "int4", "group_size": 4, "range_learning": True, "is_dynamic": False}
+    for fakes in ((INT8, TOKENS), (learned, lambda: FakeQuantize()), ({"dtype": "uint4", "group_size": 3, "is_symmetric": False},)):  # fmt: skip
+        layer = prepare(torch.nn.Linear(8, 5), *fakes)
+        layer(draw(4, 3, 8))
+        model = layer.eval() if made == "eval" else convert(layer)
+        batch = torch.export.Dim("batch", min=2, max=64)
+        program = torch.export.export(model, (draw(4, 3, 8),), dynamic_shapes={"input": {0: batch}})
+        assert_same(program.module()(draw(7, 3, 8)).detach(), model(draw(7, 3, 8)).detach())

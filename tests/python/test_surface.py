@@ -183,3 +183,22 @@ def test_numbers_of_numpy():
     for scale in (np.float32(0.1), np.float64(np.float32(0.1)), np.array(0.1, np.float32)):
         for zero_point in (np.int64(3), np.int32(3), np.array(3)):
             assert_same(isobit.quantize_per_tensor(X, scale, zero_point, *INT8), want)
+
+
+FORWARD = TWICE | {
+    "embedding": lambda x, s: isobit.embedding(torch.tensor([1]), x),
+    "affine_grid": lambda x, s: isobit.affine_grid(x[None, :2, :3] * s[0], [1, 1, 2, 2]),
+}
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward_mode_is_an_error_and_never_nothing(name):
+    """There are no forward-mode derivatives: a dual tensor must not come out as one without a tangent."""
+    ad = torch.autograd.forward_ad
+    with ad.dual_level():
+        assert_same(FORWARD[name](X, S), FORWARD[name](X, S))  # no dual tensors: as ever
+        with pytest.raises(NotImplementedError, match="forward mode"):
+            FORWARD[name](ad.make_dual(X, torch.ones_like(X)), S)
+        for x, out in ((ad.make_dual(X, X), torch.empty(3, 4)), (X, ad.make_dual(torch.empty(3, 4), X))):
+            with pytest.raises(RuntimeError, match="out= does not work with forward-mode"):
+                fake(x, S, out=out)

@@ -11,6 +11,7 @@ from ._fake_quantizer import FakeQuantizer, Parameters
 from ._scheme import Grouping, Scheme, code_type
 
 _STARTS = ("lsq", "min_max")
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # in newer versions of torch
 
 
 class FakeQuantize(FakeQuantizer):
@@ -80,6 +81,7 @@ class FakeQuantize(FakeQuantizer):
             self.register_buffer("scale", scale)
         self.zero_point = torch.nn.Parameter(torch.zeros_like(scale)) if learn_zero_point else None
         self.register_buffer("initialized", torch.tensor(False))
+        self._has_started = False
 
     @property
     def rounding(self) -> str:
@@ -93,6 +95,7 @@ class FakeQuantize(FakeQuantizer):
         if want != have:
             raise ValueError(f"FakeQuantize: an input of shape {list(x.shape)} has {want} scales; there are {have}")
         self.initialized.fill_(True)
+        self._has_started = True
         if self.start == "min_max":
             scale, zero_point = self.scheme.choose(x.detach())
             self.scale.copy_(scale.reshape(self.scale.shape))
@@ -107,11 +110,22 @@ class FakeQuantize(FakeQuantizer):
         self.scale.copy_(torch.where(scale > 0, scale, torch.ones_like(scale)))
 
     def parameters_for(self, x: Tensor) -> Parameters:
-        first = self.training and self.observer_enabled and x.numel() > 0
-        if first and not torch.compiler.is_compiling() and not self.initialized:
-            self.set_scale(x)  # compiled code does not look
+        if self.training and self.observer_enabled and x.numel() > 0 and not self._started():
+            self.set_scale(x)
+        if not self.training and _is_exporting():  # without gradients, whose factor would fix the batch's size
+            return Parameters(self.scale, self.zero_point)
         n = x.numel() // self.scale.numel()
         return Parameters(self.scale, self.zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
+
+    def _started(self) -> bool:
+        """Whether scales were set. Compiled code cannot look into a buffer: it knows what was seen before it."""
+        if not torch.compiler.is_compiling():
+            self._has_started = bool(self.initialized)
+        return self._has_started
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        self._has_started = not self.initialized.is_meta and bool(self.initialized)
 
     def served(self) -> FakeQuantizer:
         from .served import ServedFakeQuantize
