@@ -7790,6 +7790,8 @@ TEXT ·gridFramedAdd1(SB), NOSPLIT, $0-56
 
 position:
 	MOVL   3264(DX)(DI*4), R8
+	TESTL  R8, R8
+	JEQ    next
 	VMOVSS (CX)(DI*4), X0
 	VMOVSS 4352(DX)(DI*4), X1
 	VMULSS X1, X0, X1
@@ -7808,7 +7810,9 @@ position:
 	VMULSS X1, X0, X0
 	VADDSS 4(AX)(R8*4), X0, X0
 	VMOVSS X0, 4(AX)(R8*4)
-	INCQ   DI
+
+next:
+	INCQ DI
 
 more:
 	CMPQ DI, BX
@@ -7907,6 +7911,8 @@ TEXT ·gridFramedAdd2(SB), NOSPLIT, $0-56
 
 position:
 	MOVL   3264(SI)(R9*4), R10
+	TESTL  R10, R10
+	JEQ    next
 	VMOVSS (DX)(R9*4), X0
 	VMOVSS (BX)(R9*4), X1
 	VMOVSS 4352(SI)(R9*4), X2
@@ -7938,7 +7944,9 @@ position:
 	VMULSS X2, X1, X0
 	VADDSS 4(CX)(R10*4), X0, X0
 	VMOVSS X0, 4(CX)(R10*4)
-	INCQ   R9
+
+next:
+	INCQ R9
 
 more:
 	CMPQ R9, DI
@@ -7961,6 +7969,7 @@ TEXT ·gridFramedQuad2(SB), NOSPLIT, $0-48
 position:
 	MOVL         3264(AX)(R8*4), R9
 	SHLQ         $0x04, R9
+	JEQ          next
 	ADDQ         DX, R9
 	VMOVSS       (SI)(R8*4), X0
 	VINSERTPS    $0x10, (DI)(R8*4), X0, X0
@@ -7981,7 +7990,9 @@ position:
 	VMULPS       X1, X0, X1
 	VADDPS       16(R9), X1, X1
 	VMOVUPS      X1, 16(R9)
-	INCQ         R8
+
+next:
+	INCQ R8
 
 more:
 	CMPQ R8, CX
@@ -8098,6 +8109,8 @@ TEXT ·gridFramedAdd3(SB), NOSPLIT, $0-56
 
 position:
 	MOVL   3264(R8)(R11*4), R12
+	TESTL  R12, R12
+	JEQ    next
 	VMOVSS (BX)(R11*4), X0
 	VMOVSS (DI)(R11*4), X1
 	VMOVSS (SI)(R11*4), X2
@@ -8142,7 +8155,9 @@ position:
 	VMULSS X3, X2, X0
 	VADDSS 4(CX)(R12*4), X0, X0
 	VMOVSS X0, 4(CX)(R12*4)
-	INCQ   R11
+
+next:
+	INCQ R11
 
 more:
 	CMPQ R11, R9
@@ -8166,6 +8181,7 @@ TEXT ·gridFramedQuad3(SB), NOSPLIT, $0-48
 position:
 	MOVL         3264(AX)(R9*4), R10
 	SHLQ         $0x04, R10
+	JEQ          next
 	ADDQ         DX, R10
 	VMOVSS       (SI)(R9*4), X0
 	VINSERTPS    $0x10, (R8)(R9*4), X0, X0
@@ -8187,7 +8203,9 @@ position:
 	VMULPS       X1, X0, X1
 	VADDPS       16(R10), X1, X1
 	VMOVUPS      X1, 16(R10)
-	INCQ         R9
+
+next:
+	INCQ R9
 
 more:
 	CMPQ R9, CX
@@ -8322,6 +8340,8 @@ TEXT ·gridFramedAdd4(SB), NOSPLIT, $0-56
 
 position:
 	MOVL   3264(R10)(R13*4), R14
+	TESTL  R14, R14
+	JEQ    next
 	VMOVSS (SI)(R13*4), X0
 	VMOVSS (R8)(R13*4), X1
 	VMOVSS (R9)(R13*4), X2
@@ -8379,7 +8399,9 @@ position:
 	VMULSS X4, X3, X0
 	VADDSS 4(CX)(R14*4), X0, X0
 	VMOVSS X0, 4(CX)(R14*4)
-	INCQ   R13
+
+next:
+	INCQ R13
 
 more:
 	CMPQ R13, R11
@@ -8404,6 +8426,7 @@ TEXT ·gridFramedQuad4(SB), NOSPLIT, $0-48
 position:
 	MOVL         3264(AX)(R10*4), R11
 	SHLQ         $0x04, R11
+	JEQ          next
 	ADDQ         DX, R11
 	VMOVSS       (SI)(R10*4), X0
 	VINSERTPS    $0x10, (R8)(R10*4), X0, X0
@@ -8426,7 +8449,9 @@ position:
 	VMULPS       X1, X0, X1
 	VADDPS       16(R11), X1, X1
 	VMOVUPS      X1, 16(R11)
-	INCQ         R10
+
+next:
+	INCQ R10
 
 more:
 	CMPQ R10, CX

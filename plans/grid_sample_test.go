@@ -32,6 +32,9 @@ func TestWaysOfGridSample(t *testing.T) {
 				continue
 			}
 			for _, types := range []string{"f32", "bf16"} {
+				if types == "bf16" && channels%3 != 0 {
+					continue
+				}
 				shapes := fmt.Sprintf("input=%[1]s[%[2]d,%[3]d,%[4]d,%[5]d] grid=f32[%[2]d,%[6]d,%[7]d,2]", types, size.images, channels, size.h, size.w, size.outH, size.outW)
 				for _, text := range []string{
 					"grid_sample " + shapes,

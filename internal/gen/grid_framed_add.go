@@ -66,6 +66,8 @@ func framedAdd(c *build.Context, channels int) {
 	c.Label("position")
 	at := c.GP64()
 	c.MOVL(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: planePair * planeBytes}, at.As32())
+	c.TESTL(at.As32(), at.As32()) // beside the band: long runs of positions are
+	c.JEQ(operand.LabelRef("next"))
 	var g []reg.VecVirtual
 	for _, r := range dy {
 		x := c.XMM()
@@ -85,6 +87,7 @@ func framedAdd(c *build.Context, channels int) {
 			c.VMOVSS(term, place)
 		}
 	}
+	c.Label("next")
 	c.INCQ(i)
 	c.Label("more")
 	c.CMPQ(i, n)
@@ -116,6 +119,7 @@ func framedQuad(c *build.Context, channels int) {
 	at, g := c.GP64(), c.XMM()
 	c.MOVL(operand.Mem{Base: cells, Index: i, Scale: 4, Disp: planePair * planeBytes}, at.As32())
 	c.SHLQ(operand.Imm(4), at)
+	c.JEQ(operand.LabelRef("next")) // beside the band: long runs of positions are
 	c.ADDQ(sums, at)
 	for k, r := range dy {
 		from := operand.Mem{Base: r, Index: i, Scale: 4}
@@ -135,6 +139,7 @@ func framedQuad(c *build.Context, channels int) {
 		c.VADDPS(place, term, term)
 		c.VMOVUPS(term, place)
 	}
+	c.Label("next")
 	c.INCQ(i)
 	c.Label("more")
 	c.CMPQ(i, n)
