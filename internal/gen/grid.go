@@ -201,14 +201,8 @@ func (k *gridKernel) locate(gradient bool) {
 		var base, near, far [2]value
 		var inside [2][2]mask
 		for axis := range 2 {
-			c := k.padded(axis, gradient)
-			floor := k.apply("V"+map[bool]string{true: "RNDSCALE", false: "ROUND"}[k.isa.masks]+"PS", 9, c)
-			next := k.add(floor, k.number(bitsOne))
-			far[axis], near[axis] = k.sub(c, floor), k.sub(next, c)
-			if gradient {
-				k.storePlane(planeT+axis, far[axis])
-				k.storePlane(planeS+axis, near[axis])
-			}
+			var floor, next value
+			floor, next, near[axis], far[axis] = k.distances(axis, gradient)
 			base[axis] = k.max(k.min(floor, k.parameter(paramPair+axis)), k.zero())
 			k.storeMask(planeSwap+2*axis, k.compare(floor, equal, k.parameter(paramLast+axis)))
 			k.storeMask(planeSwap+2*axis+1, k.compare(floor, equal, k.number(bitsMinus)))
@@ -242,6 +236,20 @@ func (k *gridKernel) locate(gradient bool) {
 		k.c.XORL(operand.U32(1<<k.lanes-1), bits)
 		k.c.MOVL(bits, k.plane(planeEdge).Mem)
 	})
+}
+
+// distances returns the pixels on both sides of the coordinates along an axis,
+// and the distances to the other one, which it stores if asked to.
+func (k *gridKernel) distances(axis int, gradient bool) (floor, next, near, far value) {
+	c := k.padded(axis, gradient)
+	floor = k.apply(k.isa.rint+"PS", 9, c)
+	next = k.add(floor, k.number(bitsOne))
+	far, near = k.sub(c, floor), k.sub(next, c)
+	if gradient {
+		k.storePlane(planeT+axis, far)
+		k.storePlane(planeS+axis, near)
+	}
+	return floor, next, near, far
 }
 
 // padded returns the padded coordinates along an axis, and stores K if asked to,

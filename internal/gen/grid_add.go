@@ -62,17 +62,8 @@ func gridAdd(c *build.Context, channels int) {
 	c.Attributes(attr.NOSPLIT)
 	c.Pragma("noescape")
 	c.SignatureExpr("func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)")
-	rows := func(base, stride string) (rows []reg.GPVirtual) {
-		rows = append(rows, param(c, base))
-		step := param(c, stride)
-		for i := 1; i < channels; i++ {
-			r := c.GP64()
-			c.LEAQ(operand.Mem{Base: rows[i-1], Index: step, Scale: 1}, r)
-			rows = append(rows, r)
-		}
-		return rows
-	}
-	planes, dy := rows("plane", "planeStride"), rows("dy", "dyStride")
+	planes := rowsApart(c, param(c, "plane"), param(c, "planeStride"), channels)
+	dy := rowsApart(c, param(c, "dy"), param(c, "dyStride"), channels)
 	cells, n := param(c, "cells"), param(c, "n")
 	c.Label("position")
 	c.TESTQ(n, n)

@@ -30,14 +30,8 @@ func (k *gridKernel) locateFramed(gradient bool) {
 		var near, far, number [2]value
 		var inside mask
 		for axis := range 2 {
-			c := k.padded(axis, gradient)
-			floor := k.apply("V"+map[bool]string{true: "RNDSCALE", false: "ROUND"}[k.isa.masks]+"PS", 9, c)
-			next := k.add(floor, k.number(bitsOne))
-			far[axis], near[axis] = k.sub(c, floor), k.sub(next, c)
-			if gradient {
-				k.storePlane(planeT+axis, far[axis])
-				k.storePlane(planeS+axis, near[axis])
-			}
+			var floor, next value
+			floor, next, near[axis], far[axis] = k.distances(axis, gradient)
 			some := k.within(floor, k.parameter(paramLow+axis), k.parameter(paramHigh+axis))
 			if axis == 1 {
 				some = k.both(inside, some)

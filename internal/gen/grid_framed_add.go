@@ -47,17 +47,8 @@ func framedAdd(c *build.Context, channels int) {
 	c.Attributes(attr.NOSPLIT)
 	c.Pragma("noescape")
 	c.SignatureExpr("func(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)")
-	rows := func(base, stride string) (rows []reg.GPVirtual) {
-		rows = append(rows, param(c, base))
-		step := param(c, stride)
-		for i := 1; i < channels; i++ {
-			r := c.GP64()
-			c.LEAQ(operand.Mem{Base: rows[i-1], Index: step, Scale: 1}, r)
-			rows = append(rows, r)
-		}
-		return rows
-	}
-	planes, dy := rows("plane", "planeStride"), rows("dy", "dyStride")
+	planes := rowsApart(c, param(c, "plane"), param(c, "planeStride"), channels)
+	dy := rowsApart(c, param(c, "dy"), param(c, "dyStride"), channels)
 	cells, n, row := param(c, "cells"), param(c, "n"), param(c, "row")
 	c.SHRQ(operand.Imm(2), row)
 	i := c.GP64()
@@ -106,12 +97,7 @@ func framedQuad(c *build.Context, channels int) {
 	c.Pragma("noescape")
 	c.SignatureExpr("func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)")
 	cells, n, sums, row := param(c, "cells"), param(c, "n"), param(c, "sums"), param(c, "row")
-	dy, step := []reg.GPVirtual{param(c, "dy")}, param(c, "dyStride")
-	for i := 1; i < channels; i++ {
-		r := c.GP64()
-		c.LEAQ(operand.Mem{Base: dy[i-1], Index: step, Scale: 1}, r)
-		dy = append(dy, r)
-	}
+	dy := rowsApart(c, param(c, "dy"), param(c, "dyStride"), channels)
 	i := c.GP64()
 	c.XORQ(i, i)
 	c.JMP(operand.LabelRef("more"))

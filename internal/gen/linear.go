@@ -44,12 +44,13 @@ func param(c *build.Context, name string) reg.GPVirtual {
 	return r
 }
 
-// fourRows returns the addresses of 4 rows a stride apart.
-func fourRows(c *build.Context, base, stride reg.GPVirtual) (rows [4]reg.GPVirtual) {
-	rows[0] = base
-	for i := 1; i < 4; i++ {
-		rows[i] = c.GP64()
-		c.LEAQ(operand.Mem{Base: rows[i-1], Index: stride, Scale: 1}, rows[i])
+// rowsApart returns the addresses of rows a stride apart.
+func rowsApart(c *build.Context, base, stride reg.GPVirtual, count int) (rows []reg.GPVirtual) {
+	rows = append(rows, base)
+	for i := 1; i < count; i++ {
+		r := c.GP64()
+		c.LEAQ(operand.Mem{Base: rows[i-1], Index: stride, Scale: 1}, r)
+		rows = append(rows, r)
 	}
 	return rows
 }
@@ -60,8 +61,8 @@ func fourRows(c *build.Context, base, stride reg.GPVirtual) (rows [4]reg.GPVirtu
 func dotVNNI(c *build.Context) {
 	dotTile(c, "dotVNNI")
 	c.Doc("dotVNNI is acc[i][j] = sum over k of (x[i][k] + 128) * w[j][k], less correction[j].")
-	x := fourRows(c, param(c, "x"), param(c, "xStride"))
-	w := fourRows(c, param(c, "w"), param(c, "wStride"))
+	x := rowsApart(c, param(c, "x"), param(c, "xStride"), 4)
+	w := rowsApart(c, param(c, "w"), param(c, "wStride"), 4)
 	k, acc, accStride, correction := param(c, "k"), param(c, "acc"), param(c, "accStride"), param(c, "correction")
 	flip := c.ZMM()
 	bits := c.GP64()
@@ -155,8 +156,8 @@ func vpdpbusd(c *build.Context, s, u, sum reg.VecVirtual) {
 func dotAVX2(c *build.Context) {
 	dotTile(c, "dotAVX2")
 	c.Doc("dotAVX2 is acc[i][j] = sum over k of x[i][k] * w[j][k]; k is a multiple of 16.")
-	x := fourRows(c, param(c, "x"), param(c, "xStride"))
-	w := fourRows(c, param(c, "w"), param(c, "wStride"))
+	x := rowsApart(c, param(c, "x"), param(c, "xStride"), 4)
+	w := rowsApart(c, param(c, "w"), param(c, "wStride"), 4)
 	k, acc, accStride := param(c, "k"), param(c, "acc"), param(c, "accStride")
 	at := c.GP64()
 	for i := 0; i < 4; i += 2 {
