@@ -282,6 +282,25 @@ def dynamic_case(n: int) -> Case:
     )
 
 
+def dynamic_group_case(n: int, group: int = 32) -> Case:
+    x = square(n, torch.float32)
+
+    def composite() -> tuple[Tensor, Tensor]:
+        return dynamic(x.unflatten(-1, (-1, group)))
+
+    return Case(
+        f"dynamic quantize_per_channel_group {group}",
+        x.nbytes,
+        x.numel() + 4 * x.numel() // group,
+        lambda: isobit.quantize_per_channel_group_dynamic(x, group),
+        composite,
+        compiled(dynamic, x.unflatten(-1, (-1, group))),
+        None,
+        {},
+        "both",
+    )
+
+
 def linear_case(m: int, k: int, n: int) -> Case:
     x, w = torch.randn(m, k), torch.randn(n, k)
     xq, xs, _ = isobit.quantize_per_token_dynamic(x, torch.int8)
@@ -326,7 +345,7 @@ def sweep_cases(n: int) -> list[Callable[[], Case]]:
     return [lambda m=m: untargeted(m()) for m in [*cases, *(lambda f=f: f(n) for f in FAMILY)]]
 
 
-FAMILY = (dequantize_case, fake_quantize_case, fake_quantize_training_case, lsq_case, dynamic_case)
+FAMILY = (dequantize_case, fake_quantize_case, fake_quantize_training_case, lsq_case, dynamic_case, dynamic_group_case)
 AXES = ("first", "middle", "last")
 
 
