@@ -1,16 +1,21 @@
 package cpu
 
-// GroupFold folds the terms of groups of n that lie one after the other into a
-// result each, for both sums: what a kernel left that had accumulators for
-// each element.
-type GroupFold[C Compute] func(terms [2][]C, n int, to [2][]C)
+// Groups of n elements that lie one after the other, many at a time.
 
-// The ways to sum the terms of groups, and to find their extremes.
+// GroupSums sums the terms of groups, for both sums: what a kernel left that
+// had accumulators for each element. GroupExtremes finds the extremes of groups
+// of elements of x, and of 0.
+type (
+	GroupSums[C Compute]     func(terms [2][]C, n int, to [2][]C)
+	GroupExtremes[C Compute] func(s *Scratch, x Span, n int, to [2][]C)
+)
+
+// The ways to do so, by compute type.
 var (
-	GroupSumRows32     = append(groupSumRows, Row[GroupFold[float32]]{"go", Go, always(GroupFold[float32](sumGroups[float32]))})
-	GroupSumRows64     = []Row[GroupFold[float64]]{{"go", Go, always(GroupFold[float64](sumGroups[float64]))}}
-	GroupExtremeRows32 = append(groupExtremeRows, Row[GroupFold[float32]]{"go", Go, always(GroupFold[float32](extremesOfGroups[float32]))})
-	GroupExtremeRows64 = []Row[GroupFold[float64]]{{"go", Go, always(GroupFold[float64](extremesOfGroups[float64]))}}
+	GroupSumRows32     = append(groupSumRows, Row[GroupSums[float32]]{"go", Go, always(GroupSums[float32](sumGroups[float32]))})
+	GroupSumRows64     = []Row[GroupSums[float64]]{{"go", Go, always(GroupSums[float64](sumGroups[float64]))}}
+	GroupExtremeRows32 = append(groupExtremeRows, Row[GroupExtremes[float32]]{"go", Go, always(GroupExtremes[float32](extremesOfGroups[float32]))})
+	GroupExtremeRows64 = []Row[GroupExtremes[float64]]{{"go", Go, always(GroupExtremes[float64](extremesOfGroups[float64]))}}
 )
 
 // sumGroups sums in Stripe order, in the memory of the terms. Lanes that no
@@ -32,18 +37,20 @@ func sumGroups[C Compute](terms [2][]C, n int, to [2][]C) {
 	}
 }
 
-// extremesOfGroups makes both of a group NaNs where one of the largest is.
-func extremesOfGroups[C Compute](terms [2][]C, n int, to [2][]C) {
+// extremesOfGroups makes both of a group NaNs where an element is.
+func extremesOfGroups[C Compute](s *Scratch, x Span, n int, to [2][]C) {
 	for g := range to[0] {
 		var lo, hi C
-		for _, v := range terms[0][g*n:][:n] {
-			if v < lo {
-				lo = v
-			}
-		}
-		for _, v := range terms[1][g*n:][:n] {
-			if v > hi || v != v {
-				hi = v
+		for at := 0; at < n; at += Block {
+			v := BlockOf[C](s, groupBlock, min(Block, n-at))
+			Load(v, x.At(int64(g*n+at)))
+			for _, v := range v {
+				if v < lo {
+					lo = v
+				}
+				if v > hi || v != v {
+					hi = v
+				}
 			}
 		}
 		if hi != hi {
@@ -52,3 +59,6 @@ func extremesOfGroups[C Compute](terms [2][]C, n int, to [2][]C) {
 		to[0][g], to[1][g] = lo, hi
 	}
 }
+
+// groupBlock is a scratch's block behind those that results are in.
+const groupBlock = 3

@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -9,91 +10,89 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
-// The folds of short groups give the definition's bits: the sums those of
-// lanes, the extremes those of one group at a time.
-func TestGroupFolds(t *testing.T) {
+var (
+	groupSizes  = []int{1, 2, 7, 8, 9, 16, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 192, 200, 256}
+	groupCounts = []int{1, 2, 3, 17}
+)
+
+// Sums of short groups are those of lanes that terms fall to in turn.
+func TestGroupSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, n := range []int{1, 2, 7, 8, 9, 16, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 192, 200, 256} {
-		for _, count := range []int{1, 2, 3, 17} {
-			for _, table := range []struct {
-				rows     []cpu.Row[cpu.GroupFold[float32]]
-				extremes bool
-			}{{cpu.GroupSumRows32, false}, {cpu.GroupExtremeRows32, true}} {
-				terms := drawTerms(r, n*count, table.extremes)
-				want := foldOneByOne(terms, n, count, table.extremes)
-				for _, row := range table.rows {
-					if row.Needs > cpu.Best() {
-						continue
-					}
-					fold, _ := row.Pick(cpu.Types{})
-					var in, got [2][]float32
-					for i := range in {
-						in[i], got[i] = guardedCopy(terms[i]), guardedCopy(make([]float32, count))
-					}
-					fold(in, n, got)
-					for i := range got {
-						for g := range got[i] {
-							a, b := got[i][g], want[i][g]
-							require.True(t, a == b || a != a && b != b, "%s: result %d of group %d of %d: %v, want %v", row.Name, i, g, n, a, b)
-							require.False(t, a == 0 && math.Signbit(float64(a)) && !table.extremes, "a sum is -0")
-						}
-					}
-					releaseGuards()
+	for _, n := range groupSizes {
+		for _, count := range groupCounts {
+			var drawn, want [2][]float32
+			for i := range drawn {
+				for range n * count { // not -0
+					v := float32(r.NormFloat64() * math.Pow(2, float64(r.IntN(20)-10)))
+					drawn[i] = append(drawn[i], []float32{v, v, v, 0}[r.IntN(4)])
+				}
+				drawn[i][r.IntN(n*count)] = []float32{1, float32(math.Inf(1)), float32(math.NaN())}[r.IntN(3)]
+				for g := range count {
+					lanes := cpu.LanesOf[float32](scratch, i)
+					clear(lanes[:])
+					cpu.AddStripe(lanes, 0, drawn[i][g*n:][:n])
+					want[i] = append(want[i], cpu.FoldLanes(lanes))
+				}
+			}
+			for _, row := range cpu.GroupSumRows32 {
+				if fold, ok := row.Pick(cpu.Types{}); ok && row.Needs <= cpu.Best() {
+					terms, got := guardedPair(drawn[0], drawn[1]), guardedPair(make([]float32, count), make([]float32, count))
+					fold(terms, n, got)
+					sameResults(t, got, want, fmt.Sprintf("%s: sums of %d groups of %d", row.Name, count, n))
 				}
 			}
 		}
 	}
 }
 
-// drawTerms draws what kernels leave: no -0, and extremes on their side of 0.
-func drawTerms(r *rand.Rand, n int, extremes bool) (terms [2][]float32) {
-	for i := range terms {
-		for range n {
-			v := float32(r.NormFloat64() * math.Pow(2, float64(r.IntN(20)-10)))
-			switch p := r.IntN(400); {
-			case p == 0:
-				v = float32(math.Inf(1 - 2*r.IntN(2)))
-			case p == 1 && !extremes || p < 8 && extremes && i == 1:
-				v = math.Float32frombits(0x7fc00000 | r.Uint32()&0x803fffff)
-			case p < 40:
-				v = 0
+// Extremes of short groups are the definition's, for elements of any bits.
+func TestGroupExtremes(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	definition, _ := cpu.GroupExtremeRows32[len(cpu.GroupExtremeRows32)-1].Pick(cpu.Types{})
+	for _, d := range []tensor.DType{tensor.F32, tensor.F16, tensor.BF16} {
+		for _, n := range groupSizes {
+			for _, count := range groupCounts {
+				data := values(r, d, n*count, 1, false)
+				for i := range n * count {
+					if r.IntN(2*n) > 0 { // few NaNs, some groups without a sign
+						put(data, d, i, math.Abs(r.NormFloat64())*float64(1-2*(i/n%3/2)))
+					}
+				}
+				x := cpu.Span{Stride: d.Size(), DType: d, P: unsafe.Pointer(&guard(data, true)[0])}
+				want := guardedPair(make([]float32, count), make([]float32, count))
+				definition(scratch, x, n, want)
+				for _, row := range cpu.GroupExtremeRows32 {
+					if extremes, ok := row.Pick(cpu.Types{In: [4]tensor.DType{d}}); ok && row.Needs <= cpu.Best() {
+						got := guardedPair(make([]float32, count), make([]float32, count))
+						extremes(scratch, x, n, got)
+						sameResults(t, got, want, fmt.Sprintf("%s: extremes of %d groups of %d %s", row.Name, count, n, d))
+					}
+				}
+				releaseGuards()
 			}
-			if extremes && v == v && (v > 0) == (i == 0) && v != 0 {
-				v = -v
-			}
-			terms[i] = append(terms[i], v)
 		}
 	}
-	return terms
 }
 
-func foldOneByOne(terms [2][]float32, n, count int, extremes bool) (results [2][]float32) {
-	s := new(cpu.Scratch)
-	for g := range count {
-		var both [2]float32
-		for i := range both {
-			lanes := cpu.LanesOf[float32](s, i)
-			clear(lanes[:])
-			if !extremes {
-				cpu.AddStripe(lanes, 0, terms[i][g*n:][:n])
-				both[i] = cpu.FoldLanes(lanes)
-			}
-		}
-		for p := g * n; extremes && p < (g+1)*n; p++ {
-			cpu.MergeMinMax(&both[0], &both[1], terms[0][p], terms[1][p])
-		}
-		for i := range both {
-			results[i] = append(results[i], both[i])
+func sameResults(t *testing.T, got, want [2][]float32, what string) {
+	t.Helper()
+	for i := range got {
+		for g, a := range got[i] {
+			b := want[i][g]
+			require.True(t, a == b || a != a && b != b, "%s: result %d of group %d is %v, want %v", what, i, g, a, b)
 		}
 	}
-	return results
 }
 
-// guardedCopy copies to memory that ends where a page ends that is followed by
+// guardedPair copies to memory that ends where a page ends that is followed by
 // none.
-func guardedCopy(v []float32) []float32 {
-	memory := guard(unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v)), true)
-	return unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), len(v))
+func guardedPair(a, b []float32) (pair [2][]float32) {
+	for i, v := range [][]float32{a, b} {
+		memory := guard(unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 4*len(v)), true)
+		pair[i] = unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), len(v))
+	}
+	return pair
 }

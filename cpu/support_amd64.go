@@ -33,8 +33,8 @@ var minMaxFoldRows = []Row[MinMaxFold[float32]]{{"avx2", AVX2, always(MinMaxFold
 	return extremes
 }))}}
 
-var groupSumRows = []Row[GroupFold[float32]]{{"avx2", AVX2, always(GroupFold[float32](func(terms [2][]float32, n int, to [2][]float32) {
-	if !foldable(n) {
+var groupSumRows = []Row[GroupSums[float32]]{{"avx2", AVX2, always(GroupSums[float32](func(terms [2][]float32, n int, to [2][]float32) {
+	if n%Lanes != 0 && n != 8 && n != 16 && n != 32 {
 		sumGroups(terms, n, to)
 		return
 	}
@@ -43,25 +43,28 @@ var groupSumRows = []Row[GroupFold[float32]]{{"avx2", AVX2, always(GroupFold[flo
 	}
 }))}}
 
-// Terms have signs by which the bits of the extreme are the largest: those of
-// the smallest are not above 0, those of the largest not below it, or NaNs.
-var groupExtremeRows = []Row[GroupFold[float32]]{{"avx2", AVX2, always(GroupFold[float32](func(terms [2][]float32, n int, to [2][]float32) {
-	if !foldable(n) {
-		extremesOfGroups(terms, n, to)
-		return
-	}
-	for i, to := range to {
-		largestBitsAVX2(&terms[i][0], n, len(to), &to[0])
-	}
-	for g, hi := range to[1] {
-		if hi != hi {
-			to[0][g] = hi
+var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types) (GroupExtremes[float32], bool) {
+	kernel := map[tensor.DType]func(x *byte, n, count int, lo, hi *float32){
+		tensor.F32: groupExtremesAVX2F32, tensor.F16: groupExtremesAVX2F16, tensor.BF16: groupExtremesAVX2BF16,
+	}[t.In[0]]
+	return func(s *Scratch, x Span, n int, to [2][]float32) {
+		if n%8 != 0 || !x.Contiguous() {
+			extremesOfGroups(s, x, n, to)
+			return
 		}
-	}
-}))}}
-
-// foldable reports whether kernels fold groups of n terms.
-func foldable(n int) bool { return n%Lanes == 0 || n == 8 || n == 16 || n == 32 }
+		kernel((*byte)(x.P), n, len(to[0]), &to[0][0], &to[1][0])
+		for g, lo := range to[0] {
+			switch hi := to[1][g]; {
+			case lo != lo:
+				to[1][g] = lo
+			case hi != hi:
+				to[0][g] = hi
+			case lo > 0:
+				to[0][g] = 0 // there is none below
+			}
+		}
+	}, kernel != nil
+}}}
 
 var packingRows = []Row[Packing]{{"avx2", AVX2, always(Packing{unpackByKernel, packByKernel})}}
 

@@ -10,7 +10,9 @@ var foldRows []Row[Fold[float32]]
 
 var minMaxFoldRows []Row[MinMaxFold[float32]]
 
-var groupSumRows, groupExtremeRows []Row[GroupFold[float32]]
+var groupSumRows []Row[GroupSums[float32]]
+
+var groupExtremeRows []Row[GroupExtremes[float32]]
 
 var packingRows []Row[Packing]
 

@@ -24,11 +24,23 @@ func foldMinMaxAVX2(lo *float32, hi *float32) (least float32, largest float32, n
 //go:noescape
 func sumGroupsAVX2(terms *float32, n int, count int, to *float32)
 
-// largestBitsAVX2 stores the largest bits, as those of unsigned numbers, of count groups of n terms, of which
-// none is -0: n is 8, 16, 32 or a multiple of 64.
+// groupExtremesAVX2F32 stores, of count groups of n elements, the bits that are largest as
+// unsigned and as signed numbers, or 0: n is a multiple of 8.
 //
 //go:noescape
-func largestBitsAVX2(terms *float32, n int, count int, to *float32)
+func groupExtremesAVX2F32(x *byte, n int, count int, lo *float32, hi *float32)
+
+// groupExtremesAVX2F16 stores, of count groups of n elements, the bits that are largest as
+// unsigned and as signed numbers, or 0: n is a multiple of 8.
+//
+//go:noescape
+func groupExtremesAVX2F16(x *byte, n int, count int, lo *float32, hi *float32)
+
+// groupExtremesAVX2BF16 stores, of count groups of n elements, the bits that are largest as
+// unsigned and as signed numbers, or 0: n is a multiple of 8.
+//
+//go:noescape
+func groupExtremesAVX2BF16(x *byte, n int, count int, lo *float32, hi *float32)
 
 // storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.
 //

@@ -251,125 +251,130 @@ turned:
 	VZEROUPPER
 	RET
 
-// func largestBitsAVX2(terms *float32, n int, count int, to *float32)
+// func groupExtremesAVX2F32(x *byte, n int, count int, lo *float32, hi *float32)
 // Requires: AVX, AVX2
-TEXT ·largestBitsAVX2(SB), NOSPLIT, $0-32
-	MOVQ terms+0(FP), AX
+TEXT ·groupExtremesAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ count+16(FP), DX
-	MOVQ to+24(FP), BX
-	CMPQ CX, $0x00000008
-	JNE  other1
+	MOVQ lo+24(FP), BX
+	MOVQ hi+32(FP), SI
 
-next1:
-	VMOVUPS      (AX), Y0
-	ADDQ         $0x00000020, AX
-	VEXTRACTF128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVSS       X0, (BX)
-	ADDQ         $0x04, BX
-	DECQ         DX
-	JNE          next1
-	VZEROUPPER
-	RET
+group:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  CX, DI
 
-other1:
-	CMPQ CX, $0x00000010
-	JNE  other2
-
-next2:
-	VMOVUPS      (AX), Y0
-	VMOVUPS      32(AX), Y1
-	ADDQ         $0x00000040, AX
-	VPMAXUD      Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVSS       X0, (BX)
-	ADDQ         $0x04, BX
-	DECQ         DX
-	JNE          next2
-	VZEROUPPER
-	RET
-
-other2:
-	CMPQ CX, $0x00000020
-	JNE  other4
-
-next4:
-	VMOVUPS      (AX), Y0
-	VMOVUPS      32(AX), Y1
-	VMOVUPS      64(AX), Y2
-	VMOVUPS      96(AX), Y3
-	ADDQ         $0x00000080, AX
+vector:
+	VMOVUPS      (AX), Y2
+	ADDQ         $0x20, AX
 	VPMAXUD      Y2, Y0, Y0
-	VPMAXUD      Y3, Y1, Y1
-	VPMAXUD      Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VPMAXUD      X1, X0, X0
+	VPMAXSD      Y2, Y1, Y1
+	SUBQ         $0x08, DI
+	JNE          vector
+	VEXTRACTF128 $0x01, Y0, X2
+	VPMAXUD      X2, X0, X0
+	VMOVHLPS     X0, X0, X2
+	VPMAXUD      X2, X0, X0
+	VMOVSHDUP    X0, X2
+	VPMAXUD      X2, X0, X0
 	VMOVSS       X0, (BX)
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVHLPS     X1, X1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVSHDUP    X1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVSS       X1, (SI)
 	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
 	DECQ         DX
-	JNE          next4
+	JNE          group
 	VZEROUPPER
 	RET
 
-other4:
-next8:
-	VMOVUPS (AX), Y0
-	VMOVUPS 32(AX), Y1
-	VMOVUPS 64(AX), Y2
-	VMOVUPS 96(AX), Y3
-	VMOVUPS 128(AX), Y4
-	VMOVUPS 160(AX), Y5
-	VMOVUPS 192(AX), Y6
-	VMOVUPS 224(AX), Y7
-	MOVQ    CX, SI
+// func groupExtremesAVX2F16(x *byte, n int, count int, lo *float32, hi *float32)
+// Requires: AVX, AVX2, F16C
+TEXT ·groupExtremesAVX2F16(SB), NOSPLIT, $0-40
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ lo+24(FP), BX
+	MOVQ hi+32(FP), SI
 
-turn:
-	SUBQ    $0x40, SI
-	JLE     turned
-	ADDQ    $0x00000100, AX
-	VPMAXUD (AX), Y0, Y0
-	VPMAXUD 32(AX), Y1, Y1
-	VPMAXUD 64(AX), Y2, Y2
-	VPMAXUD 96(AX), Y3, Y3
-	VPMAXUD 128(AX), Y4, Y4
-	VPMAXUD 160(AX), Y5, Y5
-	VPMAXUD 192(AX), Y6, Y6
-	VPMAXUD 224(AX), Y7, Y7
-	JMP     turn
+group:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  CX, DI
 
-turned:
-	ADDQ         $0x00000100, AX
-	VPMAXUD      Y4, Y0, Y0
-	VPMAXUD      Y5, Y1, Y1
-	VPMAXUD      Y6, Y2, Y2
-	VPMAXUD      Y7, Y3, Y3
+vector:
+	VCVTPH2PS    (AX), Y2
+	ADDQ         $0x10, AX
 	VPMAXUD      Y2, Y0, Y0
-	VPMAXUD      Y3, Y1, Y1
-	VPMAXUD      Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VPMAXUD      X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VPMAXUD      X1, X0, X0
+	VPMAXSD      Y2, Y1, Y1
+	SUBQ         $0x08, DI
+	JNE          vector
+	VEXTRACTF128 $0x01, Y0, X2
+	VPMAXUD      X2, X0, X0
+	VMOVHLPS     X0, X0, X2
+	VPMAXUD      X2, X0, X0
+	VMOVSHDUP    X0, X2
+	VPMAXUD      X2, X0, X0
 	VMOVSS       X0, (BX)
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVHLPS     X1, X1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVSHDUP    X1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVSS       X1, (SI)
 	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
 	DECQ         DX
-	JNE          next8
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func groupExtremesAVX2BF16(x *byte, n int, count int, lo *float32, hi *float32)
+// Requires: AVX, AVX2
+TEXT ·groupExtremesAVX2BF16(SB), NOSPLIT, $0-40
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ lo+24(FP), BX
+	MOVQ hi+32(FP), SI
+
+group:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	MOVQ  CX, DI
+
+vector:
+	VPMOVZXWD    (AX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	ADDQ         $0x10, AX
+	VPMAXUD      Y2, Y0, Y0
+	VPMAXSD      Y2, Y1, Y1
+	SUBQ         $0x08, DI
+	JNE          vector
+	VEXTRACTF128 $0x01, Y0, X2
+	VPMAXUD      X2, X0, X0
+	VMOVHLPS     X0, X0, X2
+	VPMAXUD      X2, X0, X0
+	VMOVSHDUP    X0, X2
+	VPMAXUD      X2, X0, X0
+	VMOVSS       X0, (BX)
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVHLPS     X1, X1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVSHDUP    X1, X0
+	VPMAXSD      X0, X1, X1
+	VMOVSS       X1, (SI)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	DECQ         DX
+	JNE          group
 	VZEROUPPER
 	RET
 

@@ -35,10 +35,10 @@ var chooseQParams = familyOp{
 			return err
 		}
 		if t.Compute == tensor.F64 {
-			pl.run = runReduction(f, kernel, extremes(storeQParams[float64](&pl.problem)))
+			pl.run = runReduction(f, kernel, extremes(t, storeQParams[float64](&pl.problem)))
 			pl.workspace = reductionWorkspace[float64](f)
 		} else {
-			pl.run = runReduction(f, kernel, extremes(storeQParams[float32](&pl.problem)))
+			pl.run = runReduction(f, kernel, extremes(t, storeQParams[float32](&pl.problem)))
 			pl.workspace = reductionWorkspace[float32](f)
 		}
 		return nil
@@ -89,10 +89,10 @@ var dynamicQuantize = familyOp{
 			return err
 		}
 		if t.Compute == tensor.F64 {
-			pl.run = runThenMap(f, minMax, extremes(storeQParams[float64](&pl.problem)), quantize)
+			pl.run = runThenMap(f, minMax, extremes(t, storeQParams[float64](&pl.problem)), quantize)
 			pl.workspace = reductionWorkspace[float64](f)
 		} else {
-			pl.run = runThenMap(f, minMax, extremes(storeQParams[float32](&pl.problem)), quantize)
+			pl.run = runThenMap(f, minMax, extremes(t, storeQParams[float32](&pl.problem)), quantize)
 			pl.workspace = reductionWorkspace[float32](f)
 		}
 		return nil

@@ -16,10 +16,11 @@ type folder[C cpu.Compute] struct {
 	// kernel left in rows of accumulators, into the first row.
 	columns func(sums cpu.Columns[C], lanes int)
 	lanes   int // rows of accumulators that positions take in turn
-	// groups folds, for each of many short groups, the results that a kernel
-	// left in accumulators for each element.
-	groups cpu.GroupFold[C]
-	finish finisher[C]
+	// Of many short groups, sums adds up what a kernel left in accumulators for
+	// each element; or extremes needs no kernel.
+	sums     cpu.GroupSums[C]
+	extremes cpu.GroupExtremes[C]
+	finish   finisher[C]
 }
 
 // finisher writes the results of groups along the innermost dimension of their
@@ -29,7 +30,7 @@ type finisher[C cpu.Compute] func(w *worker, l *layout, cur *cursor, results [2]
 
 // stripes folds by NUMERICS.md, section 4: lanes by halves, blocks pairwise.
 func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
-	fold := pickByCompute[cpu.Fold[C]](cpu.FoldRows32, cpu.FoldRows64)
+	fold := pickByCompute[cpu.Fold[C]](cpu.Types{}, cpu.FoldRows32, cpu.FoldRows64)
 	return folder[C]{
 		block: func(s *cpu.Scratch) [2]C {
 			return [2]C{fold(cpu.LanesOf[C](s, 0)), fold(cpu.LanesOf[C](s, 1))}
@@ -43,15 +44,15 @@ func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 			return [2]C{t0.Sum(), t1.Sum()}
 		},
 		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
-		groups: pickByCompute[cpu.GroupFold[C]](cpu.GroupSumRows32, cpu.GroupSumRows64),
+		sums:   pickByCompute[cpu.GroupSums[C]](cpu.Types{}, cpu.GroupSumRows32, cpu.GroupSumRows64),
 		finish: finish,
 	}
 }
 
 // extremes folds smallest and largest values, whose order is free.
-func extremes[C cpu.Compute](finish finisher[C]) folder[C] {
+func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 	return folder[C]{
-		block: pickByCompute[cpu.MinMaxFold[C]](cpu.MinMaxFoldRows32, cpu.MinMaxFoldRows64),
+		block: pickByCompute[cpu.MinMaxFold[C]](t, cpu.MinMaxFoldRows32, cpu.MinMaxFoldRows64),
 		join: func(_ *cpu.Scratch, blocks [][2]C) (r [2]C) {
 			for _, b := range blocks {
 				cpu.MergeMinMax(&r[0], &r[1], b[0], b[1])
@@ -59,8 +60,8 @@ func extremes[C cpu.Compute](finish finisher[C]) folder[C] {
 			return r
 		},
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
-		groups: pickByCompute[cpu.GroupFold[C]](cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
-		finish: finish,
+		extremes: pickByCompute[cpu.GroupExtremes[C]](t, cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
+		finish:   finish,
 	}
 }
 
@@ -231,11 +232,11 @@ func (w *worker) members(c *call, group int64) *cursor {
 }
 
 // pickByCompute is pickSupport from the table whose helpers are of type F.
-func pickByCompute[F, F32, F64 any](f32 []cpu.Row[F32], f64 []cpu.Row[F64]) F {
-	if f, ok := any(pickSupport(f32, cpu.Types{})).(F); ok {
+func pickByCompute[F, F32, F64 any](t cpu.Types, f32 []cpu.Row[F32], f64 []cpu.Row[F64]) F {
+	if f, ok := any(pickSupport(f32, t)).(F); ok {
 		return f
 	}
-	return any(pickSupport(f64, cpu.Types{})).(F)
+	return any(pickSupport(f64, t)).(F)
 }
 
 // pickSupport picks the first of some helpers of kernels that the process may use.

@@ -45,15 +45,17 @@ func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C],
 			column := tile % tiles * c.columnWidth
 			groups, n := min(c.columnWidth, side-column), c.members.count()
 			a := f.armTile(c, w, tile/tiles*side+column)
-			if fold.lanes > 1 {
-				f.groupParams(c, w, groups, n)
-			}
-			terms := cpu.TermsOf[C](&w.scratch, int(groups*n))
-			terms.Clear(1)
-			a.Wide, a.Sums = true, terms.Row(0)
-			kernel(int(groups*n), 0, a)
 			results := resultsOf[C](w, int(groups))
-			fold.groups(terms.Sums, int(n), results)
+			if fold.extremes != nil {
+				fold.extremes(&w.scratch, a.In[0], int(n), results)
+			} else {
+				f.groupParams(c, w, groups, n)
+				terms := cpu.TermsOf[C](&w.scratch, int(groups*n))
+				terms.Clear(1)
+				a.Wide, a.Sums = true, terms.Row(0)
+				kernel(int(groups*n), 0, a)
+				fold.sums(terms.Sums, int(n), results)
+			}
 			fold.finish(w, &c.groups, &w.cursors[0], results)
 			if then != nil {
 				a = f.armTile(c, w, tile/tiles*side+column)

@@ -9,53 +9,44 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// groupFolds fold the terms of short groups, which lie one after the other,
-// into a result each: sums in Stripe order, or the largest bits.
-func groupFolds(c *build.Context) {
-	for _, f := range []struct {
-		name, doc string
-		combine   func(...operand.Op)
-		scalar    func(...operand.Op)
-	}{
-		{"sumGroupsAVX2", "sums, in Stripe order,", c.VADDPS, c.VADDSS},
-		{"largestBitsAVX2", "the largest bits, as those of unsigned numbers,", c.VPMAXUD, c.VPMAXUD},
-	} {
-		c.Function(f.name)
-		c.Doc(f.name+" stores "+f.doc+" of count groups of n terms, of which", "none is -0: n is 8, 16, 32 or a multiple of 64.")
-		c.Attributes(attr.NOSPLIT)
-		c.Pragma("noescape")
-		c.SignatureExpr("func(terms *float32, n, count int, to *float32)")
-		terms, n, count, to := param(c, "terms"), param(c, "n"), param(c, "count"), param(c, "to")
-		for _, vectors := range []int{1, 2, 4, 8} {
-			next, other := fmt.Sprintf("next%d", vectors), fmt.Sprintf("other%d", vectors)
-			if vectors < 8 {
-				c.CMPQ(n, operand.U32(8*vectors))
-				c.JNE(operand.LabelRef(other))
-			}
-			c.Label(next)
-			v := make([]reg.VecVirtual, vectors)
-			for i := range v {
-				v[i] = c.YMM()
-				c.VMOVUPS(operand.Mem{Base: terms, Disp: 32 * i}, v[i])
-			}
-			if vectors == 8 {
-				lanesInTurn(c, terms, n, v, f.combine)
-			}
-			c.ADDQ(operand.U32(32*vectors), terms)
-			c.VMOVSS(foldHalves(c, v, f.combine, f.scalar), operand.Mem{Base: to})
-			c.ADDQ(operand.Imm(4), to)
-			c.DECQ(count)
-			c.JNE(operand.LabelRef(next))
-			c.VZEROUPPER()
-			c.RET()
-			c.Label(other)
+// sumGroups sums the terms of short groups, which lie one after the other, in
+// Stripe order.
+func sumGroups(c *build.Context) {
+	c.Function("sumGroupsAVX2")
+	c.Doc("sumGroupsAVX2 stores sums, in Stripe order, of count groups of n terms, of which", "none is -0: n is 8, 16, 32 or a multiple of 64.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(terms *float32, n, count int, to *float32)")
+	terms, n, count, to := param(c, "terms"), param(c, "n"), param(c, "count"), param(c, "to")
+	for _, vectors := range []int{1, 2, 4, 8} {
+		next, other := fmt.Sprintf("next%d", vectors), fmt.Sprintf("other%d", vectors)
+		if vectors < 8 {
+			c.CMPQ(n, operand.U32(8*vectors))
+			c.JNE(operand.LabelRef(other))
 		}
+		c.Label(next)
+		v := make([]reg.VecVirtual, vectors)
+		for i := range v {
+			v[i] = c.YMM()
+			c.VMOVUPS(operand.Mem{Base: terms, Disp: 32 * i}, v[i])
+		}
+		if vectors == 8 {
+			lanesInTurn(c, terms, n, v)
+		}
+		c.ADDQ(operand.U32(32*vectors), terms)
+		c.VMOVSS(foldHalves(c, v, c.VADDPS, c.VADDSS), operand.Mem{Base: to})
+		c.ADDQ(operand.Imm(4), to)
+		c.DECQ(count)
+		c.JNE(operand.LabelRef(next))
+		c.VZEROUPPER()
+		c.RET()
+		c.Label(other)
 	}
 }
 
 // lanesInTurn adds to 64 lanes the terms that come after the first 64 of n,
 // and moves on to the last 64.
-func lanesInTurn(c *build.Context, terms, n reg.GPVirtual, lanes []reg.VecVirtual, combine func(...operand.Op)) {
+func lanesInTurn(c *build.Context, terms, n reg.GPVirtual, lanes []reg.VecVirtual) {
 	left := c.GP64()
 	c.MOVQ(n, left)
 	c.Label("turn")
@@ -63,8 +54,53 @@ func lanesInTurn(c *build.Context, terms, n reg.GPVirtual, lanes []reg.VecVirtua
 	c.JLE(operand.LabelRef("turned"))
 	c.ADDQ(operand.U32(256), terms)
 	for i, l := range lanes {
-		combine(operand.Mem{Base: terms, Disp: 32 * i}, l, l)
+		c.VADDPS(operand.Mem{Base: terms, Disp: 32 * i}, l, l)
 	}
 	c.JMP(operand.LabelRef("turn"))
 	c.Label("turned")
+}
+
+// groupExtremes finds the largest bits of the elements of short groups: see
+// heldExtremes.
+func groupExtremes(c *build.Context) {
+	for _, t := range []struct {
+		name string
+		size int
+		load func(from operand.Mem, to reg.VecVirtual)
+	}{
+		{"F32", 4, func(from operand.Mem, to reg.VecVirtual) { c.VMOVUPS(from, to) }},
+		{"F16", 2, func(from operand.Mem, to reg.VecVirtual) { c.VCVTPH2PS(from, to) }},
+		{"BF16", 2, func(from operand.Mem, to reg.VecVirtual) {
+			c.VPMOVZXWD(from, to)
+			c.VPSLLD(operand.Imm(16), to, to)
+		}},
+	} {
+		name := "groupExtremesAVX2" + t.name
+		c.Function(name)
+		c.Doc(name+" stores, of count groups of n elements, the bits that are largest as", "unsigned and as signed numbers, or 0: n is a multiple of 8.")
+		c.Attributes(attr.NOSPLIT)
+		c.Pragma("noescape")
+		c.SignatureExpr("func(x *byte, n, count int, lo, hi *float32)")
+		x, n, count, lo, hi := param(c, "x"), param(c, "n"), param(c, "count"), param(c, "lo"), param(c, "hi")
+		c.Label("group")
+		least, largest, v, left := c.YMM(), c.YMM(), c.YMM(), c.GP64()
+		c.VPXOR(least, least, least)
+		c.VPXOR(largest, largest, largest)
+		c.MOVQ(n, left)
+		c.Label("vector")
+		t.load(operand.Mem{Base: x}, v)
+		c.ADDQ(operand.Imm(uint64(8*t.size)), x)
+		c.VPMAXUD(v, least, least)
+		c.VPMAXSD(v, largest, largest)
+		c.SUBQ(operand.Imm(8), left)
+		c.JNE(operand.LabelRef("vector"))
+		c.VMOVSS(foldHalves(c, []reg.VecVirtual{least}, c.VPMAXUD, c.VPMAXUD), operand.Mem{Base: lo})
+		c.VMOVSS(foldHalves(c, []reg.VecVirtual{largest}, c.VPMAXSD, c.VPMAXSD), operand.Mem{Base: hi})
+		c.ADDQ(operand.Imm(4), lo)
+		c.ADDQ(operand.Imm(4), hi)
+		c.DECQ(count)
+		c.JNE(operand.LabelRef("group"))
+		c.VZEROUPPER()
+		c.RET()
+	}
 }
