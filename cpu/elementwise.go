@@ -46,7 +46,7 @@ type Elementwise func(n int, a *Args)
 type Scratch struct {
 	blocks     [112][Block]float64
 	ints       [24][Block]int64
-	lanes      [WeightTileRows][Lanes]float64
+	lanes      [WeightTileRows][Lanes + laneSlack]float64
 	tree32     [WeightTileRows]Tree[float32]
 	tree64     [WeightTileRows]Tree[float64]
 	operands32 operands[float32]

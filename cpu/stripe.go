@@ -9,6 +9,9 @@ import "unsafe"
 const (
 	Lanes       = 64
 	StripeBlock = 65536
+	// laneSlack is how far behind the last lane a kernel may go on for zeros:
+	// extremes there must not be another set's.
+	laneSlack = 8
 )
 
 // LanesOf returns one of a scratch's sets of lanes.
