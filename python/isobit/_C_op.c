@@ -117,6 +117,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     if (c.taken[i]) tensor_release(&c.args[i]);
     Py_XDECREF(c.made[i]);
   }
+  if (!result && !strict && c.op->n_out == 1 && c.given[c.op->n_in]) c.missed = 1; /* Python says what out= did */
   if (!result && c.missed) {
     PyErr_Clear();
     Py_RETURN_NOTIMPLEMENTED;

@@ -8,6 +8,7 @@ CUDA implementations, a fake one, vmap and autograd.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -247,5 +248,9 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
         if y.shape != out.shape or y.dtype != out.dtype:
             raise ValueError(f"{op.name}: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")
         return out.copy_(y)
-    op.run(*op.with_tensors(args), out)
+    try:
+        op.run(*op.with_tensors(args), out)
+    except (TypeError, ValueError) as error:  # plans have a name of their own for it
+        text = re.sub(rf"\b{op.signature.outputs[0].name}\b", "out", str(error))
+        raise type(error)(text) from None
     return out

@@ -136,3 +136,15 @@ def test_an_exported_layer_takes_any_batch(made):
         batch = torch.export.Dim("batch", min=2, max=64)
         program = torch.export.export(model, (draw(4, 3, 8),), dynamic_shapes={"input": {0: batch}})
         assert_same(program.module()(draw(7, 3, 8)).detach(), model(draw(7, 3, 8)).detach())
+
+
+@pytest.mark.parametrize("granularity", ("per_tensor", "per_channel", "group"))
+def test_packed_codes_of_one_column(granularity):
+    """One code takes a byte, so that there are as many bytes as columns; the second half is no code."""
+    where = {"group_size": 4} if granularity == "group" else {"granularity": granularity}
+    config = {"dtype": "int4", **where}
+    table, x = prepare(torch.nn.Embedding(6, 1), embedding=config), torch.tensor([[1, 5]])
+    assert_same(convert(table)(x), table.eval()(x).detach())
+    for keywords in ({}, {"exact": False}):
+        layer = prepare(torch.nn.Linear(1, 3), config, **keywords)
+        assert_same(convert(layer)(draw(4, 1)), layer.eval()(draw(4, 1)).detach())

@@ -156,6 +156,11 @@ def test_what_is_left_as_it_is_and_what_is_refused():
         (TypeError, "out_proj', a NonDyn", (model, INT8, None, lambda m, n: n.endswith("out_proj"))),
         (ValueError, "no parameter of its own named weight", (old, INT8)),
         (ValueError, "forward of its own", (patched, INT8)),
+        (
+            ValueError,
+            "'1', a LazyLinear, has no weight before",
+            (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LazyLinear(4)), INT8),
+        ),
         (TypeError, "a FakeQuantize is one module", (model, FakeQuantize())),
         (TypeError, "got a int", (model, 8)),
         (TypeError, "makes a ReLU", (model, torch.nn.ReLU)),

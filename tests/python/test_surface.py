@@ -60,13 +60,25 @@ def test_out_is_what_the_result_would_be():
         (ValueError, r"on meta; want torch.strided on cpu", torch.empty(3, 4, dtype=torch.int8, device="meta")),
         (ValueError, r"out is torch.sparse_coo", torch.zeros(3, 4).to_sparse()),
         (TypeError, r"out must be a Tensor, not ndarray", np.empty((3, 4), np.int8)),
-        (TypeError, r"QInt types are not supported", torch.quantize_per_tensor(X, 0.1, 0, torch.qint8)),
+        (
+            ValueError,
+            r"out has strides \[0,1\] with which elements overlap",
+            torch.empty(4, dtype=torch.int8).expand(3, 4),
+        ),
+        (
+            TypeError,
+            r"out cannot be read .*QInt types are not supported",
+            torch.quantize_per_tensor(X, 0.1, 0, torch.qint8),
+        ),
     ):
         with pytest.raises(error, match=message) as raised:
             quantize(X, S, Z, 0, *INT8, out=out)
         assert "quantize_per_channel: " in str(raised.value) and "\n" not in str(raised.value)
     with pytest.raises(ValueError, match="out is torch.bfloat16; want torch.float32"):
         isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=torch.empty(3, 4, dtype=torch.bfloat16))
+    both = draw(4, 4)
+    with pytest.raises(ValueError, match="out overlaps x in memory"):
+        fake(both[:3], S, out=both[1:])
     packed = torch.empty(3, 3, dtype=torch.uint8)
     x = draw(3, 5)
     assert isobit.quantize_per_tensor(x, 0.5, None, -8, 7, torch.int4, out=packed) is packed

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._load import PACKED
 from ..ops import dequantize as _dequantize
 from ..ops import fake_quantize as _fake_quantize
 from ..ops import per_block as _per_block
@@ -262,5 +263,5 @@ class Scheme:
         zero_point = self.kept_zero_point(zero_point)
         kept = (*before, self.quant_min, self.quant_max, self.dtype, *after)
         name = "output_dtype" if self.grouping.name in ("per_token", "per_channel_group") else "out_dtype"
-        odd = {"last_dim": last_dim} if codes.shape[-1:] != (last_dim,) else {}
+        odd = {"last_dim": last_dim} if self.dtype in PACKED else {}
         return _DEQUANTIZE[self.grouping.name](codes, scale, zero_point, *kept, **{name: out_dtype}, **odd)

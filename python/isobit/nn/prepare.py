@@ -42,8 +42,8 @@ def prepare(
     module. ``exact`` is FakeQuantizedLinear's.
 
     Raises, before anything is changed: TypeError for a subclass that filter_fn picks, and for what is no
-    configuration; ValueError for a layer whose weight is no parameter of its own (weight_norm, pruning), whose
-    forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found."""
+    configuration; ValueError for a layer that is lazy, whose weight is no parameter of its own (weight_norm,
+    pruning), whose forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found."""
     kinds: list[tuple[tuple[type, ...], Any, list[Any]]] = [
         (_LINEAR, FakeQuantizedLinear, [weight, activation]),
         (_EMBEDDING, FakeQuantizedEmbedding, [embedding]),
@@ -91,11 +91,14 @@ def _made(given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
 
 def _picked(layer: torch.nn.Module, name: str, types: tuple[type, ...], filter_fn: Filter | None) -> bool:
     """Whether a layer is to become another; raises where it cannot."""
-    if filter_fn is None and type(layer) not in types:
+    lazy = isinstance(layer, torch.nn.modules.lazy.LazyModuleMixin)
+    if filter_fn is None and type(layer) not in types and not lazy:
         return False
     if filter_fn is not None and not filter_fn(layer, name):
         return False
     where = f"prepare: {name!r}, a {type(layer).__name__},"
+    if lazy:
+        raise ValueError(f"{where} has no weight before its first batch; want prepare after it")
     if type(layer) not in types:
         raise TypeError(f"{where} is not itself a {types[0].__name__}; want filter_fn to leave it out")
     if layer._parameters.get("weight") is None:
