@@ -83,6 +83,9 @@ def _increment_version() -> Callable[[tuple[torch.Tensor, ...]], None]:
     return increment
 
 
+increment_version = _increment_version()
+
+
 def set_up() -> None:
     """Tells the extension what it needs. Called once, by the package."""
     _C.set_finder(find_library)
@@ -98,7 +101,7 @@ def set_up() -> None:
             "dispatch_modes": torch._C._len_torch_dispatch_stack,
             "tracing_state": torch._C._get_tracing_state,
             "raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0),
-            "increment_version": _increment_version(),
+            "increment_version": increment_version,
             "forward_ad": torch.autograd.forward_ad,
             "cpu": torch.device("cpu"),
         },

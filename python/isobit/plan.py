@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import compress
 from typing import Any
 
 import torch
 
 from . import _C
-from ._op import wants_gradient
+from ._load import increment_version
 
 
 class Plan:
@@ -52,12 +53,14 @@ class Plan:
     def run(self, *tensors: Any) -> None:
         """Computes. Autograd sees what is written: a tensor that wants a gradient is refused."""
         handle = self._ready()
-        written = [t for t, w in zip(tensors, self._writes, strict=False) if w and isinstance(t, torch.Tensor)]
-        if wants_gradient(*written):
-            raise RuntimeError(f"{self!r}: an output requires a gradient; use torch.no_grad()")
+        written = [t for t in compress(tensors, self._writes) if t is not None and isinstance(t, torch.Tensor)]
+        if torch.is_grad_enabled():
+            for t in written:
+                if t.requires_grad:
+                    raise RuntimeError(f"{self!r}: an output requires a gradient; use torch.no_grad()")
         _C.plan_call(handle, tensors, self._writes, True)
-        for t in written:
-            torch.autograd.graph.increment_version(t)
+        if written:
+            increment_version(tuple(written))
 
     def __repr__(self) -> str:
         return f"Plan({self._create[0]!r})"
