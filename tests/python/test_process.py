@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from itertools import pairwise
 
 import isobit
 import numpy
@@ -198,16 +199,18 @@ def test_nothing_leaks():
     def state():
         gc.collect()
         held = [sys.getrefcount(o) for o in (x, s, z, dtype, array, torch.float32, None, NotImplemented)]
-        return held, len(gc.get_objects())
+        return [*held, len(gc.get_objects())]
 
     for _ in range(20):
         calls()
-    before, objects = state()
-    for _ in range(300):
-        calls()
-    after, more = state()
-    assert all(abs(a - b) < 100 for a, b in zip(after, before, strict=True)), (before, after)
-    assert abs(more - objects) < 100
+    rounds = [state()]
+    for _ in range(3):
+        for _ in range(300):
+            calls()
+        rounds.append(state())
+    # What tests before this one left behind may go once; a leak is there in every round.
+    steps = [[b - a for a, b in zip(before, after, strict=True)] for before, after in pairwise(rounds)]
+    assert any(all(abs(n) < 100 for n in step) for step in steps), rounds
 
 
 def test_import_loads_no_library():
