@@ -6,7 +6,7 @@ import "unsafe"
 const MaxColumns = 512
 
 // Columns are the accumulators of a striped kernel for groups side by side:
-// Lanes rows of one for each group, for both sums.
+// rows of one for each group, Lanes at most, for both sums.
 type Columns[C Compute] struct {
 	Sums  [2][]C
 	width int // between rows
@@ -15,20 +15,12 @@ type Columns[C Compute] struct {
 // columnSlack is how far a kernel may write zeros past the last row.
 const columnSlack = 64
 
-// ColumnsOf returns the accumulators of n groups.
-func ColumnsOf[C Compute](s *Scratch, n int) (c Columns[C]) {
+// ColumnsOf returns rows of accumulators for n groups, or for n elements of
+// short ones: Lanes*MaxColumns of them at most.
+func ColumnsOf[C Compute](s *Scratch, rows, n int) (c Columns[C]) {
 	c.width = n
 	for i := range c.Sums {
-		c.Sums[i] = unsafe.Slice((*C)(unsafe.Pointer(&s.columns[i])), Lanes*n)
-	}
-	return c
-}
-
-// TermsOf returns accumulators for n elements, at most Lanes*MaxColumns, each.
-func TermsOf[C Compute](s *Scratch, n int) (c Columns[C]) {
-	c.width = n
-	for i := range c.Sums {
-		c.Sums[i] = unsafe.Slice((*C)(unsafe.Pointer(&s.columns[i])), n)
+		c.Sums[i] = unsafe.Slice((*C)(unsafe.Pointer(&s.columns[i])), rows*n)
 	}
 	return c
 }

@@ -53,7 +53,7 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 		end := min(begin+cpu.StripeBlock, c.members.count())
 
 		a := f.arm(w)
-		sums := cpu.ColumnsOf[C](&w.scratch, int(n))
+		sums := cpu.ColumnsOf[C](&w.scratch, cpu.Lanes, int(n))
 		lanes := min(fold.lanes, int(end-begin))
 		sums.Clear(lanes)
 		cur := w.members(c, group)

@@ -50,7 +50,7 @@ func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C],
 				fold.extremes(&w.scratch, a.In[0], int(n), results)
 			} else {
 				f.groupParams(c, w, groups, n)
-				terms := cpu.TermsOf[C](&w.scratch, int(groups*n))
+				terms := cpu.ColumnsOf[C](&w.scratch, 1, int(groups*n))
 				terms.Clear(1)
 				a.Wide, a.Sums = true, terms.Row(0)
 				kernel(int(groups*n), 0, a)

@@ -27,18 +27,17 @@ type kernel struct {
 	out     *storage   // type of the data output, or nil
 	codes   *storage   // the 8-bit float type that codes are rounded to, or nil
 
-	lanes int // elements of one vector
-	group int // vectors side by side in the block being emitted
-	at    int // of the group, in elements from the pointers
-	tail  reg.OpmaskVirtual
-	frame reg.GPVirtual
-	ahead reg.GPVirtual // see the frame's
-	ptr   map[string]reg.GPVirtual
-	param map[string]value
-	held  []value // accumulators in registers, of each sum, or nil
-	quick *quick
-	// finite: what is stored is no NaN
-	finite bool
+	lanes  int // elements of one vector
+	group  int // vectors side by side in the block being emitted
+	at     int // of the group, in elements from the pointers
+	tail   reg.OpmaskVirtual
+	frame  reg.GPVirtual
+	ahead  reg.GPVirtual // see the frame's
+	ptr    map[string]reg.GPVirtual
+	param  map[string]value
+	held   []value // accumulators in registers, of each sum, or nil
+	quick  *quick  // within quickBlocks
+	finite bool    // what is stored is no NaN
 	label  int
 }
 

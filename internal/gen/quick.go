@@ -14,9 +14,9 @@ import (
 // the rounded inverse leaves of 1 / scale. It is off by less than 2^-23 units
 // in the last place before it is rounded, and so is another number than x /
 // scale only if that is as close to the middle between two numbers. Of all
-// pairs of significands that come so close, 2 * 10^8, none has a quotient of
-// less than 2^11 that rounds to another whole number (from 2^13 on there are
-// some). Below 2^-3 both round to 0.
+// pairs of significands that come so close none has a quotient of less than
+// 2^11 that rounds to another whole number: TestQuickQuotients tries them.
+// Below 2^13 there are some that do. Below 2^-3 both round to 0.
 type quick struct {
 	first, last   reg.VecVirtual
 	inverse, rest reg.VecVirtual
