@@ -18,6 +18,8 @@ type kernel struct {
 	out     tensor.DType
 	code    tensor.DType // the 8-bit float type that codes are rounded to, or None
 	step    int
+	block   int  // elements of a strand that are taken in turn; 0: it takes no strands
+	quick   bool // has a way without divisions
 	run     func(n int, f *frame)
 }
 
@@ -60,13 +62,22 @@ func rows[F any](ks kernels, data int, definition func(Types) (F, bool), glue fu
 // elementwiseRows is rows for kernels that map every element on its own. The
 // operands after the data inputs are scale and zero point.
 func elementwiseRows(ks kernels, data int, definition func(Types) (Elementwise, bool)) []Row[Elementwise] {
-	return rows(ks, data, definition, func(k *kernel, slow Elementwise) Elementwise {
-		return func(n int, a *Args) {
+	all := func(t Types) (Elementwise, bool) {
+		kernel, ok := definition(t)
+		return runByRun(kernel), ok
+	}
+	return rows(ks, data, all, func(k *kernel, slow Elementwise) Elementwise {
+		one := runByRun(func(n int, a *Args) {
 			if !k.takes(n, a) {
 				slow(n, a)
 				return
 			}
 			k.forCalls(n, data, a, func(_, m int) { k.output(m, a) })
+		})
+		return func(n int, a *Args) {
+			if a.Runs.Steps == 0 || !k.runs(n, data, a) {
+				one(n, a)
+			}
 		}
 	})
 }
@@ -114,7 +125,7 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 	// lanes are turned to begin, too.
 	turn := 0
 	if stream {
-		turn = k.misaligned(f)
+		turn = misaligned(f.out, k.out)
 	}
 	begin(0)
 	if turn >= m || turn == 0 {
@@ -175,71 +186,6 @@ func (k *kernel) forCalls(n, data int, a *Args, run func(at, m int)) {
 	a.frame = frame{}
 }
 
-// load makes the frame for the elements from at on. It returns how many of
-// them it holds for.
-func (k *kernel) load(a *Args, data, at, n int) int {
-	f := &a.frame
-	if k.compute == tensor.F64 {
-		return load[float64](k, f, a, data, at, n)
-	}
-	return load[float32](k, f, a, data, at, n)
-}
-
-func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
-	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
-	f.reciprocal, f.stream = a.Attrs.Reciprocal, a.Stream && a.Out[0].P != nil && k.out != tensor.None
-	f.ahead = a.Ahead
-	limit := callSize
-	in := [2]*unsafe.Pointer{&f.in0, &f.in1}
-	for i, d := range k.in {
-		if d == tensor.None {
-			continue
-		}
-		*in[i] = a.In[i].At(int64(at)).P
-		if a.In[i].P == nil {
-			*in[i], limit = unsafe.Pointer(&a.Scratch.zeros), ParamBlock
-		}
-	}
-	f.out = a.Out[0].At(int64(at)).P
-	if f.out == nil && k.out != tensor.None {
-		f.out, limit = unsafe.Pointer(&a.Scratch.unused), ParamBlock
-	}
-	if a.In[data].P == nil {
-		return limit // no parameters
-	}
-	f.scale, f.scales, limit = param[C](a, data, 0, at, n, limit)
-	f.zero, f.zeros, limit = param[C](a, data+1, 1, at, n, limit)
-	return limit
-}
-
-// param makes a parameter, operand k, for the elements from at on. It returns
-// where it is, whether there is one for each element, and how many it holds for.
-func param[C Compute](a *Args, k, number, at, n, limit int) (p unsafe.Pointer, each bool, holds int) {
-	s := a.In[k]
-	each = n > 1 && s.Stride != 0
-	if a.Ready {
-		return s.At(int64(at)).P, each, limit
-	}
-	p = unsafe.Pointer(&a.Scratch.params[number])
-	m := 1
-	if each {
-		limit = min(limit, ParamBlock)
-		m = min(limit, n-at)
-	}
-	LoadParams(unsafe.Slice((*C)(p), m), s.At(int64(at)), number == 1, a)
-	return p, each, limit
-}
-
-// LoadParams fills v with scales or zero points as kernels want them.
-func LoadParams[C Compute](v []C, s Span, zeroPoints bool, a *Args) {
-	Load(v, s)
-	if zeroPoints && s.P != nil && s.DType.IsFloat() {
-		for i, z := range v {
-			v[i] = roundZeroPoint(z, C(a.Lo), C(a.Hi))
-		}
-	}
-}
-
 // output runs the kernel on the m elements of the frame. Stores around the
 // caches begin where the output is at a multiple of a register.
 func (k *kernel) output(m int, a *Args) {
@@ -248,7 +194,7 @@ func (k *kernel) output(m int, a *Args) {
 		k.part(m, false, a)
 		return
 	}
-	head := min(m, k.misaligned(f))
+	head := min(m, misaligned(f.out, k.out))
 	f.stream = false
 	k.part(head, head < m, a)
 	f.stream = true
@@ -257,8 +203,8 @@ func (k *kernel) output(m int, a *Args) {
 
 // misaligned returns how many elements lie before the first place that stores
 // around the caches can begin at.
-func (k *kernel) misaligned(f *frame) int {
-	return int(-uintptr(f.out) % streamAlignment / uintptr(k.out.Size()))
+func misaligned(out unsafe.Pointer, d tensor.DType) int {
+	return int(-uintptr(out) % streamAlignment / uintptr(d.Size()))
 }
 
 // streamAlignment is the size of the largest register.

@@ -23,7 +23,18 @@ type Args struct {
 	// and Sums[1][i], not to the lanes of the scratch.
 	Wide  bool
 	Sums  [2]Span // of the compute type
+	Runs  Runs    // of elementwise kernels
 	frame frame
+}
+
+// Runs says that an elementwise kernel takes many runs of n elements: Steps of
+// each strand, one after the other, Strands side by side; no Steps mean one run.
+// Step and Apart are how many bytes of each input, then of each output, lie
+// between a run and the next of its strand, and of the strand beside it.
+// Parameters are the same all along a run.
+type Runs struct {
+	Steps, Strands int
+	Step, Apart    [7]int64
 }
 
 // At returns the arguments that start i elements further on.
@@ -57,7 +68,9 @@ type Scratch struct {
 	params [2][ParamBlock]float64
 	zeros  [ParamBlock]float64 // an absent data input
 	unused [ParamBlock]float64 // an absent output
-	part   struct {
+
+	strands [maxRuns]strand
+	part    struct {
 		memory [5][partSize * 8]byte
 		frame  frame
 	}

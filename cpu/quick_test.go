@@ -21,7 +21,10 @@ func TestRowsBesideTies(t *testing.T) {
 			for _, types := range table.types {
 				forRows(t, &table, types, func(t *testing.T, row *cpu.Row[cpu.Striped], r *rand.Rand) {
 					for i := range 64 {
-						besideTies(&table, types, r, i).check(t, row)
+						x := besideTies(&table, types, r, i)
+						x.check(t, row)
+						x.inPlace = -1
+						(&runs{run: x, length: x.n, steps: 1, strands: 1}).check(t, row)
 					}
 				})
 			}

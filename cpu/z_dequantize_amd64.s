@@ -5,55 +5,168 @@
 #include "textflag.h"
 
 // func dequantizeAVX512S8F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVSXBD 16(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVSXBD 32(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXBD 48(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVSXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVSXBD (BX), Z8
+loaded18:
+	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVSXBD 16(BX), Z9
+	VPMOVSXBD 16(DX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVSXBD 32(BX), Z10
+	VPMOVSXBD 32(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVSXBD 48(BX), Z11
+	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -64,110 +177,223 @@ loaded6:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVSXBD.Z (BX), K1, Z1
+loaded24:
+	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        $0x00000010, BX
+	VMOVUPS     Z1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512S8F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512S8F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x05, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVSXBD 16(DX), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVSXBD 24(DX), Y5
+	VCVTDQ2PD Y5, Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD 8(R9), Z1
+	VPMOVSXBD.Z  (DX), K1, Y2
+	VCVTDQ2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         $+32, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-24, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000008, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z5
-	VMOVUPD 128(R8), Z6
-	VMOVUPD 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
 
-loaded6:
-	VPMOVSXBD (BX), Y8
+loaded18:
+	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
-	VPMOVSXBD 8(BX), Y9
+	VPMOVSXBD 8(DX), Y9
 	VCVTDQ2PD Y9, Z9
-	VPMOVSXBD 16(BX), Y10
+	VPMOVSXBD 16(DX), Y10
 	VCVTDQ2PD Y10, Z10
-	VPMOVSXBD 24(BX), Y11
+	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
@@ -178,110 +404,228 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000020, BX
+stored20:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPD.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPD.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVSXBD.Z (BX), K1, Y1
+loaded24:
+	VPMOVSXBD.Z (DX), K1, Y1
 	VCVTDQ2PD   Y1, Z1
 	VSUBPD      Z4, Z1, Z1
 	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (SI)
-	ADDQ        $0x00000008, BX
+	VMOVUPD     Z1, K1, (BX)
+	ADDQ        $+8, DX
+	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512S8F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVSXBD 16(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVSXBD 32(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXBD 48(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVSXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+128, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-96, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVSXBD (BX), Z8
+loaded18:
+	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVSXBD 16(BX), Z9
+	VPMOVSXBD 16(DX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVSXBD 32(BX), Z10
+	VPMOVSXBD 32(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVSXBD 48(BX), Z11
+	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -296,111 +640,252 @@ loaded6:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Y8, (SI)
-	VMOVDQU64 Y9, 32(SI)
-	VMOVDQU64 Y10, 64(SI)
-	VMOVDQU64 Y11, 96(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	VMOVDQU64 Y10, 64(BX)
+	VMOVDQU64 Y11, 96(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Y8, (SI)
-	VMOVNTDQ Y9, 32(SI)
-	VMOVNTDQ Y10, 64(SI)
-	VMOVNTDQ Y11, 96(SI)
+around19:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000080, SI
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVSXBD.Z (BX), K1, Z1
+loaded24:
+	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000010, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512S8BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVSXBD 16(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVSXBD 32(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXBD 48(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VCMPPS    $0x03, Z4, Z4, K3
+	VCMPPS    $0x03, Z5, Z5, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z9
+	VMOVDQU64 odd16<>+0(SB), Z2
+	VMOVDQA64 Z6, Z3
+	VPERMT2W  Z7, Z2, Z3
+	VMOVDQA64 Z8, Z4
+	VPERMT2W  Z9, Z2, Z4
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z3, (BX)
+	VMOVDQU64 Z4, 64(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z3, (BX)
+	VMOVNTDQ Z4, 64(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVSXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+128, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-96, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVSXBD (BX), Z8
+loaded18:
+	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVSXBD 16(BX), Z9
+	VPMOVSXBD 16(DX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVSXBD 32(BX), Z10
+	VPMOVSXBD 32(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVSXBD 48(BX), Z11
+	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -436,41 +921,41 @@ loaded6:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z9, (SI)
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z9, (BX)
+	VMOVDQU64 Z10, 64(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z9, (SI)
-	VMOVNTDQ Z10, 64(SI)
+around19:
+	VMOVNTDQ Z9, (BX)
+	VMOVNTDQ Z10, 64(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000080, SI
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVSXBD.Z (BX), K1, Z1
+loaded24:
+	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -481,15 +966,15 @@ loaded12:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000010, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
@@ -600,55 +1085,168 @@ DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeAVX512U8F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXBD 16(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXBD 32(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 48(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVZXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVZXBD (BX), Z8
+loaded18:
+	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(BX), Z9
+	VPMOVZXBD 16(DX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(BX), Z10
+	VPMOVZXBD 32(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(BX), Z11
+	VPMOVZXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -659,110 +1257,223 @@ loaded6:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXBD.Z (BX), K1, Z1
+loaded24:
+	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        $0x00000010, BX
+	VMOVUPS     Z1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512U8F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512U8F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x05, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PD Y2, Z2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PD Y3, Z3
+	VPMOVZXBD 16(DX), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXBD 24(DX), Y5
+	VCVTDQ2PD Y5, Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD 8(R9), Z1
+	VPMOVZXBD.Z  (DX), K1, Y2
+	VCVTDQ2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         $+32, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-24, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000008, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z5
-	VMOVUPD 128(R8), Z6
-	VMOVUPD 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
 
-loaded6:
-	VPMOVZXBD (BX), Y8
+loaded18:
+	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
-	VPMOVZXBD 8(BX), Y9
+	VPMOVZXBD 8(DX), Y9
 	VCVTDQ2PD Y9, Z9
-	VPMOVZXBD 16(BX), Y10
+	VPMOVZXBD 16(DX), Y10
 	VCVTDQ2PD Y10, Z10
-	VPMOVZXBD 24(BX), Y11
+	VPMOVZXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
@@ -773,110 +1484,228 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000020, BX
+stored20:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPD.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPD.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXBD.Z (BX), K1, Y1
+loaded24:
+	VPMOVZXBD.Z (DX), K1, Y1
 	VCVTDQ2PD   Y1, Z1
 	VSUBPD      Z4, Z1, Z1
 	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (SI)
-	ADDQ        $0x00000008, BX
+	VMOVUPD     Z1, K1, (BX)
+	ADDQ        $+8, DX
+	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512U8F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXBD 16(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXBD 32(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 48(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVZXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+128, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-96, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVZXBD (BX), Z8
+loaded18:
+	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(BX), Z9
+	VPMOVZXBD 16(DX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(BX), Z10
+	VPMOVZXBD 32(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(BX), Z11
+	VPMOVZXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -891,111 +1720,252 @@ loaded6:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Y8, (SI)
-	VMOVDQU64 Y9, 32(SI)
-	VMOVDQU64 Y10, 64(SI)
-	VMOVDQU64 Y11, 96(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	VMOVDQU64 Y10, 64(BX)
+	VMOVDQU64 Y11, 96(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Y8, (SI)
-	VMOVNTDQ Y9, 32(SI)
-	VMOVNTDQ Y10, 64(SI)
-	VMOVNTDQ Y11, 96(SI)
+around19:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000080, SI
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXBD.Z (BX), K1, Z1
+loaded24:
+	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000010, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512U8BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512U8BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBD (DX), Z2
+	VCVTDQ2PS Z2, Z2
+	VPMOVZXBD 16(DX), Z3
+	VCVTDQ2PS Z3, Z3
+	VPMOVZXBD 32(DX), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 48(DX), Z5
+	VCVTDQ2PS Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VCMPPS    $0x03, Z4, Z4, K3
+	VCMPPS    $0x03, Z5, Z5, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z9
+	VMOVDQU64 odd16<>+0(SB), Z2
+	VMOVDQA64 Z6, Z3
+	VPERMT2W  Z7, Z2, Z3
+	VMOVDQA64 Z8, Z4
+	VPERMT2W  Z9, Z2, Z4
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z3, (BX)
+	VMOVDQU64 Z4, 64(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z3, (BX)
+	VMOVNTDQ Z4, 64(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVZXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+128, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-96, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVZXBD (BX), Z8
+loaded18:
+	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
-	VPMOVZXBD 16(BX), Z9
+	VPMOVZXBD 16(DX), Z9
 	VCVTDQ2PS Z9, Z9
-	VPMOVZXBD 32(BX), Z10
+	VPMOVZXBD 32(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	VPMOVZXBD 48(BX), Z11
+	VPMOVZXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -1031,41 +2001,41 @@ loaded6:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z9, (SI)
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z9, (BX)
+	VMOVDQU64 Z10, 64(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z9, (SI)
-	VMOVNTDQ Z10, 64(SI)
+around19:
+	VMOVNTDQ Z9, (BX)
+	VMOVNTDQ Z10, 64(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000080, SI
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXBD.Z (BX), K1, Z1
+loaded24:
+	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -1076,62 +2046,205 @@ loaded12:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000010, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E4M3F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBW (DX), Y2
+	VPSLLW    $0x07, Y2, Y2
+	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
+	VCVTPH2PS Y2, Z2
+	VMULPS    all32_43800000<>+0(SB), Z2, Z2
+	VPMOVSXBW 16(DX), Y3
+	VPSLLW    $0x07, Y3, Y3
+	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
+	VCVTPH2PS Y3, Z3
+	VMULPS    all32_43800000<>+0(SB), Z3, Z3
+	VPMOVSXBW 32(DX), Y4
+	VPSLLW    $0x07, Y4, Y4
+	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS Y4, Z4
+	VMULPS    all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW 48(DX), Y5
+	VPSLLW    $0x07, Y5, Y5
+	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS Y5, Z5
+	VMULPS    all32_43800000<>+0(SB), Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVSXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x07, Y2, Y2
+	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
+	VCVTPH2PS    Y2, Z2
+	VMULPS       all32_43800000<>+0(SB), Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVSXBW (BX), Y8
+loaded18:
+	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
@@ -1139,7 +2252,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
 	VCVTPH2PS Y8, Z8
 	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 16(BX), Y9
+	VPMOVSXBW 16(DX), Y9
 	VPSLLW    $0x07, Y9, Y9
 	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
@@ -1147,7 +2260,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
 	VCVTPH2PS Y9, Z9
 	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 32(BX), Y10
+	VPMOVSXBW 32(DX), Y10
 	VPSLLW    $0x07, Y10, Y10
 	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
@@ -1155,7 +2268,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
 	VCVTPH2PS Y10, Z10
 	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VPMOVSXBW 48(BX), Y11
+	VPMOVSXBW 48(DX), Y11
 	VPSLLW    $0x07, Y11, Y11
 	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
@@ -1172,45 +2285,45 @@ loaded6:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVSXBW.Z (BX), K1, Y1
+loaded24:
+	VPMOVSXBW.Z (DX), K1, Y1
 	VPSLLW      $0x07, Y1, Y1
 	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y2, K2
@@ -1220,15 +2333,15 @@ loaded12:
 	VMULPS      all32_43800000<>+0(SB), Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        $0x00000010, BX
+	VMOVUPS     Z1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
@@ -1305,49 +2418,197 @@ DATA all32_43800000<>+60(SB)/4, $0x43800000
 GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeAVX512F8E4M3F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX512F8E4M3F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x05, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPANDD    all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VCVTPS2PD Y2, Z2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPANDD    all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X3, X3
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VCVTPS2PD Y3, Z3
+	VPMOVSXBW 16(DX), X4
+	VPSLLW    $0x07, X4, X4
+	VPANDD    all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVSXBW 24(DX), X5
+	VPSLLW    $0x07, X5, X5
+	VPANDD    all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X5, X5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VCVTPS2PD Y5, Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD 8(R9), Z1
+	VPMOVSXBW.Z  (DX), K1, X2
+	VPSLLW       $0x07, X2, X2
+	VPANDD       all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, K2
+	VPANDD       all32_bf80bf80<>+0(SB), X2, X2
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VCVTPS2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         $+32, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-24, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000008, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z5
-	VMOVUPD 128(R8), Z6
-	VMOVUPD 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
 
-loaded6:
-	VPMOVSXBW (BX), X8
+loaded18:
+	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
 	VPCMPEQW  all32_3f803f80<>+0(SB), X9, K1
@@ -1356,7 +2617,7 @@ loaded6:
 	VCVTPH2PS X8, Y8
 	VMULPS    all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD Y8, Z8
-	VPMOVSXBW 8(BX), X9
+	VPMOVSXBW 8(DX), X9
 	VPSLLW    $0x07, X9, X9
 	VPANDD    all32_3f803f80<>+0(SB), X9, X10
 	VPCMPEQW  all32_3f803f80<>+0(SB), X10, K1
@@ -1365,7 +2626,7 @@ loaded6:
 	VCVTPH2PS X9, Y9
 	VMULPS    all32_43800000<>+0(SB), Y9, Y9
 	VCVTPS2PD Y9, Z9
-	VPMOVSXBW 16(BX), X10
+	VPMOVSXBW 16(DX), X10
 	VPSLLW    $0x07, X10, X10
 	VPANDD    all32_3f803f80<>+0(SB), X10, X11
 	VPCMPEQW  all32_3f803f80<>+0(SB), X11, K1
@@ -1374,7 +2635,7 @@ loaded6:
 	VCVTPH2PS X10, Y10
 	VMULPS    all32_43800000<>+0(SB), Y10, Y10
 	VCVTPS2PD Y10, Z10
-	VPMOVSXBW 24(BX), X11
+	VPMOVSXBW 24(DX), X11
 	VPSLLW    $0x07, X11, X11
 	VPANDD    all32_3f803f80<>+0(SB), X11, X12
 	VPCMPEQW  all32_3f803f80<>+0(SB), X12, K1
@@ -1392,45 +2653,45 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000020, BX
+stored20:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPD.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPD.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVSXBW.Z (BX), K1, X1
+loaded24:
+	VPMOVSXBW.Z (DX), K1, X1
 	VPSLLW      $0x07, X1, X1
 	VPANDD      all32_3f803f80<>+0(SB), X1, X2
 	VPCMPEQW    all32_3f803f80<>+0(SB), X2, K2
@@ -1441,62 +2702,210 @@ loaded12:
 	VCVTPS2PD   Y1, Z1
 	VSUBPD      Z4, Z1, Z1
 	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (SI)
-	ADDQ        $0x00000008, BX
+	VMOVUPD     Z1, K1, (BX)
+	ADDQ        $+8, DX
+	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E4M3F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E4M3F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBW (DX), Y2
+	VPSLLW    $0x07, Y2, Y2
+	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
+	VCVTPH2PS Y2, Z2
+	VMULPS    all32_43800000<>+0(SB), Z2, Z2
+	VPMOVSXBW 16(DX), Y3
+	VPSLLW    $0x07, Y3, Y3
+	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
+	VCVTPH2PS Y3, Z3
+	VMULPS    all32_43800000<>+0(SB), Z3, Z3
+	VPMOVSXBW 32(DX), Y4
+	VPSLLW    $0x07, Y4, Y4
+	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS Y4, Z4
+	VMULPS    all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW 48(DX), Y5
+	VPSLLW    $0x07, Y5, Y5
+	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS Y5, Z5
+	VMULPS    all32_43800000<>+0(SB), Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVSXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x07, Y2, Y2
+	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
+	VCVTPH2PS    Y2, Z2
+	VMULPS       all32_43800000<>+0(SB), Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+128, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-96, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVSXBW (BX), Y8
+loaded18:
+	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
@@ -1504,7 +2913,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
 	VCVTPH2PS Y8, Z8
 	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 16(BX), Y9
+	VPMOVSXBW 16(DX), Y9
 	VPSLLW    $0x07, Y9, Y9
 	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
@@ -1512,7 +2921,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
 	VCVTPH2PS Y9, Z9
 	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 32(BX), Y10
+	VPMOVSXBW 32(DX), Y10
 	VPSLLW    $0x07, Y10, Y10
 	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
@@ -1520,7 +2929,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
 	VCVTPH2PS Y10, Z10
 	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VPMOVSXBW 48(BX), Y11
+	VPMOVSXBW 48(DX), Y11
 	VPSLLW    $0x07, Y11, Y11
 	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
@@ -1541,45 +2950,45 @@ loaded6:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Y8, (SI)
-	VMOVDQU64 Y9, 32(SI)
-	VMOVDQU64 Y10, 64(SI)
-	VMOVDQU64 Y11, 96(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	VMOVDQU64 Y10, 64(BX)
+	VMOVDQU64 Y11, 96(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Y8, (SI)
-	VMOVNTDQ Y9, 32(SI)
-	VMOVNTDQ Y10, 64(SI)
-	VMOVNTDQ Y11, 96(SI)
+around19:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000080, SI
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVSXBW.Z (BX), K1, Y1
+loaded24:
+	VPMOVSXBW.Z (DX), K1, Y1
 	VPSLLW      $0x07, Y1, Y1
 	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y2, K2
@@ -1590,62 +2999,233 @@ loaded12:
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000010, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E4M3BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E4M3BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBW (DX), Y2
+	VPSLLW    $0x07, Y2, Y2
+	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y3, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y2
+	VCVTPH2PS Y2, Z2
+	VMULPS    all32_43800000<>+0(SB), Z2, Z2
+	VPMOVSXBW 16(DX), Y3
+	VPSLLW    $0x07, Y3, Y3
+	VPANDD    all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y4, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y3
+	VCVTPH2PS Y3, Z3
+	VMULPS    all32_43800000<>+0(SB), Z3, Z3
+	VPMOVSXBW 32(DX), Y4
+	VPSLLW    $0x07, Y4, Y4
+	VPANDD    all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS Y4, Z4
+	VMULPS    all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW 48(DX), Y5
+	VPSLLW    $0x07, Y5, Y5
+	VPANDD    all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS Y5, Z5
+	VMULPS    all32_43800000<>+0(SB), Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VCMPPS    $0x03, Z4, Z4, K3
+	VCMPPS    $0x03, Z5, Z5, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z9
+	VMOVDQU64 odd16<>+0(SB), Z2
+	VMOVDQA64 Z6, Z3
+	VPERMT2W  Z7, Z2, Z3
+	VMOVDQA64 Z8, Z4
+	VPERMT2W  Z9, Z2, Z4
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z3, (BX)
+	VMOVDQU64 Z4, 64(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z3, (BX)
+	VMOVNTDQ Z4, 64(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVSXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x07, Y2, Y2
+	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
+	VCVTPH2PS    Y2, Z2
+	VMULPS       all32_43800000<>+0(SB), Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+128, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-96, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVSXBW (BX), Y8
+loaded18:
+	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y9, K1
@@ -1653,7 +3233,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y8
 	VCVTPH2PS Y8, Z8
 	VMULPS    all32_43800000<>+0(SB), Z8, Z8
-	VPMOVSXBW 16(BX), Y9
+	VPMOVSXBW 16(DX), Y9
 	VPSLLW    $0x07, Y9, Y9
 	VPANDD    all32_3f803f80<>+0(SB), Y9, Y10
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y10, K1
@@ -1661,7 +3241,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y9
 	VCVTPH2PS Y9, Z9
 	VMULPS    all32_43800000<>+0(SB), Z9, Z9
-	VPMOVSXBW 32(BX), Y10
+	VPMOVSXBW 32(DX), Y10
 	VPSLLW    $0x07, Y10, Y10
 	VPANDD    all32_3f803f80<>+0(SB), Y10, Y11
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y11, K1
@@ -1669,7 +3249,7 @@ loaded6:
 	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y10
 	VCVTPH2PS Y10, Z10
 	VMULPS    all32_43800000<>+0(SB), Z10, Z10
-	VPMOVSXBW 48(BX), Y11
+	VPMOVSXBW 48(DX), Y11
 	VPSLLW    $0x07, Y11, Y11
 	VPANDD    all32_3f803f80<>+0(SB), Y11, Y12
 	VPCMPEQW  all32_3f803f80<>+0(SB), Y12, K1
@@ -1711,41 +3291,41 @@ loaded6:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z9, (SI)
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z9, (BX)
+	VMOVDQU64 Z10, 64(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z9, (SI)
-	VMOVNTDQ Z10, 64(SI)
+around19:
+	VMOVNTDQ Z9, (BX)
+	VMOVNTDQ Z10, 64(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000080, SI
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVSXBW.Z (BX), K1, Y1
+loaded24:
+	VPMOVSXBW.Z (DX), K1, Y1
 	VPSLLW      $0x07, Y1, Y1
 	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y2, K2
@@ -1762,71 +3342,189 @@ loaded12:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000010, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E5M2F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBW (DX), Y2
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+	VPMOVZXBW 16(DX), Y3
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+	VPMOVZXBW 32(DX), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVZXBW 48(DX), Y5
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVZXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x08, Y2, Y2
+	VCVTPH2PS    Y2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVZXBW (BX), Y8
+loaded18:
+	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 16(BX), Y9
+	VPMOVZXBW 16(DX), Y9
 	VPSLLW    $0x08, Y9, Y9
 	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 32(BX), Y10
+	VPMOVZXBW 32(DX), Y10
 	VPSLLW    $0x08, Y10, Y10
 	VCVTPH2PS Y10, Z10
-	VPMOVZXBW 48(BX), Y11
+	VPMOVZXBW 48(DX), Y11
 	VPSLLW    $0x08, Y11, Y11
 	VCVTPH2PS Y11, Z11
 	VSUBPS    Z4, Z8, Z8
@@ -1838,117 +3536,240 @@ loaded6:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXBW.Z (BX), K1, Y1
+loaded24:
+	VPMOVZXBW.Z (DX), K1, Y1
 	VPSLLW      $0x08, Y1, Y1
 	VCVTPH2PS   Y1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
-	VMOVUPS     Z1, K1, (SI)
-	ADDQ        $0x00000010, BX
+	VMOVUPS     Z1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E5M2F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX512F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x05, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VCVTPS2PD Y2, Z2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VCVTPS2PD Y3, Z3
+	VPMOVZXBW 16(DX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVZXBW 24(DX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VCVTPS2PD Y5, Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD 8(R9), Z1
+	VPMOVZXBW.Z  (DX), K1, X2
+	VPSLLW       $0x08, X2, X2
+	VCVTPH2PS    X2, Y2
+	VCVTPS2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         $+32, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-24, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000008, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z5
-	VMOVUPD 128(R8), Z6
-	VMOVUPD 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
 
-loaded6:
-	VPMOVZXBW (BX), X8
+loaded18:
+	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
 	VCVTPS2PD Y8, Z8
-	VPMOVZXBW 8(BX), X9
+	VPMOVZXBW 8(DX), X9
 	VPSLLW    $0x08, X9, X9
 	VCVTPH2PS X9, Y9
 	VCVTPS2PD Y9, Z9
-	VPMOVZXBW 16(BX), X10
+	VPMOVZXBW 16(DX), X10
 	VPSLLW    $0x08, X10, X10
 	VCVTPH2PS X10, Y10
 	VCVTPS2PD Y10, Z10
-	VPMOVZXBW 24(BX), X11
+	VPMOVZXBW 24(DX), X11
 	VPSLLW    $0x08, X11, X11
 	VCVTPH2PS X11, Y11
 	VCVTPS2PD Y11, Z11
@@ -1961,115 +3782,238 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000020, BX
+stored20:
+	ADDQ $+32, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPD.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPD.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXBW.Z (BX), K1, X1
+loaded24:
+	VPMOVZXBW.Z (DX), K1, X1
 	VPSLLW      $0x08, X1, X1
 	VCVTPH2PS   X1, Y1
 	VCVTPS2PD   Y1, Z1
 	VSUBPD      Z4, Z1, Z1
 	VMULPD      Z0, Z1, Z1
-	VMOVUPD     Z1, K1, (SI)
-	ADDQ        $0x00000008, BX
+	VMOVUPD     Z1, K1, (BX)
+	ADDQ        $+8, DX
+	ADDQ        $+64, BX
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E5M2F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E5M2F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBW (DX), Y2
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+	VPMOVZXBW 16(DX), Y3
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+	VPMOVZXBW 32(DX), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVZXBW 48(DX), Y5
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVZXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x08, Y2, Y2
+	VCVTPH2PS    Y2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+128, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-96, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVZXBW (BX), Y8
+loaded18:
+	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 16(BX), Y9
+	VPMOVZXBW 16(DX), Y9
 	VPSLLW    $0x08, Y9, Y9
 	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 32(BX), Y10
+	VPMOVZXBW 32(DX), Y10
 	VPSLLW    $0x08, Y10, Y10
 	VCVTPH2PS Y10, Z10
-	VPMOVZXBW 48(BX), Y11
+	VPMOVZXBW 48(DX), Y11
 	VPSLLW    $0x08, Y11, Y11
 	VCVTPH2PS Y11, Z11
 	VSUBPS    Z4, Z8, Z8
@@ -2085,115 +4029,261 @@ loaded6:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Y8, (SI)
-	VMOVDQU64 Y9, 32(SI)
-	VMOVDQU64 Y10, 64(SI)
-	VMOVDQU64 Y11, 96(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	VMOVDQU64 Y10, 64(BX)
+	VMOVDQU64 Y11, 96(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Y8, (SI)
-	VMOVNTDQ Y9, 32(SI)
-	VMOVNTDQ Y10, 64(SI)
-	VMOVNTDQ Y11, 96(SI)
+around19:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000080, SI
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXBW.Z (BX), K1, Y1
+loaded24:
+	VPMOVZXBW.Z (DX), K1, Y1
 	VPSLLW      $0x08, Y1, Y1
 	VCVTPH2PS   Y1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000010, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E5M2BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBW (DX), Y2
+	VPSLLW    $0x08, Y2, Y2
+	VCVTPH2PS Y2, Z2
+	VPMOVZXBW 16(DX), Y3
+	VPSLLW    $0x08, Y3, Y3
+	VCVTPH2PS Y3, Z3
+	VPMOVZXBW 32(DX), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVZXBW 48(DX), Y5
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VCMPPS    $0x03, Z4, Z4, K3
+	VCMPPS    $0x03, Z5, Z5, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z9
+	VMOVDQU64 odd16<>+0(SB), Z2
+	VMOVDQA64 Z6, Z3
+	VPERMT2W  Z7, Z2, Z3
+	VMOVDQA64 Z8, Z4
+	VPERMT2W  Z9, Z2, Z4
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z3, (BX)
+	VMOVDQU64 Z4, 64(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z3, (BX)
+	VMOVNTDQ Z4, 64(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVZXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x08, Y2, Y2
+	VCVTPH2PS    Y2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+64, DX
+	ADDQ         $+128, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-48, DX
+	ADDQ         $-96, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVZXBW (BX), Y8
+loaded18:
+	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
-	VPMOVZXBW 16(BX), Y9
+	VPMOVZXBW 16(DX), Y9
 	VPSLLW    $0x08, Y9, Y9
 	VCVTPH2PS Y9, Z9
-	VPMOVZXBW 32(BX), Y10
+	VPMOVZXBW 32(DX), Y10
 	VPSLLW    $0x08, Y10, Y10
 	VCVTPH2PS Y10, Z10
-	VPMOVZXBW 48(BX), Y11
+	VPMOVZXBW 48(DX), Y11
 	VPSLLW    $0x08, Y11, Y11
 	VCVTPH2PS Y11, Z11
 	VSUBPS    Z4, Z8, Z8
@@ -2230,41 +4320,41 @@ loaded6:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z9, (SI)
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z9, (BX)
+	VMOVDQU64 Z10, 64(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z9, (SI)
-	VMOVNTDQ Z10, 64(SI)
+around19:
+	VMOVNTDQ Z9, (BX)
+	VMOVNTDQ Z10, 64(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000080, SI
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXBW.Z (BX), K1, Y1
+loaded24:
+	VPMOVZXBW.Z (DX), K1, Y1
 	VPSLLW      $0x08, Y1, Y1
 	VCVTPH2PS   Y1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -2276,68 +4366,176 @@ loaded12:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000010, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+16, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VMOVUPS   (DX), Z2
+	VMOVUPS   64(DX), Z3
+	VMOVUPS   128(DX), Z4
+	VMOVUPS   192(DX), Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         $+256, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-192, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VMOVUPS   (BX), Z8
-	VMOVUPS   64(BX), Z9
-	VMOVUPS   128(BX), Z10
-	VMOVUPS   192(BX), Z11
+loaded18:
+	VMOVUPS   (DX), Z8
+	VMOVUPS   64(DX), Z9
+	VMOVUPS   128(DX), Z10
+	VMOVUPS   192(DX), Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -2347,109 +4545,217 @@ loaded6:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000100, BX
+stored20:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VMOVUPS.Z (BX), K1, Z1
+loaded24:
+	VMOVUPS.Z (DX), K1, Z1
 	VSUBPS    Z4, Z1, Z1
 	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (SI)
-	ADDQ      $0x00000040, BX
+	VMOVUPS   Z1, K1, (BX)
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
-	JMP       some9
+	JMP       some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x05, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z0
+	VBROADCASTSD 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VMOVUPD   (DX), Z2
+	VMOVUPD   64(DX), Z3
+	VMOVUPD   128(DX), Z4
+	VMOVUPD   192(DX), Z5
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VSUBPD    Z1, Z5, Z5
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	VMOVDQU64 Z4, 128(BX)
+	VMOVDQU64 Z5, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+	VMOVNTDQ Z4, 128(BX)
+	VMOVNTDQ Z5, 192(BX)
+
+stored9:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD 8(R9), Z1
+	VMOVUPD.Z    (DX), K1, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         $+256, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-192, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000008, AX
+	JMP          some10
+
+done11:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
+
+block14:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks15
+	TESTQ      R8, R8
+	JEQ        near16
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z5
-	VMOVUPD 128(R8), Z6
-	VMOVUPD 192(R8), Z7
+	JEQ     loaded18
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
 
-loaded6:
-	VMOVUPD   (BX), Z8
-	VMOVUPD   64(BX), Z9
-	VMOVUPD   128(BX), Z10
-	VMOVUPD   192(BX), Z11
+loaded18:
+	VMOVUPD   (DX), Z8
+	VMOVUPD   64(DX), Z9
+	VMOVUPD   128(DX), Z10
+	VMOVUPD   192(DX), Z11
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -2459,107 +4765,251 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z8, (SI)
-	VMOVDQU64 Z9, 64(SI)
-	VMOVDQU64 Z10, 128(SI)
-	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JNE       around19
+	VMOVDQU64 Z8, (BX)
+	VMOVDQU64 Z9, 64(BX)
+	VMOVDQU64 Z10, 128(BX)
+	VMOVDQU64 Z11, 192(BX)
+	JMP       stored20
 
-around7:
-	VMOVNTDQ Z8, (SI)
-	VMOVNTDQ Z9, 64(SI)
-	VMOVNTDQ Z10, 128(SI)
-	VMOVNTDQ Z11, 192(SI)
+around19:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+	VMOVNTDQ Z10, 128(BX)
+	VMOVNTDQ Z11, 192(BX)
 
-stored8:
-	ADDQ $0x00000100, BX
+stored20:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some9:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done22
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded23
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded11:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPD.Z (R8), K1, Z4
+	JEQ       loaded24
+	VMOVUPD.Z (DI), K1, Z4
 
-loaded12:
-	VMOVUPD.Z (BX), K1, Z1
+loaded24:
+	VMOVUPD.Z (DX), K1, Z1
 	VSUBPD    Z4, Z1, Z1
 	VMULPD    Z0, Z1, Z1
-	VMOVUPD   Z1, K1, (SI)
-	ADDQ      $0x00000040, BX
+	VMOVUPD   Z1, K1, (BX)
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000008, AX
-	JMP       some9
+	JMP       some21
 
-done10:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VCVTPH2PS (DX), Z2
+	VCVTPH2PS 32(DX), Z3
+	VCVTPH2PS 64(DX), Z4
+	VCVTPH2PS 96(DX), Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Y2, (BX)
+	VMOVDQU64 Y3, 32(BX)
+	VMOVDQU64 Y4, 64(BX)
+	VMOVDQU64 Y5, 96(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored9:
+	VCVTPH2PS 128(DX), Z2
+	VCVTPH2PS 160(DX), Z3
+	VCVTPH2PS 192(DX), Z4
+	VCVTPH2PS 224(DX), Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU64 Y2, 128(BX)
+	VMOVDQU64 Y3, 160(BX)
+	VMOVDQU64 Y4, 192(BX)
+	VMOVDQU64 Y5, 224(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand14:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VCVTPH2PS.Z  (DX), K1, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+256, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand14
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-224, DX
+	ADDQ         $-224, BX
+	SUBQ         $0x00000010, AX
+	JMP          some12
+
+done13:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks17
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near4:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded19
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded20
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VCVTPH2PS (BX), Z8
-	VCVTPH2PS 32(BX), Z9
-	VCVTPH2PS 64(BX), Z10
-	VCVTPH2PS 96(BX), Z11
+loaded20:
+	VCVTPH2PS (DX), Z8
+	VCVTPH2PS 32(DX), Z9
+	VCVTPH2PS 64(DX), Z10
+	VCVTPH2PS 96(DX), Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -2573,111 +5023,304 @@ loaded6:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Y8, (SI)
-	VMOVDQU64 Y9, 32(SI)
-	VMOVDQU64 Y10, 64(SI)
-	VMOVDQU64 Y11, 96(SI)
-	JMP       stored8
+	JNE       around21
+	VMOVDQU64 Y8, (BX)
+	VMOVDQU64 Y9, 32(BX)
+	VMOVDQU64 Y10, 64(BX)
+	VMOVDQU64 Y11, 96(BX)
+	JMP       stored22
 
-around7:
-	VMOVNTDQ Y8, (SI)
-	VMOVNTDQ Y9, 32(SI)
-	VMOVNTDQ Y10, 64(SI)
-	VMOVNTDQ Y11, 96(SI)
+around21:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y9, 32(BX)
+	VMOVNTDQ Y10, 64(BX)
+	VMOVNTDQ Y11, 96(BX)
 
-stored8:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
+stored22:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block16
 
-blocks3:
-some9:
+blocks17:
+some23:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done24
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded25
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded25:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded26
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VCVTPH2PS.Z (BX), K1, Z1
+loaded26:
+	VCVTPH2PS.Z (DX), K1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some23
 
-done10:
+done24:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	VBROADCASTSS 8(R11), Z1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXWD (DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VPMOVZXWD 32(DX), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 64(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 96(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VCMPPS    $0x03, Z4, Z4, K3
+	VCMPPS    $0x03, Z5, Z5, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z9
+	VMOVDQU64 odd16<>+0(SB), Z2
+	VMOVDQA64 Z6, Z3
+	VPERMT2W  Z7, Z2, Z3
+	VMOVDQA64 Z8, Z4
+	VPERMT2W  Z9, Z2, Z4
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z3, (BX)
+	VMOVDQU64 Z4, 64(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z3, (BX)
+	VMOVNTDQ Z4, 64(BX)
+
+stored9:
+	VPMOVZXWD 128(DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VPMOVZXWD 160(DX), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 192(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 224(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VSUBPS    Z1, Z2, Z2
+	VSUBPS    Z1, Z3, Z3
+	VSUBPS    Z1, Z4, Z4
+	VSUBPS    Z1, Z5, Z5
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z9
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VCMPPS    $0x03, Z4, Z4, K3
+	VCMPPS    $0x03, Z5, Z5, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z8
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z9
+	VMOVDQU64 odd16<>+0(SB), Z2
+	VMOVDQA64 Z6, Z3
+	VPERMT2W  Z7, Z2, Z3
+	VMOVDQA64 Z8, Z4
+	VPERMT2W  Z9, Z2, Z4
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU64 Z3, 128(BX)
+	VMOVDQU64 Z4, 192(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Z3, 128(BX)
+	VMOVNTDQ Z4, 192(BX)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand14:
+	VBROADCASTSS (R9), Z0
+	VBROADCASTSS 8(R9), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+256, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         DI
+	JNE          strand14
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-224, DX
+	ADDQ         $-224, BX
+	SUBQ         $0x00000010, AX
+	JMP          some12
+
+done13:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks17
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near4:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded19
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded20
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded6:
-	VPMOVZXWD (BX), Z8
+loaded20:
+	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 32(BX), Z9
+	VPMOVZXWD 32(DX), Z9
 	VPSLLD    $0x10, Z9, Z9
-	VPMOVZXWD 64(BX), Z10
+	VPMOVZXWD 64(DX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 96(BX), Z11
+	VPMOVZXWD 96(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
@@ -2713,41 +5356,41 @@ loaded6:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU64 Z9, (SI)
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored8
+	JNE       around21
+	VMOVDQU64 Z9, (BX)
+	VMOVDQU64 Z10, 64(BX)
+	JMP       stored22
 
-around7:
-	VMOVNTDQ Z9, (SI)
-	VMOVNTDQ Z10, 64(SI)
+around21:
+	VMOVNTDQ Z9, (BX)
+	VMOVNTDQ Z10, 64(BX)
 
-stored8:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
+stored22:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block16
 
-blocks3:
-some9:
+blocks17:
+some23:
 	TESTQ     AX, AX
-	JLE       done10
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done24
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded11
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded25
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded11:
+loaded25:
 	CMPB      73(CX), $0x00
-	JEQ       loaded12
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded26
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded12:
-	VPMOVZXWD.Z (BX), K1, Z1
+loaded26:
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -2758,186 +5401,603 @@ loaded12:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
-	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some9
+	JMP         some23
 
-done10:
+done24:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2S8F32(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	VPMOVSXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored11:
+	VPMOVSXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored13:
+	VPMOVSXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVSXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-192, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVSXBD (BX), Y4
+loaded26:
+	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(BX), Y5
+	VPMOVSXBD 8(DX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around27:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000010, BX
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2S8F64(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
-	VBROADCASTSD (R8), Y2
-	VBROADCASTSD (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x03, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Y0
+	VBROADCASTSD 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVSXBD 4(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x03, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+block11:
 	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks12
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near13:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded14
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
 
-loaded5:
+loaded14:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	JEQ     loaded15
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
 
-loaded6:
-	VPMOVSXBD (BX), X4
+loaded15:
+	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
-	VPMOVSXBD 4(BX), X5
+	VPMOVSXBD 4(DX), X5
 	VCVTDQ2PD X5, Y5
 	VSUBPD    Y2, Y4, Y4
 	VSUBPD    Y3, Y5, Y5
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JNE       around16
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored17
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around16:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000008, BX
+stored17:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  block11
 
-blocks3:
+blocks12:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2S8F16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2S8F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored9:
+	VPMOVSXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored11:
+	VPMOVSXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored13:
+	VPMOVSXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVSXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VCVTPS2PH    $0x00, Y2, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-96, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVSXBD (BX), Y4
+loaded26:
+	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(BX), Y5
+	VPMOVSXBD 8(DX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -2946,65 +6006,304 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around27:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
-stored8:
-	ADDQ $0x00000010, BX
-	ADDQ $0x00000020, SI
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2S8BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·dequantizeAVX2S8BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+
+stored9:
+	VPMOVSXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 32(BX)
+
+stored11:
+	VPMOVSXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 64(BX)
+
+stored13:
+	VPMOVSXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVSXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 96(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVSXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVSXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VPSRLD       $0x10, Y2, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y2, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y1, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y0, (BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y0, (BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-96, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVSXBD (BX), Y4
+loaded26:
+	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVSXBD 8(BX), Y5
+	VPMOVSXBD 8(DX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -3027,22 +6326,22 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   Y4, (BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
+around27:
+	VMOVNTDQ Y4, (BX)
 
-stored8:
-	ADDQ $0x00000010, BX
-	ADDQ $0x00000020, SI
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
@@ -3065,173 +6364,590 @@ DATA all32_1<>+60(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeAVX2U8F32(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	VPMOVZXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored11:
+	VPMOVZXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored13:
+	VPMOVZXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVZXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-192, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVZXBD (BX), Y4
+loaded26:
+	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(BX), Y5
+	VPMOVZXBD 8(DX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around27:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000010, BX
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2U8F64(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
-	VBROADCASTSD (R8), Y2
-	VBROADCASTSD (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x03, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Y0
+	VBROADCASTSD 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBD (DX), X2
+	VCVTDQ2PD X2, Y2
+	VPMOVZXBD 4(DX), X3
+	VCVTDQ2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x03, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+block11:
 	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks12
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near13:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded14
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
 
-loaded5:
+loaded14:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	JEQ     loaded15
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
 
-loaded6:
-	VPMOVZXBD (BX), X4
+loaded15:
+	VPMOVZXBD (DX), X4
 	VCVTDQ2PD X4, Y4
-	VPMOVZXBD 4(BX), X5
+	VPMOVZXBD 4(DX), X5
 	VCVTDQ2PD X5, Y5
 	VSUBPD    Y2, Y4, Y4
 	VSUBPD    Y3, Y5, Y5
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JNE       around16
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored17
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around16:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000008, BX
+stored17:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  block11
 
-blocks3:
+blocks12:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2U8F16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2U8F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored9:
+	VPMOVZXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored11:
+	VPMOVZXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored13:
+	VPMOVZXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVZXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VCVTPS2PH    $0x00, Y2, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-96, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVZXBD (BX), Y4
+loaded26:
+	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(BX), Y5
+	VPMOVZXBD 8(DX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -3240,65 +6956,304 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around27:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
-stored8:
-	ADDQ $0x00000010, BX
-	ADDQ $0x00000020, SI
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2U8BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·dequantizeAVX2U8BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBD (DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 8(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+
+stored9:
+	VPMOVZXBD 16(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 24(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 32(BX)
+
+stored11:
+	VPMOVZXBD 32(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 40(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 64(BX)
+
+stored13:
+	VPMOVZXBD 48(DX), Y2
+	VCVTDQ2PS Y2, Y2
+	VPMOVZXBD 56(DX), Y3
+	VCVTDQ2PS Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 96(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVZXBD    (DX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VPMOVZXBD    8(DX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VPSRLD       $0x10, Y2, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y2, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y1, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y0, (BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y0, (BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-96, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVZXBD (BX), Y4
+loaded26:
+	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
-	VPMOVZXBD 8(BX), Y5
+	VPMOVZXBD 8(DX), Y5
 	VCVTDQ2PS Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -3321,61 +7276,290 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   Y4, (BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
+around27:
+	VMOVNTDQ Y4, (BX)
 
-stored8:
-	ADDQ $0x00000010, BX
-	ADDQ $0x00000020, SI
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F8E4M3F32(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F8E4M3F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored11:
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored13:
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVSXBW    (DX), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW    8(DX), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-192, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVSXBW (BX), X4
+loaded26:
+	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -3383,7 +7567,7 @@ loaded6:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(BX), X5
+	VPMOVSXBW 8(DX), X5
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -3396,63 +7580,148 @@ loaded6:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around27:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000010, BX
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F8E4M3F64(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F8E4M3F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
-	VBROADCASTSD (R8), Y2
-	VBROADCASTSD (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x03, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Y0
+	VBROADCASTSD 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VMOVD     (DX), X2
+	VPMOVSXBW X2, X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, X2
+	VMULPS    all32_43800000<>+0(SB), X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVSXBW X3, X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, X3
+	VMULPS    all32_43800000<>+0(SB), X3, X3
+	VCVTPS2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x03, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+block11:
 	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks12
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near13:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded14
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
 
-loaded5:
+loaded14:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	JEQ     loaded15
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
 
-loaded6:
-	VMOVD     (BX), X4
+loaded15:
+	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -3462,7 +7731,7 @@ loaded6:
 	VCVTPH2PS X4, X4
 	VMULPS    all32_43800000<>+0(SB), X4, X4
 	VCVTPS2PD X4, Y4
-	VMOVD     4(BX), X5
+	VMOVD     4(DX), X5
 	VPMOVSXBW X5, X5
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
@@ -3477,63 +7746,302 @@ loaded6:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JNE       around16
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored17
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around16:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000008, BX
+stored17:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  block11
 
-blocks3:
+blocks12:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F8E4M3F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F8E4M3F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored9:
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored11:
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored13:
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVSXBW    (DX), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW    8(DX), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VCVTPS2PH    $0x00, Y2, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-96, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVSXBW (BX), X4
+loaded26:
+	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -3541,7 +8049,7 @@ loaded6:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(BX), X5
+	VPMOVSXBW 8(DX), X5
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -3556,63 +8064,362 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around27:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
-stored8:
-	ADDQ $0x00000010, BX
-	ADDQ $0x00000020, SI
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F8E4M3BF16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F8E4M3BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVSXBW (DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 8(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+
+stored9:
+	VPMOVSXBW 16(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 24(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 32(BX)
+
+stored11:
+	VPMOVSXBW 32(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 40(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 64(BX)
+
+stored13:
+	VPMOVSXBW 48(DX), X2
+	VPSLLW    $0x07, X2, X2
+	VPAND     all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW  all32_3f803f80<>+0(SB), X3, X3
+	VPAND     all32_bf80bf80<>+0(SB), X2, X2
+	VPOR      X3, X2, X2
+	VCVTPH2PS X2, Y2
+	VMULPS    all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW 56(DX), X3
+	VPSLLW    $0x07, X3, X3
+	VPAND     all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW  all32_3f803f80<>+0(SB), X4, X4
+	VPAND     all32_bf80bf80<>+0(SB), X3, X3
+	VPOR      X4, X3, X3
+	VCVTPH2PS X3, Y3
+	VMULPS    all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 96(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVSXBW    (DX), X2
+	VPSLLW       $0x07, X2, X2
+	VPAND        all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, X3
+	VPAND        all32_bf80bf80<>+0(SB), X2, X2
+	VPOR         X3, X2, X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VPMOVSXBW    8(DX), X3
+	VPSLLW       $0x07, X3, X3
+	VPAND        all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, X4
+	VPAND        all32_bf80bf80<>+0(SB), X3, X3
+	VPOR         X4, X3, X3
+	VCVTPH2PS    X3, Y3
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VPSRLD       $0x10, Y2, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y2, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y1, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y0, (BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y0, (BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-96, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVSXBW (BX), X4
+loaded26:
+	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
@@ -3620,7 +8427,7 @@ loaded6:
 	VPOR      X5, X4, X4
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
-	VPMOVSXBW 8(BX), X5
+	VPMOVSXBW 8(DX), X5
 	VPSLLW    $0x07, X5, X5
 	VPAND     all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
@@ -3649,64 +8456,243 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   Y4, (BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
+around27:
+	VMOVNTDQ Y4, (BX)
 
-stored8:
-	ADDQ $0x00000010, BX
-	ADDQ $0x00000020, SI
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F8E5M2F32(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 64(BX)
+	VMOVDQU   Y3, 96(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored11:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 128(BX)
+	VMOVDQU   Y3, 160(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored13:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 192(BX)
+	VMOVDQU   Y3, 224(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVZXBW    (DX), X2
+	VPSLLW       $0x08, X2, X2
+	VCVTPH2PS    X2, Y2
+	VPMOVZXBW    8(DX), X3
+	VPSLLW       $0x08, X3, X3
+	VCVTPH2PS    X3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-192, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVZXBW (BX), X4
+loaded26:
+	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(BX), X5
+	VPMOVZXBW 8(DX), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
 	VSUBPS    Y2, Y4, Y4
@@ -3714,68 +8700,143 @@ loaded6:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around27:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000010, BX
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F8E5M2F64(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
-	VBROADCASTSD (R8), Y2
-	VBROADCASTSD (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x03, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Y0
+	VBROADCASTSD 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VMOVD     (DX), X2
+	VPMOVZXBW X2, X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, X2
+	VCVTPS2PD X2, Y2
+	VMOVD     4(DX), X3
+	VPMOVZXBW X3, X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, X3
+	VCVTPS2PD X3, Y3
+	VSUBPD    Y1, Y2, Y2
+	VSUBPD    Y1, Y3, Y3
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	VMOVDQU   Y3, 32(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x03, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+block11:
 	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks12
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near13:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded14
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
 
-loaded5:
+loaded14:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	JEQ     loaded15
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
 
-loaded6:
-	VMOVD     (BX), X4
+loaded15:
+	VMOVD     (DX), X4
 	VPMOVZXBW X4, X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, X4
 	VCVTPS2PD X4, Y4
-	VMOVD     4(BX), X5
+	VMOVD     4(DX), X5
 	VPMOVZXBW X5, X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, X5
@@ -3785,66 +8846,255 @@ loaded6:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JNE       around16
+	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y5, 32(BX)
+	JMP       stored17
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around16:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000008, BX
+stored17:
+	ADDQ $+8, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  block11
 
-blocks3:
+blocks12:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F8E5M2F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F8E5M2F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored9:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored11:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored13:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVZXBW    (DX), X2
+	VPSLLW       $0x08, X2, X2
+	VCVTPH2PS    X2, Y2
+	VPMOVZXBW    8(DX), X3
+	VPSLLW       $0x08, X3, X3
+	VCVTPH2PS    X3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VCVTPS2PH    $0x00, Y2, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-96, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVZXBW (BX), X4
+loaded26:
+	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(BX), X5
+	VPMOVZXBW 8(DX), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
 	VSUBPS    Y2, Y4, Y4
@@ -3854,66 +9104,315 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around27:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
-stored8:
-	ADDQ $0x00000010, BX
-	ADDQ $0x00000020, SI
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F8E5M2BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXBW (DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 8(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+
+stored9:
+	VPMOVZXBW 16(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 24(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 32(BX)
+
+stored11:
+	VPMOVZXBW 32(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 40(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 64(BX)
+
+stored13:
+	VPMOVZXBW 48(DX), X2
+	VPSLLW    $0x08, X2, X2
+	VCVTPH2PS X2, Y2
+	VPMOVZXBW 56(DX), X3
+	VPSLLW    $0x08, X3, X3
+	VCVTPH2PS X3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 96(BX)
+
+stored15:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVZXBW    (DX), X2
+	VPSLLW       $0x08, X2, X2
+	VCVTPH2PS    X2, Y2
+	VPMOVZXBW    8(DX), X3
+	VPSLLW       $0x08, X3, X3
+	VCVTPH2PS    X3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VPSRLD       $0x10, Y2, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y2, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y1, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y0, (BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y0, (BX)
+
+stored20:
+	ADDQ $+64, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-48, DX
+	ADDQ $-96, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVZXBW (BX), X4
+loaded26:
+	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
-	VPMOVZXBW 8(BX), X5
+	VPMOVZXBW 8(DX), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
 	VSUBPS    Y2, Y4, Y4
@@ -3937,188 +9436,659 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JNE       around27
+	VMOVDQU   Y4, (BX)
+	JMP       stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
+around27:
+	VMOVNTDQ Y4, (BX)
 
-stored8:
-	ADDQ $0x00000010, BX
-	ADDQ $0x00000020, SI
+stored28:
+	ADDQ $+16, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around8
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	VMOVUPS 64(DX), Y2
+	VMOVUPS 96(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around10
+	VMOVDQU Y2, 64(BX)
+	VMOVDQU Y3, 96(BX)
+	JMP     stored11
+
+around10:
+	VMOVNTDQ Y2, 64(BX)
+	VMOVNTDQ Y3, 96(BX)
+
+stored11:
+	VMOVUPS 128(DX), Y2
+	VMOVUPS 160(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around12
+	VMOVDQU Y2, 128(BX)
+	VMOVDQU Y3, 160(BX)
+	JMP     stored13
+
+around12:
+	VMOVNTDQ Y2, 128(BX)
+	VMOVNTDQ Y3, 160(BX)
+
+stored13:
+	VMOVUPS 192(DX), Y2
+	VMOVUPS 224(DX), Y3
+	VSUBPS  Y1, Y2, Y2
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y2, 192(BX)
+	VMOVDQU Y3, 224(BX)
+	JMP     stored15
+
+around14:
+	VMOVNTDQ Y2, 192(BX)
+	VMOVNTDQ Y3, 224(BX)
+
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y2, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored20:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-192, DX
+	ADDQ $-192, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      R8, R8
+	JEQ        near24
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded26
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VMOVUPS (BX), Y4
-	VMOVUPS 32(BX), Y5
+loaded26:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
 	VSUBPS  Y3, Y5, Y5
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around7
-	VMOVDQU Y4, (SI)
-	VMOVDQU Y5, 32(SI)
-	JMP     stored8
+	JNE     around27
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored28
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around27:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
+stored28:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F64F64(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
-	VBROADCASTSD (R8), Y2
-	VBROADCASTSD (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x03, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Y0
+	VBROADCASTSD 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VMOVUPD (DX), Y2
+	VMOVUPD 32(DX), Y3
+	VSUBPD  Y1, Y2, Y2
+	VSUBPD  Y1, Y3, Y3
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around8
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x03, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
+
+block11:
 	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks12
+	TESTQ      R8, R8
+	JEQ        near13
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near13:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded14
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
 
-loaded5:
+loaded14:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	JEQ     loaded15
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
 
-loaded6:
-	VMOVUPD (BX), Y4
-	VMOVUPD 32(BX), Y5
+loaded15:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
 	VSUBPD  Y3, Y5, Y5
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around7
-	VMOVDQU Y4, (SI)
-	VMOVDQU Y5, 32(SI)
-	JMP     stored8
+	JNE     around16
+	VMOVDQU Y4, (BX)
+	VMOVDQU Y5, 32(BX)
+	JMP     stored17
 
-around7:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
+around16:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
 
-stored8:
-	ADDQ $0x00000040, BX
+stored17:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  block11
 
-blocks3:
+blocks12:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2F16F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
+
+stored9:
+	VCVTPH2PS 32(DX), Y2
+	VCVTPH2PS 48(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   X2, 32(BX)
+	VMOVDQU   X3, 48(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ X2, 32(BX)
+	VMOVNTDQ X3, 48(BX)
+
+stored11:
+	VCVTPH2PS 64(DX), Y2
+	VCVTPH2PS 80(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X2, 64(BX)
+	VMOVDQU   X3, 80(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ X2, 64(BX)
+	VMOVNTDQ X3, 80(BX)
+
+stored13:
+	VCVTPH2PS 96(DX), Y2
+	VCVTPH2PS 112(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X2, 96(BX)
+	VMOVDQU   X3, 112(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ X2, 96(BX)
+	VMOVNTDQ X3, 112(BX)
+
+stored15:
+	VCVTPH2PS 128(DX), Y2
+	VCVTPH2PS 144(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   X2, 128(BX)
+	VMOVDQU   X3, 144(BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ X2, 128(BX)
+	VMOVNTDQ X3, 144(BX)
+
+stored17:
+	VCVTPH2PS 160(DX), Y2
+	VCVTPH2PS 176(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   X2, 160(BX)
+	VMOVDQU   X3, 176(BX)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ X2, 160(BX)
+	VMOVNTDQ X3, 176(BX)
+
+stored19:
+	VCVTPH2PS 192(DX), Y2
+	VCVTPH2PS 208(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU   X2, 192(BX)
+	VMOVDQU   X3, 208(BX)
+	JMP       stored21
+
+around20:
+	VMOVNTDQ X2, 192(BX)
+	VMOVNTDQ X3, 208(BX)
+
+stored21:
+	VCVTPH2PS 224(DX), Y2
+	VCVTPH2PS 240(DX), Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   X2, 224(BX)
+	VMOVDQU   X3, 240(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ X2, 224(BX)
+	VMOVNTDQ X3, 240(BX)
+
+stored23:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some24:
+	TESTQ AX, AX
+	JLE   done25
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VCVTPH2PS    (DX), Y2
+	VCVTPH2PS    16(DX), Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VCVTPS2PH    $0x00, Y2, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored28
+
+around27:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored28:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand26
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-224, BX
+	SUBQ $0x00000010, AX
+	JMP  some24
+
+done25:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block30:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks31
+	TESTQ      R8, R8
+	JEQ        near32
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near32:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded33
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded33:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded34
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VCVTPH2PS (BX), Y4
-	VCVTPH2PS 16(BX), Y5
+loaded34:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
@@ -4126,65 +10096,436 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   X4, (SI)
-	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JNE       around35
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored36
 
-around7:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X5, 16(SI)
+around35:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
 
-stored8:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
+stored36:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block30
 
-blocks3:
+blocks31:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  32(CX), DI
+	MOVQ  88(CX), R8
+	TESTQ R8, R8
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	VBROADCASTSS 8(R11), Y1
+	MOVQ         DI, R9
+
+block6:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y2, (BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y2, (BX)
+
+stored9:
+	VPMOVZXWD 32(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y2, 32(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y2, 32(BX)
+
+stored11:
+	VPMOVZXWD 64(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y2, 64(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y2, 64(BX)
+
+stored13:
+	VPMOVZXWD 96(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y2, 96(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y2, 96(BX)
+
+stored15:
+	VPMOVZXWD 128(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 144(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   Y2, 128(BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Y2, 128(BX)
+
+stored17:
+	VPMOVZXWD 160(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 176(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   Y2, 160(BX)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ Y2, 160(BX)
+
+stored19:
+	VPMOVZXWD 192(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 208(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU   Y2, 192(BX)
+	JMP       stored21
+
+around20:
+	VMOVNTDQ Y2, 192(BX)
+
+stored21:
+	VPMOVZXWD 224(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 240(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VSUBPS    Y1, Y2, Y2
+	VSUBPS    Y1, Y3, Y3
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y2, 224(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y2, 224(BX)
+
+stored23:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some24:
+	TESTQ AX, AX
+	JLE   done25
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y0
+	VBROADCASTSS 8(R9), Y1
+	VPMOVZXWD    (DX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VSUBPS       Y1, Y2, Y2
+	VSUBPS       Y1, Y3, Y1
+	VMULPS       Y0, Y2, Y2
+	VMULPS       Y0, Y1, Y0
+	VPSRLD       $0x10, Y2, Y1
+	VPAND        all32_1<>+0(SB), Y1, Y1
+	VPADDD       Y2, Y1, Y1
+	VPADDD       all32_7fff<>+0(SB), Y1, Y1
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y2, Y2, Y2
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y2, all32_7fc00000<>+0(SB), Y1, Y1
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y1, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      Y0, (BX)
+	JMP          stored28
+
+around27:
+	VMOVNTDQ Y0, (BX)
+
+stored28:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand26
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-224, BX
+	SUBQ $0x00000010, AX
+	JMP  some24
+
+done25:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
+
+block30:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks31
+	TESTQ      R8, R8
+	JEQ        near32
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near32:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded33
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
+loaded33:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded34
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded6:
-	VPMOVZXWD (BX), Y4
+loaded34:
+	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VSUBPS    Y2, Y4, Y4
 	VSUBPS    Y3, Y5, Y5
@@ -4207,21 +10548,21 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
-	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JNE       around35
+	VMOVDQU   Y4, (BX)
+	JMP       stored36
 
-around7:
-	VMOVNTDQ Y4, (SI)
+around35:
+	VMOVNTDQ Y4, (BX)
 
-stored8:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
+stored36:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block30
 
-blocks3:
+blocks31:
 	VZEROUPPER
 	RET

@@ -5,214 +5,549 @@
 #include "textflag.h"
 
 // func dequantizeBackwardInputAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x06, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	MOVQ         R8, R9
+
+block6:
+	VMOVUPS   (DX), Z1
+	VMOVUPS   64(DX), Z2
+	VMOVUPS   128(DX), Z3
+	VMOVUPS   192(DX), Z4
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z1, (BX)
+	VMOVDQU64 Z2, 64(BX)
+	VMOVDQU64 Z3, 128(BX)
+	VMOVDQU64 Z4, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z1, (BX)
+	VMOVNTDQ Z2, 64(BX)
+	VMOVNTDQ Z3, 128(BX)
+	VMOVNTDQ Z4, 192(BX)
+
+stored9:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSS (R9), Z0
+	VMOVUPS.Z    (DX), K1, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         $+256, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         R8
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-192, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000010, AX
+	JMP          some10
+
+done11:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), DI
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks15
+	TESTQ      DI, DI
+	JEQ        near16
+	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+	PREFETCHT1 128(DX)(DI*1)
+	PREFETCHT1 192(DX)(DI*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
-	VMOVUPS   (BX), Z4
-	VMOVUPS   64(BX), Z5
-	VMOVUPS   128(BX), Z6
-	VMOVUPS   192(BX), Z7
+loaded17:
+	VMOVUPS   (DX), Z4
+	VMOVUPS   64(DX), Z5
+	VMOVUPS   128(DX), Z6
+	VMOVUPS   192(DX), Z7
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z1, Z5, Z5
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around6
-	VMOVDQU64 Z4, (SI)
-	VMOVDQU64 Z5, 64(SI)
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored7
+	JNE       around18
+	VMOVDQU64 Z4, (BX)
+	VMOVDQU64 Z5, 64(BX)
+	VMOVDQU64 Z6, 128(BX)
+	VMOVDQU64 Z7, 192(BX)
+	JMP       stored19
 
-around6:
-	VMOVNTDQ Z4, (SI)
-	VMOVNTDQ Z5, 64(SI)
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around18:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+	VMOVNTDQ Z6, 128(BX)
+	VMOVNTDQ Z7, 192(BX)
 
-stored7:
-	ADDQ $0x00000100, BX
+stored19:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some8:
+blocks15:
+some20:
 	TESTQ     AX, AX
-	JLE       done9
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done21
+	MOVQ      $-1, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded22
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded10:
-	VMOVUPS.Z (BX), K1, Z1
+loaded22:
+	VMOVUPS.Z (DX), K1, Z1
 	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (SI)
-	ADDQ      $0x00000040, BX
+	VMOVUPS   Z1, K1, (BX)
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some8
+	JMP       some20
 
-done9:
+done21:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x05, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z0
+	MOVQ         R8, R9
+
+block6:
+	VMOVUPD   (DX), Z1
+	VMOVUPD   64(DX), Z2
+	VMOVUPD   128(DX), Z3
+	VMOVUPD   192(DX), Z4
+	VMULPD    Z0, Z1, Z1
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z1, (BX)
+	VMOVDQU64 Z2, 64(BX)
+	VMOVDQU64 Z3, 128(BX)
+	VMOVDQU64 Z4, 192(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z1, (BX)
+	VMOVNTDQ Z2, 64(BX)
+	VMOVNTDQ Z3, 128(BX)
+	VMOVNTDQ Z4, 192(BX)
+
+stored9:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some10:
+	TESTQ AX, AX
+	JLE   done11
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  SI, R9
+
+strand12:
+	VBROADCASTSD (R9), Z0
+	VMOVUPD.Z    (DX), K1, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         $+256, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         R8
+	JNE          strand12
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-192, DX
+	ADDQ         $-192, BX
+	SUBQ         $0x00000008, AX
+	JMP          some10
+
+done11:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), DI
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+
+block14:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks15
+	TESTQ      DI, DI
+	JEQ        near16
+	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+	PREFETCHT1 128(DX)(DI*1)
+	PREFETCHT1 192(DX)(DI*1)
 
-near4:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded17
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
-	VMOVUPD   (BX), Z4
-	VMOVUPD   64(BX), Z5
-	VMOVUPD   128(BX), Z6
-	VMOVUPD   192(BX), Z7
+loaded17:
+	VMOVUPD   (DX), Z4
+	VMOVUPD   64(DX), Z5
+	VMOVUPD   128(DX), Z6
+	VMOVUPD   192(DX), Z7
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z1, Z5, Z5
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around6
-	VMOVDQU64 Z4, (SI)
-	VMOVDQU64 Z5, 64(SI)
-	VMOVDQU64 Z6, 128(SI)
-	VMOVDQU64 Z7, 192(SI)
-	JMP       stored7
+	JNE       around18
+	VMOVDQU64 Z4, (BX)
+	VMOVDQU64 Z5, 64(BX)
+	VMOVDQU64 Z6, 128(BX)
+	VMOVDQU64 Z7, 192(BX)
+	JMP       stored19
 
-around6:
-	VMOVNTDQ Z4, (SI)
-	VMOVNTDQ Z5, 64(SI)
-	VMOVNTDQ Z6, 128(SI)
-	VMOVNTDQ Z7, 192(SI)
+around18:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+	VMOVNTDQ Z6, 128(BX)
+	VMOVNTDQ Z7, 192(BX)
 
-stored7:
-	ADDQ $0x00000100, BX
+stored19:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
-	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block14
 
-blocks3:
-some8:
+blocks15:
+some20:
 	TESTQ     AX, AX
-	JLE       done9
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done21
+	MOVQ      $-1, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded22
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded10:
-	VMOVUPD.Z (BX), K1, Z1
+loaded22:
+	VMOVUPD.Z (DX), K1, Z1
 	VMULPD    Z0, Z1, Z1
-	VMOVUPD   Z1, K1, (SI)
-	ADDQ      $0x00000040, BX
+	VMOVUPD   Z1, K1, (BX)
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
-	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some8
+	JMP       some20
 
-done9:
+done21:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x07, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Z0
+	MOVQ         R8, R9
+
+block6:
+	VCVTPH2PS (DX), Z1
+	VCVTPH2PS 32(DX), Z2
+	VCVTPH2PS 64(DX), Z3
+	VCVTPH2PS 96(DX), Z4
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Y1, (BX)
+	VMOVDQU64 Y2, 32(BX)
+	VMOVDQU64 Y3, 64(BX)
+	VMOVDQU64 Y4, 96(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y2, 32(BX)
+	VMOVNTDQ Y3, 64(BX)
+	VMOVNTDQ Y4, 96(BX)
+
+stored9:
+	VCVTPH2PS 128(DX), Z1
+	VCVTPH2PS 160(DX), Z2
+	VCVTPH2PS 192(DX), Z3
+	VCVTPH2PS 224(DX), Z4
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU64 Y1, 128(BX)
+	VMOVDQU64 Y2, 160(BX)
+	VMOVDQU64 Y3, 192(BX)
+	VMOVDQU64 Y4, 224(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y1, 128(BX)
+	VMOVNTDQ Y2, 160(BX)
+	VMOVNTDQ Y3, 192(BX)
+	VMOVNTDQ Y4, 224(BX)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  SI, R9
+
+strand14:
+	VBROADCASTSS (R9), Z0
+	VCVTPH2PS.Z  (DX), K1, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+256, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         R8
+	JNE          strand14
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-224, DX
+	ADDQ         $-224, BX
+	SUBQ         $0x00000010, AX
+	JMP          some12
+
+done13:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), DI
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks17
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
 
-near4:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded19
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded5:
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z5
-	VCVTPH2PS 64(BX), Z6
-	VCVTPH2PS 96(BX), Z7
+loaded19:
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z1, Z5, Z5
 	VMULPS    Z2, Z6, Z6
@@ -222,90 +557,272 @@ loaded5:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around6
-	VMOVDQU64 Y4, (SI)
-	VMOVDQU64 Y5, 32(SI)
-	VMOVDQU64 Y6, 64(SI)
-	VMOVDQU64 Y7, 96(SI)
-	JMP       stored7
+	JNE       around20
+	VMOVDQU64 Y4, (BX)
+	VMOVDQU64 Y5, 32(BX)
+	VMOVDQU64 Y6, 64(BX)
+	VMOVDQU64 Y7, 96(BX)
+	JMP       stored21
 
-around6:
-	VMOVNTDQ Y4, (SI)
-	VMOVNTDQ Y5, 32(SI)
-	VMOVNTDQ Y6, 64(SI)
-	VMOVNTDQ Y7, 96(SI)
+around20:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+	VMOVNTDQ Y6, 64(BX)
+	VMOVNTDQ Y7, 96(BX)
 
-stored7:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
-	ADDQ $0x00000100, DI
+stored21:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block16
 
-blocks3:
-some8:
+blocks17:
+some22:
 	TESTQ     AX, AX
-	JLE       done9
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done23
+	MOVQ      $-1, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded24
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded10:
-	VCVTPH2PS.Z (BX), K1, Z1
+loaded24:
+	VCVTPH2PS.Z (DX), K1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000040, DI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some22
 
-done9:
+done23:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
-	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x07, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
 
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+strand7:
+	VBROADCASTSS (R11), Z0
+	MOVQ         R8, R9
 
-loaded5:
-	VPMOVZXWD (BX), Z4
+block6:
+	VPMOVZXWD (DX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VPMOVZXWD 32(DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VPMOVZXWD 64(DX), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 96(DX), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(BX), Z5
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z5
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VCMPPS    $0x03, Z1, Z1, K1
+	VCMPPS    $0x03, Z2, Z2, K2
+	VCMPPS    $0x03, Z3, Z3, K3
+	VCMPPS    $0x03, Z4, Z4, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z5
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z7
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z8
+	VMOVDQU64 odd16<>+0(SB), Z1
+	VMOVDQA64 Z5, Z2
+	VPERMT2W  Z6, Z1, Z2
+	VMOVDQA64 Z7, Z3
+	VPERMT2W  Z8, Z1, Z3
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU64 Z2, (BX)
+	VMOVDQU64 Z3, 64(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Z2, (BX)
+	VMOVNTDQ Z3, 64(BX)
+
+stored9:
+	VPMOVZXWD 128(DX), Z1
+	VPSLLD    $0x10, Z1, Z1
+	VPMOVZXWD 160(DX), Z2
+	VPSLLD    $0x10, Z2, Z2
+	VPMOVZXWD 192(DX), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 224(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z5
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z6
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z7
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z8
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
+	VCMPPS    $0x03, Z1, Z1, K1
+	VCMPPS    $0x03, Z2, Z2, K2
+	VCMPPS    $0x03, Z3, Z3, K3
+	VCMPPS    $0x03, Z4, Z4, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z5
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z6
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z7
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z8
+	VMOVDQU64 odd16<>+0(SB), Z1
+	VMOVDQA64 Z5, Z2
+	VPERMT2W  Z6, Z1, Z2
+	VMOVDQA64 Z7, Z3
+	VPERMT2W  Z8, Z1, Z3
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU64 Z2, 128(BX)
+	VMOVDQU64 Z3, 192(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Z2, 128(BX)
+	VMOVNTDQ Z3, 192(BX)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  SI, R9
+
+strand14:
+	VBROADCASTSS (R9), Z0
+	VPMOVZXWD.Z  (DX), K1, Z1
+	VPSLLD       $0x10, Z1, Z1
+	VMULPS       Z0, Z1, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         $+256, DX
+	ADDQ         $+256, BX
+	ADDQ         128(CX), DX
+	ADDQ         176(CX), BX
+	ADDQ         $0x00000028, R9
+	DECQ         R8
+	JNE          strand14
+	SUBQ         136(CX), DX
+	SUBQ         184(CX), BX
+	ADDQ         $-224, DX
+	ADDQ         $-224, BX
+	SUBQ         $0x00000010, AX
+	JMP          some12
+
+done13:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), DI
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+
+block16:
+	CMPQ       AX, $0x00000040
+	JLT        blocks17
+	TESTQ      DI, DI
+	JEQ        near18
+	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+
+near18:
+	CMPB    72(CX), $0x00
+	JEQ     loaded19
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+
+loaded19:
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX), Z5
 	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(BX), Z6
+	VPMOVZXWD 64(DX), Z6
 	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(BX), Z7
+	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z1, Z5, Z5
@@ -337,35 +854,35 @@ loaded5:
 	VMOVDQA64 Z10, Z6
 	VPERMT2W  Z11, Z4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around6
-	VMOVDQU64 Z5, (SI)
-	VMOVDQU64 Z6, 64(SI)
-	JMP       stored7
+	JNE       around20
+	VMOVDQU64 Z5, (BX)
+	VMOVDQU64 Z6, 64(BX)
+	JMP       stored21
 
-around6:
-	VMOVNTDQ Z5, (SI)
-	VMOVNTDQ Z6, 64(SI)
+around20:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
 
-stored7:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
-	ADDQ $0x00000100, DI
+stored21:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block16
 
-blocks3:
-some8:
+blocks17:
+some22:
 	TESTQ     AX, AX
-	JLE       done9
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done23
+	MOVQ      $-1, DI
+	BZHIQ     AX, DI, DI
+	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded10
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded24
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded10:
-	VPMOVZXWD.Z (BX), K1, Z1
+loaded24:
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMULPS      Z0, Z1, Z1
 	VPTESTMD    all32_10000<>+0(SB), Z1, K2
@@ -375,14 +892,14 @@ loaded10:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (SI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000040, DI
+	VMOVDQU16   Y1, K1, (BX)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some8
+	JMP         some22
 
-done9:
+done23:
 	VZEROUPPER
 	RET
 
@@ -493,189 +1010,976 @@ DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeBackwardInputAVX2F32F32(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x06, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	MOVQ         R8, R9
+
+block6:
+	VMOVUPS (DX), Y1
+	VMOVUPS 32(DX), Y2
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	CMPB    76(CX), $0x00
+	JNE     around8
+	VMOVDQU Y1, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored9
+
+around8:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored9:
+	VMOVUPS 64(DX), Y1
+	VMOVUPS 96(DX), Y2
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	CMPB    76(CX), $0x00
+	JNE     around10
+	VMOVDQU Y1, 64(BX)
+	VMOVDQU Y2, 96(BX)
+	JMP     stored11
+
+around10:
+	VMOVNTDQ Y1, 64(BX)
+	VMOVNTDQ Y2, 96(BX)
+
+stored11:
+	VMOVUPS 128(DX), Y1
+	VMOVUPS 160(DX), Y2
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	CMPB    76(CX), $0x00
+	JNE     around12
+	VMOVDQU Y1, 128(BX)
+	VMOVDQU Y2, 160(BX)
+	JMP     stored13
+
+around12:
+	VMOVNTDQ Y1, 128(BX)
+	VMOVNTDQ Y2, 160(BX)
+
+stored13:
+	VMOVUPS 192(DX), Y1
+	VMOVUPS 224(DX), Y2
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	CMPB    76(CX), $0x00
+	JNE     around14
+	VMOVDQU Y1, 192(BX)
+	VMOVDQU Y2, 224(BX)
+	JMP     stored15
+
+around14:
+	VMOVNTDQ Y1, 192(BX)
+	VMOVNTDQ Y2, 224(BX)
+
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  96(CX), R8
+	MOVQ  SI, R9
+
+strand18:
+	VBROADCASTSS (R9), Y0
+	VMOVUPS      (DX), Y1
+	VMOVUPS      32(DX), Y2
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y0
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      Y1, (BX)
+	VMOVDQU      Y0, 32(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored20:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ R8
+	JNE  strand18
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-192, DX
+	ADDQ $-192, BX
+	SUBQ $0x00000010, AX
+	JMP  some16
+
+done17:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), DI
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks23
+	TESTQ      DI, DI
+	JEQ        near24
+	PREFETCHT1 (DX)(DI*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded25
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
-	VMOVUPS (BX), Y2
-	VMOVUPS 32(BX), Y3
+loaded25:
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around6
-	VMOVDQU Y2, (SI)
-	VMOVDQU Y3, 32(SI)
-	JMP     stored7
+	JNE     around26
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored27
 
-around6:
-	VMOVNTDQ Y2, (SI)
-	VMOVNTDQ Y3, 32(SI)
+around26:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
 
-stored7:
-	ADDQ $0x00000040, BX
+stored27:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX2F64F64(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x03, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Y0
+	MOVQ         R8, R9
+
+block6:
+	VMOVUPD (DX), Y1
+	VMOVUPD 32(DX), Y2
+	VMULPD  Y0, Y1, Y1
+	VMULPD  Y0, Y2, Y2
+	CMPB    76(CX), $0x00
+	JNE     around8
+	VMOVDQU Y1, (BX)
+	VMOVDQU Y2, 32(BX)
+	JMP     stored9
+
+around8:
+	VMOVNTDQ Y1, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored9:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x03, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), DI
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+
+block11:
 	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks12
+	TESTQ      DI, DI
+	JEQ        near13
+	PREFETCHT1 (DX)(DI*1)
 
-near4:
+near13:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded14
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
 
-loaded5:
-	VMOVUPD (BX), Y2
-	VMOVUPD 32(BX), Y3
+loaded14:
+	VMOVUPD (DX), Y2
+	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around6
-	VMOVDQU Y2, (SI)
-	VMOVDQU Y3, 32(SI)
-	JMP     stored7
+	JNE     around15
+	VMOVDQU Y2, (BX)
+	VMOVDQU Y3, 32(BX)
+	JMP     stored16
 
-around6:
-	VMOVNTDQ Y2, (SI)
-	VMOVNTDQ Y3, 32(SI)
+around15:
+	VMOVNTDQ Y2, (BX)
+	VMOVNTDQ Y3, 32(BX)
 
-stored7:
-	ADDQ $0x00000040, BX
+stored16:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
-	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  block11
 
-blocks3:
+blocks12:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX2F16F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x07, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSS (R11), Y0
+	MOVQ         R8, R9
+
+block6:
+	VCVTPH2PS (DX), Y1
+	VCVTPH2PS 16(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   X1, (BX)
+	VMOVDQU   X2, 16(BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X2, 16(BX)
+
+stored9:
+	VCVTPH2PS 32(DX), Y1
+	VCVTPH2PS 48(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   X1, 32(BX)
+	VMOVDQU   X2, 48(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ X1, 32(BX)
+	VMOVNTDQ X2, 48(BX)
+
+stored11:
+	VCVTPH2PS 64(DX), Y1
+	VCVTPH2PS 80(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   X1, 64(BX)
+	VMOVDQU   X2, 80(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ X1, 64(BX)
+	VMOVNTDQ X2, 80(BX)
+
+stored13:
+	VCVTPH2PS 96(DX), Y1
+	VCVTPH2PS 112(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X1, 96(BX)
+	VMOVDQU   X2, 112(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ X1, 96(BX)
+	VMOVNTDQ X2, 112(BX)
+
+stored15:
+	VCVTPH2PS 128(DX), Y1
+	VCVTPH2PS 144(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   X1, 128(BX)
+	VMOVDQU   X2, 144(BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ X1, 128(BX)
+	VMOVNTDQ X2, 144(BX)
+
+stored17:
+	VCVTPH2PS 160(DX), Y1
+	VCVTPH2PS 176(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   X1, 160(BX)
+	VMOVDQU   X2, 176(BX)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ X1, 160(BX)
+	VMOVNTDQ X2, 176(BX)
+
+stored19:
+	VCVTPH2PS 192(DX), Y1
+	VCVTPH2PS 208(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU   X1, 192(BX)
+	VMOVDQU   X2, 208(BX)
+	JMP       stored21
+
+around20:
+	VMOVNTDQ X1, 192(BX)
+	VMOVNTDQ X2, 208(BX)
+
+stored21:
+	VCVTPH2PS 224(DX), Y1
+	VCVTPH2PS 240(DX), Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   X1, 224(BX)
+	VMOVDQU   X2, 240(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ X1, 224(BX)
+	VMOVNTDQ X2, 240(BX)
+
+stored23:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some24:
+	TESTQ AX, AX
+	JLE   done25
+	MOVQ  96(CX), R8
+	MOVQ  SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y0
+	VCVTPH2PS    (DX), Y1
+	VCVTPH2PS    16(DX), Y2
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y0
+	VCVTPS2PH    $0x00, Y1, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      X1, (BX)
+	VMOVDQU      X0, 16(BX)
+	JMP          stored28
+
+around27:
+	VMOVNTDQ X1, (BX)
+	VMOVNTDQ X0, 16(BX)
+
+stored28:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ R8
+	JNE  strand26
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-224, BX
+	SUBQ $0x00000010, AX
+	JMP  some24
+
+done25:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), DI
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+
+block30:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks31
+	TESTQ      DI, DI
+	JEQ        near32
+	PREFETCHT1 (DX)(DI*1)
 
-near4:
+near32:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded33
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded5:
-	VCVTPH2PS (BX), Y2
-	VCVTPH2PS 16(BX), Y3
+loaded33:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y1, Y3, Y3
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around6
-	VMOVDQU   X2, (SI)
-	VMOVDQU   X3, 16(SI)
-	JMP       stored7
+	JNE       around34
+	VMOVDQU   X2, (BX)
+	VMOVDQU   X3, 16(BX)
+	JMP       stored35
 
-around6:
-	VMOVNTDQ X2, (SI)
-	VMOVNTDQ X3, 16(SI)
+around34:
+	VMOVNTDQ X2, (BX)
+	VMOVNTDQ X3, 16(BX)
 
-stored7:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
-	ADDQ $0x00000040, DI
+stored35:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block30
 
-blocks3:
+blocks31:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  16(CX), BX
+	MOVQ  24(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), SI
 
-block2:
-	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x07, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
 
-near4:
-	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+strand7:
+	VBROADCASTSS (R11), Y0
+	MOVQ         R8, R9
 
-loaded5:
-	VPMOVZXWD (BX), Y2
+block6:
+	VPMOVZXWD (DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 16(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(BX), Y3
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around8
+	VMOVDQU   Y1, (BX)
+	JMP       stored9
+
+around8:
+	VMOVNTDQ Y1, (BX)
+
+stored9:
+	VPMOVZXWD 32(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 48(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y1, 32(BX)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y1, 32(BX)
+
+stored11:
+	VPMOVZXWD 64(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 80(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around12
+	VMOVDQU   Y1, 64(BX)
+	JMP       stored13
+
+around12:
+	VMOVNTDQ Y1, 64(BX)
+
+stored13:
+	VPMOVZXWD 96(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 112(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y1, 96(BX)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y1, 96(BX)
+
+stored15:
+	VPMOVZXWD 128(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 144(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU   Y1, 128(BX)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Y1, 128(BX)
+
+stored17:
+	VPMOVZXWD 160(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 176(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   Y1, 160(BX)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ Y1, 160(BX)
+
+stored19:
+	VPMOVZXWD 192(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 208(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around20
+	VMOVDQU   Y1, 192(BX)
+	JMP       stored21
+
+around20:
+	VMOVNTDQ Y1, 192(BX)
+
+stored21:
+	VPMOVZXWD 224(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPMOVZXWD 240(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y1
+	VPSRLD    $0x10, Y4, Y2
+	VPACKUSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y1, 224(BX)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y1, 224(BX)
+
+stored23:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some24:
+	TESTQ AX, AX
+	JLE   done25
+	MOVQ  96(CX), R8
+	MOVQ  SI, R9
+
+strand26:
+	VBROADCASTSS (R9), Y0
+	VPMOVZXWD    (DX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VPMOVZXWD    16(DX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VMULPS       Y0, Y1, Y1
+	VMULPS       Y0, Y2, Y0
+	VPSRLD       $0x10, Y1, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      Y0, (BX)
+	JMP          stored28
+
+around27:
+	VMOVNTDQ Y0, (BX)
+
+stored28:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ R8
+	JNE  strand26
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-224, BX
+	SUBQ $0x00000010, AX
+	JMP  some24
+
+done25:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), DI
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+
+block30:
+	CMPQ       AX, $0x00000010
+	JLT        blocks31
+	TESTQ      DI, DI
+	JEQ        near32
+	PREFETCHT1 (DX)(DI*1)
+
+near32:
+	CMPB    72(CX), $0x00
+	JEQ     loaded33
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+
+loaded33:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
 	VPSLLD    $0x10, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y1, Y3, Y3
@@ -696,21 +2000,21 @@ loaded5:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around6
-	VMOVDQU   Y2, (SI)
-	JMP       stored7
+	JNE       around34
+	VMOVDQU   Y2, (BX)
+	JMP       stored35
 
-around6:
-	VMOVNTDQ Y2, (SI)
+around34:
+	VMOVNTDQ Y2, (BX)
 
-stored7:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
-	ADDQ $0x00000040, DI
+stored35:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block30
 
-blocks3:
+blocks31:
 	VZEROUPPER
 	RET
 

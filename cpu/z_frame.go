@@ -15,10 +15,44 @@ type frame struct {
 	sum1       unsafe.Pointer // or 64 that elements take in turn: see wide
 	lo         uint64         // bounds of codes: the bits of a number of the compute type
 	hi         uint64
-	scales     bool // there is a scale for each element
-	zeros      bool // there is a zero point for each element
-	wide       bool // there are accumulators for each element
-	reciprocal bool // multiply by 1/scale
-	stream     bool // store around the caches; out is a multiple of the register size
-	ahead      int  // bytes from a data input's element to one that is asked for, or 0
+	scales     bool           // there is a scale for each element
+	zeros      bool           // there is a zero point for each element
+	wide       bool           // there are accumulators for each element
+	reciprocal bool           // multiply by 1/scale
+	stream     bool           // store around the caches; out is a multiple of the register size
+	quick      bool           // strands have what quick codes are made of
+	ahead      int            // bytes from a data input's element to one that is asked for, or 0
+	steps      int            // how many runs each strand has; 0: there is one run, with the parameters above
+	strands    int            // how many there are
+	turn       int            // how many blocks of each are taken in turn: one, or all of a single strand
+	params     unsafe.Pointer // of every step those of each run, a strand
+	paramsStep int            // bytes from those of a step to the next
+	in0Apart   int            // bytes from where a block ends to where the next strand's begins
+	in0Turn    int            // from behind the last strand to where the first's next block begins
+	in0Step    int            // and from where a run ends, in whole vectors, to the strand's next
+	in1Apart   int
+	in1Turn    int
+	in1Step    int
+	outApart   int
+	outTurn    int
+	outStep    int
 }
+
+// strand is the parameters of one of many runs.
+type strand struct {
+	scale   uint64 // the bits of numbers of the compute type
+	zero    uint64
+	first   uint32 // what quick codes are made of, the bits of an f32 each
+	last    uint32
+	inverse uint32
+	rest    uint32
+	zeros   uint32 // the zero point as two 16-bit integers
+}
+
+// What quick codes ask for: the length of a run, the bits of scales and of bounds.
+const (
+	quickLength   = 512
+	smallestScale = 0x21800000
+	largestScale  = 0x5d800000
+	largestBound  = 0x44000000
+)

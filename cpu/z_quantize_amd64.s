@@ -5,45 +5,291 @@
 #include "textflag.h"
 
 // func quantizeAVX512F32S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z2
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VMOVUPS     (DX), Z7
+	VMOVUPS     64(DX), Z8
+	VMOVUPS     128(DX), Z9
+	VMOVUPS     192(DX), Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKSSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU64   Z7, (BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ Z7, (BX)
+
+stored10:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn11:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns12
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand14:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block13:
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(DX), Z6
+	VMOVUPS 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal15
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+	JMP     divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided16:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKSSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z4, (BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z4, (BX)
+
+stored18:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block13
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand14
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn11
+
+turns12:
+some19:
+	TESTQ AX, AX
+	JLE   done20
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand21:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided23:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VPMOVSDB      Z2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+64, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand21
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-192, DX
+	ADDQ          $-48, BX
+	SUBQ          $0x00000010, AX
+	JMP           some19
+
+done20:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide25
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -53,8 +299,8 @@ TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -66,21 +312,21 @@ TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks27
+	TESTQ      R8, R8
+	JEQ        near28
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near5:
-	VMOVUPS     (BX), Z15
-	VMOVUPS     64(BX), Z16
-	VMOVUPS     128(BX), Z17
-	VMOVUPS     192(BX), Z18
+near28:
+	VMOVUPS     (DX), Z15
+	VMOVUPS     64(DX), Z16
+	VMOVUPS     128(DX), Z17
+	VMOVUPS     192(DX), Z18
 	VMINPS      Z15, Z11, Z15
 	VMAXPS      Z15, Z10, Z15
 	VMULPS      Z13, Z15, Z19
@@ -112,63 +358,63 @@ near5:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU64   Z15, (SI)
-	JMP         stored7
+	JNE         around29
+	VMOVDQU64   Z15, (BX)
+	JMP         stored30
 
-around6:
-	VMOVNTDQ Z15, (SI)
+around29:
+	VMOVNTDQ Z15, (BX)
 
-stored7:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000040, SI
+stored30:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block26
 
-blocks4:
-divide2:
-block8:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks32
+	TESTQ      R8, R8
+	JEQ        near33
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near10:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded34
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded35
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VMOVUPS (BX), Z10
-	VMOVUPS 64(BX), Z11
-	VMOVUPS 128(BX), Z12
-	VMOVUPS 192(BX), Z13
+loaded35:
+	VMOVUPS (DX), Z10
+	VMOVUPS 64(DX), Z11
+	VMOVUPS 128(DX), Z12
+	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal36
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided14
+	JMP     divided37
 
-reciprocal13:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -182,7 +428,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -213,85 +459,67 @@ divided14:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z10, (SI)
-	JMP           stored16
+	JNE           around38
+	VMOVDQU64     Z10, (BX)
+	JMP           stored39
 
-around15:
-	VMOVNTDQ Z10, (SI)
+around38:
+	VMOVNTDQ Z10, (BX)
 
-stored16:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000040, SI
+stored39:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block31
 
-blocks9:
-some17:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done41
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded42
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded43
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VMOVUPS.Z (BX), K1, Z1
+loaded43:
+	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal44
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided22
+	JMP       divided45
 
-reciprocal21:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
 	VMINPS        Z9, Z1, Z1
 	VMAXPS        Z8, Z1, Z1
 	VCVTPS2DQ     Z1, Z1
-	VPMOVSDB      Z1, K1, (SI)
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000010, SI
+	VPMOVSDB      Z1, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some40
 
-done18:
+done41:
 	VZEROUPPER
 	RET
-
-DATA all32_3f800000<>+0(SB)/4, $0x3f800000
-DATA all32_3f800000<>+4(SB)/4, $0x3f800000
-DATA all32_3f800000<>+8(SB)/4, $0x3f800000
-DATA all32_3f800000<>+12(SB)/4, $0x3f800000
-DATA all32_3f800000<>+16(SB)/4, $0x3f800000
-DATA all32_3f800000<>+20(SB)/4, $0x3f800000
-DATA all32_3f800000<>+24(SB)/4, $0x3f800000
-DATA all32_3f800000<>+28(SB)/4, $0x3f800000
-DATA all32_3f800000<>+32(SB)/4, $0x3f800000
-DATA all32_3f800000<>+36(SB)/4, $0x3f800000
-DATA all32_3f800000<>+40(SB)/4, $0x3f800000
-DATA all32_3f800000<>+44(SB)/4, $0x3f800000
-DATA all32_3f800000<>+48(SB)/4, $0x3f800000
-DATA all32_3f800000<>+52(SB)/4, $0x3f800000
-DATA all32_3f800000<>+56(SB)/4, $0x3f800000
-DATA all32_3f800000<>+60(SB)/4, $0x3f800000
-GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
 DATA even16<>+0(SB)/2, $0x0000
 DATA even16<>+2(SB)/2, $0x0002
@@ -337,6 +565,24 @@ DATA quarters64<>+48(SB)/8, $0x0000000000000005
 DATA quarters64<>+56(SB)/8, $0x0000000000000007
 GLOBL quarters64<>(SB), RODATA|NOPTR, $64
 
+DATA all32_3f800000<>+0(SB)/4, $0x3f800000
+DATA all32_3f800000<>+4(SB)/4, $0x3f800000
+DATA all32_3f800000<>+8(SB)/4, $0x3f800000
+DATA all32_3f800000<>+12(SB)/4, $0x3f800000
+DATA all32_3f800000<>+16(SB)/4, $0x3f800000
+DATA all32_3f800000<>+20(SB)/4, $0x3f800000
+DATA all32_3f800000<>+24(SB)/4, $0x3f800000
+DATA all32_3f800000<>+28(SB)/4, $0x3f800000
+DATA all32_3f800000<>+32(SB)/4, $0x3f800000
+DATA all32_3f800000<>+36(SB)/4, $0x3f800000
+DATA all32_3f800000<>+40(SB)/4, $0x3f800000
+DATA all32_3f800000<>+44(SB)/4, $0x3f800000
+DATA all32_3f800000<>+48(SB)/4, $0x3f800000
+DATA all32_3f800000<>+52(SB)/4, $0x3f800000
+DATA all32_3f800000<>+56(SB)/4, $0x3f800000
+DATA all32_3f800000<>+60(SB)/4, $0x3f800000
+GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
+
 DATA transposed32<>+0(SB)/4, $0x00000000
 DATA transposed32<>+4(SB)/4, $0x00000004
 DATA transposed32<>+8(SB)/4, $0x00000008
@@ -356,45 +602,291 @@ DATA transposed32<>+60(SB)/4, $0x0000000f
 GLOBL transposed32<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX512F32U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z2
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VMOVUPS     (DX), Z7
+	VMOVUPS     64(DX), Z8
+	VMOVUPS     128(DX), Z9
+	VMOVUPS     192(DX), Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKUSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU64   Z7, (BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ Z7, (BX)
+
+stored10:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn11:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns12
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand14:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block13:
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(DX), Z6
+	VMOVUPS 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal15
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+	JMP     divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided16:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKUSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z4, (BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z4, (BX)
+
+stored18:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block13
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand14
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn11
+
+turns12:
+some19:
+	TESTQ AX, AX
+	JLE   done20
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand21:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided23:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VPMOVUSDB     Z2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+64, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand21
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-192, DX
+	ADDQ          $-48, BX
+	SUBQ          $0x00000010, AX
+	JMP           some19
+
+done20:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide25
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -404,8 +896,8 @@ TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -417,21 +909,21 @@ TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks27
+	TESTQ      R8, R8
+	JEQ        near28
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near5:
-	VMOVUPS     (BX), Z15
-	VMOVUPS     64(BX), Z16
-	VMOVUPS     128(BX), Z17
-	VMOVUPS     192(BX), Z18
+near28:
+	VMOVUPS     (DX), Z15
+	VMOVUPS     64(DX), Z16
+	VMOVUPS     128(DX), Z17
+	VMOVUPS     192(DX), Z18
 	VMINPS      Z15, Z11, Z15
 	VMAXPS      Z15, Z10, Z15
 	VMULPS      Z13, Z15, Z19
@@ -463,63 +955,63 @@ near5:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU64   Z15, (SI)
-	JMP         stored7
+	JNE         around29
+	VMOVDQU64   Z15, (BX)
+	JMP         stored30
 
-around6:
-	VMOVNTDQ Z15, (SI)
+around29:
+	VMOVNTDQ Z15, (BX)
 
-stored7:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000040, SI
+stored30:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block26
 
-blocks4:
-divide2:
-block8:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks32
+	TESTQ      R8, R8
+	JEQ        near33
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near10:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded34
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded35
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VMOVUPS (BX), Z10
-	VMOVUPS 64(BX), Z11
-	VMOVUPS 128(BX), Z12
-	VMOVUPS 192(BX), Z13
+loaded35:
+	VMOVUPS (DX), Z10
+	VMOVUPS 64(DX), Z11
+	VMOVUPS 128(DX), Z12
+	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal36
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided14
+	JMP     divided37
 
-reciprocal13:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -533,7 +1025,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -564,129 +1056,293 @@ divided14:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z10, (SI)
-	JMP           stored16
+	JNE           around38
+	VMOVDQU64     Z10, (BX)
+	JMP           stored39
 
-around15:
-	VMOVNTDQ Z10, (SI)
+around38:
+	VMOVNTDQ Z10, (BX)
 
-stored16:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000040, SI
+stored39:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block31
 
-blocks9:
-some17:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done41
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded42
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded43
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VMOVUPS.Z (BX), K1, Z1
+loaded43:
+	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal44
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided22
+	JMP       divided45
 
-reciprocal21:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
 	VMINPS        Z9, Z1, Z1
 	VMAXPS        Z8, Z1, Z1
 	VCVTPS2DQ     Z1, Z1
-	VPMOVUSDB     Z1, K1, (SI)
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000010, SI
+	VPMOVUSDB     Z1, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some40
 
-done18:
+done41:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F64S8(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x05, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 8(R11), Z3
+	MOVQ         DI, R9
+
+block6:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided9:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y9
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z9, Z4
+	VCVTPD2DQ     Z6, Y9
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VPMOVSDB      Z4, X4
+	VPMOVSDB      Z5, X5
+	CMPB          76(CX), $0x00
+	JNE           around10
+	VMOVDQU64     X4, (BX)
+	VMOVDQU64     X5, 16(BX)
+	JMP           stored11
+
+around10:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand14:
+	VBROADCASTSD (R9), Z2
+	VBROADCASTSD 8(R9), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal15
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided16
+
+reciprocal15:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided16:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VCVTPD2DQ     Z2, Y2
+	VPMOVSDB      Y2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+32, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand14
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-192, DX
+	ADDQ          $-24, BX
+	SUBQ          $0x00000008, AX
+	JMP           some12
+
+done13:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block2:
+block18:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks19
+	TESTQ      R8, R8
+	JEQ        near20
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near4:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded21
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z5
-	VMOVUPD 128(R8), Z6
-	VMOVUPD 192(R8), Z7
+	JEQ     loaded22
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
 
-loaded6:
-	VMOVUPD (BX), Z10
-	VMOVUPD 64(BX), Z11
-	VMOVUPD 128(BX), Z12
-	VMOVUPD 192(BX), Z13
+loaded22:
+	VMOVUPD (DX), Z10
+	VMOVUPD 64(DX), Z11
+	VMOVUPD 128(DX), Z12
+	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal23
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided24
 
-reciprocal7:
+reciprocal23:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -700,7 +1356,7 @@ reciprocal7:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided8:
+divided24:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -730,67 +1386,67 @@ divided8:
 	VPMOVSDB      Z10, X10
 	VPMOVSDB      Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around9
-	VMOVDQU64     X10, (SI)
-	VMOVDQU64     X11, 16(SI)
-	JMP           stored10
+	JNE           around25
+	VMOVDQU64     X10, (BX)
+	VMOVDQU64     X11, 16(BX)
+	JMP           stored26
 
-around9:
-	VMOVNTDQ X10, (SI)
-	VMOVNTDQ X11, 16(SI)
+around25:
+	VMOVNTDQ X10, (BX)
+	VMOVNTDQ X11, 16(BX)
 
-stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000020, SI
+stored26:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block18
 
-blocks3:
-some11:
+blocks19:
+some27:
 	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done28
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded29
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded13:
+loaded29:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPD.Z (R8), K1, Z4
+	JEQ       loaded30
+	VMOVUPD.Z (DI), K1, Z4
 
-loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+loaded30:
+	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal31
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided32
 
-reciprocal15:
+reciprocal31:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided16:
+divided32:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
 	VMINPD        Z9, Z1, Z1
 	VMAXPD        Z8, Z1, Z1
 	VCVTPD2DQ     Z1, Y1
-	VPMOVSDB      Y1, K1, (SI)
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000008, SI
+	VPMOVSDB      Y1, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+8, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000008, AX
-	JMP           some11
+	JMP           some27
 
-done12:
+done28:
 	VZEROUPPER
 	RET
 
@@ -805,66 +1461,230 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX512F64U8(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x05, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 8(R11), Z3
+	MOVQ         DI, R9
+
+block6:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided9:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VCVTPD2DQ     Z4, Y9
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z9, Z4
+	VCVTPD2DQ     Z6, Y9
+	VCVTPD2DQ     Z7, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VPMOVUSDB     Z4, X4
+	VPMOVUSDB     Z5, X5
+	CMPB          76(CX), $0x00
+	JNE           around10
+	VMOVDQU64     X4, (BX)
+	VMOVDQU64     X5, 16(BX)
+	JMP           stored11
+
+around10:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand14:
+	VBROADCASTSD (R9), Z2
+	VBROADCASTSD 8(R9), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal15
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided16
+
+reciprocal15:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided16:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VCVTPD2DQ     Z2, Y2
+	VPMOVUSDB     Y2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+32, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand14
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-192, DX
+	ADDQ          $-24, BX
+	SUBQ          $0x00000008, AX
+	JMP           some12
+
+done13:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block2:
+block18:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks19
+	TESTQ      R8, R8
+	JEQ        near20
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near4:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded21
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z5
-	VMOVUPD 128(R8), Z6
-	VMOVUPD 192(R8), Z7
+	JEQ     loaded22
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
 
-loaded6:
-	VMOVUPD (BX), Z10
-	VMOVUPD 64(BX), Z11
-	VMOVUPD 128(BX), Z12
-	VMOVUPD 192(BX), Z13
+loaded22:
+	VMOVUPD (DX), Z10
+	VMOVUPD 64(DX), Z11
+	VMOVUPD 128(DX), Z12
+	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal23
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided24
 
-reciprocal7:
+reciprocal23:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -878,7 +1698,7 @@ reciprocal7:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided8:
+divided24:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -908,110 +1728,464 @@ divided8:
 	VPMOVUSDB     Z10, X10
 	VPMOVUSDB     Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around9
-	VMOVDQU64     X10, (SI)
-	VMOVDQU64     X11, 16(SI)
-	JMP           stored10
+	JNE           around25
+	VMOVDQU64     X10, (BX)
+	VMOVDQU64     X11, 16(BX)
+	JMP           stored26
 
-around9:
-	VMOVNTDQ X10, (SI)
-	VMOVNTDQ X11, 16(SI)
+around25:
+	VMOVNTDQ X10, (BX)
+	VMOVNTDQ X11, 16(BX)
 
-stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000020, SI
+stored26:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block18
 
-blocks3:
-some11:
+blocks19:
+some27:
 	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done28
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded29
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded13:
+loaded29:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPD.Z (R8), K1, Z4
+	JEQ       loaded30
+	VMOVUPD.Z (DI), K1, Z4
 
-loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+loaded30:
+	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal31
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided32
 
-reciprocal15:
+reciprocal31:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided16:
+divided32:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
 	VMINPD        Z9, Z1, Z1
 	VMAXPD        Z8, Z1, Z1
 	VCVTPD2DQ     Z1, Y1
-	VPMOVUSDB     Y1, K1, (SI)
-	ADDQ          $0x00000040, BX
-	ADDQ          $0x00000008, SI
+	VPMOVUSDB     Y1, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+8, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000008, AX
-	JMP           some11
+	JMP           some27
 
-done12:
+done28:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F16S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z2
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VCVTPH2PS   (DX), Z7
+	VCVTPH2PS   32(DX), Z8
+	VCVTPH2PS   64(DX), Z9
+	VCVTPH2PS   96(DX), Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKSSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU64   Z7, (BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ Z7, (BX)
+
+stored10:
+	VCVTPH2PS   128(DX), Z7
+	VCVTPH2PS   160(DX), Z8
+	VCVTPH2PS   192(DX), Z9
+	VCVTPH2PS   224(DX), Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKSSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Z7, 64(BX)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Z7, 64(BX)
+
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn13:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns14
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand16:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block15:
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided18:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKSSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around19
+	VMOVDQU64     Z4, (BX)
+	JMP           stored20
+
+around19:
+	VMOVNTDQ Z4, (BX)
+
+stored20:
+	VCVTPH2PS 128(DX), Z4
+	VCVTPH2PS 160(DX), Z5
+	VCVTPH2PS 192(DX), Z6
+	VCVTPH2PS 224(DX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided22:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKSSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around23
+	VMOVDQU64     Z4, 64(BX)
+	JMP           stored24
+
+around23:
+	VMOVNTDQ Z4, 64(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block15
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand16
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn13
+
+turns14:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand27:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VCVTPH2PS.Z  (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided29:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VPMOVSDB      Z2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+128, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand27
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-224, DX
+	ADDQ          $-112, BX
+	SUBQ          $0x00000010, AX
+	JMP           some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide31
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1021,8 +2195,8 @@ TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1034,19 +2208,19 @@ TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks33
+	TESTQ      R8, R8
+	JEQ        near34
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near5:
-	VCVTPH2PS   (BX), Z15
-	VCVTPH2PS   32(BX), Z16
-	VCVTPH2PS   64(BX), Z17
-	VCVTPH2PS   96(BX), Z18
+near34:
+	VCVTPH2PS   (DX), Z15
+	VCVTPH2PS   32(DX), Z16
+	VCVTPH2PS   64(DX), Z17
+	VCVTPH2PS   96(DX), Z18
 	VMINPS      Z15, Z11, Z15
 	VMAXPS      Z15, Z10, Z15
 	VMULPS      Z13, Z15, Z19
@@ -1078,61 +2252,61 @@ near5:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU64   Z15, (SI)
-	JMP         stored7
+	JNE         around35
+	VMOVDQU64   Z15, (BX)
+	JMP         stored36
 
-around6:
-	VMOVNTDQ Z15, (SI)
+around35:
+	VMOVNTDQ Z15, (BX)
 
-stored7:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block32
 
-blocks4:
-divide2:
-block8:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks38
+	TESTQ      R8, R8
+	JEQ        near39
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near10:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded41
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VCVTPH2PS (BX), Z10
-	VCVTPH2PS 32(BX), Z11
-	VCVTPH2PS 64(BX), Z12
-	VCVTPH2PS 96(BX), Z13
+loaded41:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided14
+	JMP       divided43
 
-reciprocal13:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1146,7 +2320,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1177,108 +2351,462 @@ divided14:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z10, (SI)
-	JMP           stored16
+	JNE           around44
+	VMOVDQU64     Z10, (BX)
+	JMP           stored45
 
-around15:
-	VMOVNTDQ Z10, (SI)
+around44:
+	VMOVNTDQ Z10, (BX)
 
-stored16:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block37
 
-blocks9:
-some17:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VCVTPH2PS.Z (BX), K1, Z1
+loaded49:
+	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal21
+	JNE         reciprocal50
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided22
+	JMP         divided51
 
-reciprocal21:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided51:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
 	VMINPS        Z9, Z1, Z1
 	VMAXPS        Z8, Z1, Z1
 	VCVTPS2DQ     Z1, Z1
-	VPMOVSDB      Z1, K1, (SI)
-	ADDQ          $0x00000020, BX
-	ADDQ          $0x00000010, SI
+	VPMOVSDB      Z1, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some46
 
-done18:
+done47:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F16U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z2
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VCVTPH2PS   (DX), Z7
+	VCVTPH2PS   32(DX), Z8
+	VCVTPH2PS   64(DX), Z9
+	VCVTPH2PS   96(DX), Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKUSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU64   Z7, (BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ Z7, (BX)
+
+stored10:
+	VCVTPH2PS   128(DX), Z7
+	VCVTPH2PS   160(DX), Z8
+	VCVTPH2PS   192(DX), Z9
+	VCVTPH2PS   224(DX), Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKUSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Z7, 64(BX)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Z7, 64(BX)
+
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn13:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns14
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand16:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block15:
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided18:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKUSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around19
+	VMOVDQU64     Z4, (BX)
+	JMP           stored20
+
+around19:
+	VMOVNTDQ Z4, (BX)
+
+stored20:
+	VCVTPH2PS 128(DX), Z4
+	VCVTPH2PS 160(DX), Z5
+	VCVTPH2PS 192(DX), Z6
+	VCVTPH2PS 224(DX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided22:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKUSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around23
+	VMOVDQU64     Z4, 64(BX)
+	JMP           stored24
+
+around23:
+	VMOVNTDQ Z4, 64(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block15
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand16
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn13
+
+turns14:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand27:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VCVTPH2PS.Z  (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided29:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VPMOVUSDB     Z2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+128, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand27
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-224, DX
+	ADDQ          $-112, BX
+	SUBQ          $0x00000010, AX
+	JMP           some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide31
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1288,8 +2816,8 @@ TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1301,19 +2829,19 @@ TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks33
+	TESTQ      R8, R8
+	JEQ        near34
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near5:
-	VCVTPH2PS   (BX), Z15
-	VCVTPH2PS   32(BX), Z16
-	VCVTPH2PS   64(BX), Z17
-	VCVTPH2PS   96(BX), Z18
+near34:
+	VCVTPH2PS   (DX), Z15
+	VCVTPH2PS   32(DX), Z16
+	VCVTPH2PS   64(DX), Z17
+	VCVTPH2PS   96(DX), Z18
 	VMINPS      Z15, Z11, Z15
 	VMAXPS      Z15, Z10, Z15
 	VMULPS      Z13, Z15, Z19
@@ -1345,61 +2873,61 @@ near5:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU64   Z15, (SI)
-	JMP         stored7
+	JNE         around35
+	VMOVDQU64   Z15, (BX)
+	JMP         stored36
 
-around6:
-	VMOVNTDQ Z15, (SI)
+around35:
+	VMOVNTDQ Z15, (BX)
 
-stored7:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block32
 
-blocks4:
-divide2:
-block8:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks38
+	TESTQ      R8, R8
+	JEQ        near39
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near10:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded41
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VCVTPH2PS (BX), Z10
-	VCVTPH2PS 32(BX), Z11
-	VCVTPH2PS 64(BX), Z12
-	VCVTPH2PS 96(BX), Z13
+loaded41:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided14
+	JMP       divided43
 
-reciprocal13:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1413,7 +2941,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1444,108 +2972,479 @@ divided14:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z10, (SI)
-	JMP           stored16
+	JNE           around44
+	VMOVDQU64     Z10, (BX)
+	JMP           stored45
 
-around15:
-	VMOVNTDQ Z10, (SI)
+around44:
+	VMOVNTDQ Z10, (BX)
 
-stored16:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block37
 
-blocks9:
-some17:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VCVTPH2PS.Z (BX), K1, Z1
+loaded49:
+	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal21
+	JNE         reciprocal50
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided22
+	JMP         divided51
 
-reciprocal21:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided51:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
 	VMINPS        Z9, Z1, Z1
 	VMAXPS        Z8, Z1, Z1
 	VCVTPS2DQ     Z1, Z1
-	VPMOVUSDB     Z1, K1, (SI)
-	ADDQ          $0x00000020, BX
-	ADDQ          $0x00000010, SI
+	VPMOVUSDB     Z1, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some46
 
-done18:
+done47:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512BF16S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z2
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VPMOVZXWD   (DX), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   32(DX), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   64(DX), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   96(DX), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKSSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU64   Z7, (BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ Z7, (BX)
+
+stored10:
+	VPMOVZXWD   128(DX), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   160(DX), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   192(DX), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   224(DX), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKSSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Z7, 64(BX)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Z7, 64(BX)
+
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn13:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns14
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand16:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block15:
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided18:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKSSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around19
+	VMOVDQU64     Z4, (BX)
+	JMP           stored20
+
+around19:
+	VMOVNTDQ Z4, (BX)
+
+stored20:
+	VPMOVZXWD 128(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 160(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 192(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 224(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided22:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKSSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around23
+	VMOVDQU64     Z4, 64(BX)
+	JMP           stored24
+
+around23:
+	VMOVNTDQ Z4, 64(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block15
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand16
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn13
+
+turns14:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand27:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VPMOVZXWD.Z  (DX), K1, Z4
+	VPSLLD       $0x10, Z4, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided29:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VPMOVSDB      Z2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+128, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand27
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-224, DX
+	ADDQ          $-112, BX
+	SUBQ          $0x00000010, AX
+	JMP           some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide31
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1555,8 +3454,8 @@ TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1568,22 +3467,22 @@ TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks33
+	TESTQ      R8, R8
+	JEQ        near34
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near5:
-	VPMOVZXWD   (BX), Z15
+near34:
+	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
-	VPMOVZXWD   32(BX), Z16
+	VPMOVZXWD   32(DX), Z16
 	VPSLLD      $0x10, Z16, Z16
-	VPMOVZXWD   64(BX), Z17
+	VPMOVZXWD   64(DX), Z17
 	VPSLLD      $0x10, Z17, Z17
-	VPMOVZXWD   96(BX), Z18
+	VPMOVZXWD   96(DX), Z18
 	VPSLLD      $0x10, Z18, Z18
 	VMINPS      Z15, Z11, Z15
 	VMAXPS      Z15, Z10, Z15
@@ -1616,65 +3515,65 @@ near5:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU64   Z15, (SI)
-	JMP         stored7
+	JNE         around35
+	VMOVDQU64   Z15, (BX)
+	JMP         stored36
 
-around6:
-	VMOVNTDQ Z15, (SI)
+around35:
+	VMOVNTDQ Z15, (BX)
 
-stored7:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block32
 
-blocks4:
-divide2:
-block8:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks38
+	TESTQ      R8, R8
+	JEQ        near39
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near10:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded41
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VPMOVZXWD (BX), Z10
+loaded41:
+	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(BX), Z11
+	VPMOVZXWD 32(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 64(BX), Z12
+	VPMOVZXWD 64(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 96(BX), Z13
+	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided14
+	JMP       divided43
 
-reciprocal13:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1688,7 +3587,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1719,109 +3618,480 @@ divided14:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z10, (SI)
-	JMP           stored16
+	JNE           around44
+	VMOVDQU64     Z10, (BX)
+	JMP           stored45
 
-around15:
-	VMOVNTDQ Z10, (SI)
+around44:
+	VMOVNTDQ Z10, (BX)
 
-stored16:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block37
 
-blocks9:
-some17:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VPMOVZXWD.Z (BX), K1, Z1
+loaded49:
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal21
+	JNE         reciprocal50
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided22
+	JMP         divided51
 
-reciprocal21:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided51:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
 	VMINPS        Z9, Z1, Z1
 	VMAXPS        Z8, Z1, Z1
 	VCVTPS2DQ     Z1, Z1
-	VPMOVSDB      Z1, K1, (SI)
-	ADDQ          $0x00000020, BX
-	ADDQ          $0x00000010, SI
+	VPMOVSDB      Z1, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some46
 
-done18:
+done47:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512BF16U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z2
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VPMOVZXWD   (DX), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   32(DX), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   64(DX), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   96(DX), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKUSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU64   Z7, (BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ Z7, (BX)
+
+stored10:
+	VPMOVZXWD   128(DX), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VPMOVZXWD   160(DX), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VPMOVZXWD   192(DX), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   224(DX), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z11
+	VFMADD231PS Z4, Z7, Z11
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VMINPS      Z9, Z3, Z9
+	VMAXPS      Z9, Z2, Z9
+	VMULPS      Z5, Z9, Z8
+	VFMADD231PS Z4, Z9, Z8
+	VMINPS      Z10, Z3, Z10
+	VMAXPS      Z10, Z2, Z10
+	VMULPS      Z5, Z10, Z9
+	VFMADD231PS Z4, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VCVTPS2DQ   Z9, Z9
+	VMOVDQU64   even16<>+0(SB), Z11
+	VMOVDQA64   Z10, Z10
+	VPERMT2W    Z7, Z11, Z10
+	VMOVDQA64   Z8, Z7
+	VPERMT2W    Z9, Z11, Z7
+	VPADDW      Z6, Z10, Z10
+	VPADDW      Z6, Z7, Z7
+	VPACKUSWB   Z7, Z10, Z7
+	VMOVDQU64   quarters64<>+0(SB), Z8
+	VPERMQ      Z7, Z8, Z7
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Z7, 64(BX)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Z7, 64(BX)
+
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn13:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns14
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand16:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block15:
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided18:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKUSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around19
+	VMOVDQU64     Z4, (BX)
+	JMP           stored20
+
+around19:
+	VMOVNTDQ Z4, (BX)
+
+stored20:
+	VPMOVZXWD 128(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 160(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 192(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 224(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided22:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z4, Z4
+	VCVTPS2DQ     Z5, Z5
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPACKSSDW     Z5, Z4, Z4
+	VPACKSSDW     Z7, Z6, Z5
+	VPACKUSWB     Z5, Z4, Z4
+	VMOVDQU32     transposed32<>+0(SB), Z5
+	VPERMD        Z4, Z5, Z4
+	CMPB          76(CX), $0x00
+	JNE           around23
+	VMOVDQU64     Z4, 64(BX)
+	JMP           stored24
+
+around23:
+	VMOVNTDQ Z4, 64(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block15
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand16
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn13
+
+turns14:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand27:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VPMOVZXWD.Z  (DX), K1, Z4
+	VPSLLD       $0x10, Z4, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided29:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VPMOVUSDB     Z2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+128, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand27
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-224, DX
+	ADDQ          $-112, BX
+	SUBQ          $0x00000010, AX
+	JMP           some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide31
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1831,8 +4101,8 @@ TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1844,22 +4114,22 @@ TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks33
+	TESTQ      R8, R8
+	JEQ        near34
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near5:
-	VPMOVZXWD   (BX), Z15
+near34:
+	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
-	VPMOVZXWD   32(BX), Z16
+	VPMOVZXWD   32(DX), Z16
 	VPSLLD      $0x10, Z16, Z16
-	VPMOVZXWD   64(BX), Z17
+	VPMOVZXWD   64(DX), Z17
 	VPSLLD      $0x10, Z17, Z17
-	VPMOVZXWD   96(BX), Z18
+	VPMOVZXWD   96(DX), Z18
 	VPSLLD      $0x10, Z18, Z18
 	VMINPS      Z15, Z11, Z15
 	VMAXPS      Z15, Z10, Z15
@@ -1892,65 +4162,65 @@ near5:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU64   Z15, (SI)
-	JMP         stored7
+	JNE         around35
+	VMOVDQU64   Z15, (BX)
+	JMP         stored36
 
-around6:
-	VMOVNTDQ Z15, (SI)
+around35:
+	VMOVNTDQ Z15, (BX)
 
-stored7:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block32
 
-blocks4:
-divide2:
-block8:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks38
+	TESTQ      R8, R8
+	JEQ        near39
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near10:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded41
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VPMOVZXWD (BX), Z10
+loaded41:
+	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(BX), Z11
+	VPMOVZXWD 32(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 64(BX), Z12
+	VPMOVZXWD 64(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 96(BX), Z13
+	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided14
+	JMP       divided43
 
-reciprocal13:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1964,7 +4234,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1995,109 +4265,355 @@ divided14:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z10, (SI)
-	JMP           stored16
+	JNE           around44
+	VMOVDQU64     Z10, (BX)
+	JMP           stored45
 
-around15:
-	VMOVNTDQ Z10, (SI)
+around44:
+	VMOVNTDQ Z10, (BX)
 
-stored16:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block37
 
-blocks9:
-some17:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VPMOVZXWD.Z (BX), K1, Z1
+loaded49:
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal21
+	JNE         reciprocal50
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided22
+	JMP         divided51
 
-reciprocal21:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided51:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
 	VMINPS        Z9, Z1, Z1
 	VMAXPS        Z8, Z1, Z1
 	VCVTPS2DQ     Z1, Z1
-	VPMOVUSDB     Z1, K1, (SI)
-	ADDQ          $0x00000020, BX
-	ADDQ          $0x00000010, SI
+	VPMOVUSDB     Z1, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some46
 
-done18:
+done47:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z7
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VMOVUPS       (DX), Z6
+	VMOVUPS       64(DX), Z8
+	VMOVUPS       128(DX), Z9
+	VMOVUPS       192(DX), Z10
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	CMPB          76(CX), $0x00
+	JNE           around9
+	VMOVDQU64     Z10, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	VMOVDQU64     Z8, 128(BX)
+	VMOVDQU64     Z9, 192(BX)
+	JMP           stored10
+
+around9:
+	VMOVNTDQ Z10, (BX)
+	VMOVNTDQ Z6, 64(BX)
+	VMOVNTDQ Z8, 128(BX)
+	VMOVNTDQ Z9, 192(BX)
+
+stored10:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn11:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns12
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand14:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block13:
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(DX), Z6
+	VMOVUPS 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal15
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+	JMP     divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided16:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Z4, (BX)
+	VMOVDQU64     Z5, 64(BX)
+	VMOVDQU64     Z6, 128(BX)
+	VMOVDQU64     Z7, 192(BX)
+	JMP           stored18
+
+around17:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+	VMOVNTDQ Z6, 128(BX)
+	VMOVNTDQ Z7, 192(BX)
+
+stored18:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block13
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand14
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn11
+
+turns12:
+some19:
+	TESTQ AX, AX
+	JLE   done20
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand21:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal22
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided23
+
+reciprocal22:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided23:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VMOVUPS       Z2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+256, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand21
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-192, DX
+	ADDQ          $-192, BX
+	SUBQ          $0x00000010, AX
+	JMP           some19
+
+done20:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide25
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2107,8 +4623,8 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2120,21 +4636,21 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks27
+	TESTQ      R8, R8
+	JEQ        near28
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near5:
-	VMOVUPS       (BX), Z14
-	VMOVUPS       64(BX), Z15
-	VMOVUPS       128(BX), Z16
-	VMOVUPS       192(BX), Z17
+near28:
+	VMOVUPS       (DX), Z14
+	VMOVUPS       64(DX), Z15
+	VMOVUPS       128(DX), Z16
+	VMOVUPS       192(DX), Z17
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -2164,69 +4680,69 @@ near5:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around6
-	VMOVDQU64     Z17, (SI)
-	VMOVDQU64     Z14, 64(SI)
-	VMOVDQU64     Z15, 128(SI)
-	VMOVDQU64     Z16, 192(SI)
-	JMP           stored7
+	JNE           around29
+	VMOVDQU64     Z17, (BX)
+	VMOVDQU64     Z14, 64(BX)
+	VMOVDQU64     Z15, 128(BX)
+	VMOVDQU64     Z16, 192(BX)
+	JMP           stored30
 
-around6:
-	VMOVNTDQ Z17, (SI)
-	VMOVNTDQ Z14, 64(SI)
-	VMOVNTDQ Z15, 128(SI)
-	VMOVNTDQ Z16, 192(SI)
+around29:
+	VMOVNTDQ Z17, (BX)
+	VMOVNTDQ Z14, 64(BX)
+	VMOVNTDQ Z15, 128(BX)
+	VMOVNTDQ Z16, 192(BX)
 
-stored7:
-	ADDQ $0x00000100, BX
+stored30:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block26
 
-blocks4:
-divide2:
-block8:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks32
+	TESTQ      R8, R8
+	JEQ        near33
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near10:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded34
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded35
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VMOVUPS (BX), Z10
-	VMOVUPS 64(BX), Z11
-	VMOVUPS 128(BX), Z12
-	VMOVUPS 192(BX), Z13
+loaded35:
+	VMOVUPS (DX), Z10
+	VMOVUPS 64(DX), Z11
+	VMOVUPS 128(DX), Z12
+	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal36
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided14
+	JMP     divided37
 
-reciprocal13:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2240,7 +4756,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2262,134 +4778,293 @@ divided14:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z10, (SI)
-	VMOVDQU64     Z11, 64(SI)
-	VMOVDQU64     Z12, 128(SI)
-	VMOVDQU64     Z13, 192(SI)
-	JMP           stored16
+	JNE           around38
+	VMOVDQU64     Z10, (BX)
+	VMOVDQU64     Z11, 64(BX)
+	VMOVDQU64     Z12, 128(BX)
+	VMOVDQU64     Z13, 192(BX)
+	JMP           stored39
 
-around15:
-	VMOVNTDQ Z10, (SI)
-	VMOVNTDQ Z11, 64(SI)
-	VMOVNTDQ Z12, 128(SI)
-	VMOVNTDQ Z13, 192(SI)
+around38:
+	VMOVNTDQ Z10, (BX)
+	VMOVNTDQ Z11, 64(BX)
+	VMOVNTDQ Z12, 128(BX)
+	VMOVNTDQ Z13, 192(BX)
 
-stored16:
-	ADDQ $0x00000100, BX
+stored39:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block31
 
-blocks9:
-some17:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done41
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded42
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded43
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VMOVUPS.Z (BX), K1, Z1
+loaded43:
+	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal44
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided22
+	JMP       divided45
 
-reciprocal21:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
 	VMINPS        Z9, Z1, Z1
 	VMAXPS        Z8, Z1, Z1
-	VMOVUPS       Z1, K1, (SI)
-	ADDQ          $0x00000040, BX
+	VMOVUPS       Z1, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some40
 
-done18:
+done41:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z5
-	VBROADCASTSD (R8), Z6
-	VBROADCASTSD (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x05, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 8(R11), Z3
+	MOVQ         DI, R9
+
+block6:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided9:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VCMPPD        $0x07, Z6, Z6, K3
+	VCMPPD        $0x07, Z7, Z7, K4
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VADDPD        Z3, Z6, Z6
+	VADDPD        Z3, Z7, Z7
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	CMPB          76(CX), $0x00
+	JNE           around10
+	VMOVDQU64     Z4, (BX)
+	VMOVDQU64     Z5, 64(BX)
+	VMOVDQU64     Z6, 128(BX)
+	VMOVDQU64     Z7, 192(BX)
+	JMP           stored11
+
+around10:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+	VMOVNTDQ Z6, 128(BX)
+	VMOVNTDQ Z7, 192(BX)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x05, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand14:
+	VBROADCASTSD (R9), Z2
+	VBROADCASTSD 8(R9), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal15
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided16
+
+reciprocal15:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided16:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VMOVUPD       Z2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+256, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand14
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-192, DX
+	ADDQ          $-192, BX
+	SUBQ          $0x00000008, AX
+	JMP           some12
+
+done13:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z5
+	VBROADCASTSD (DI), Z6
+	VBROADCASTSD (DI), Z7
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block2:
+block18:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	JLT        blocks19
+	TESTQ      R8, R8
+	JEQ        near20
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
-near4:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	JEQ     loaded21
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z5
-	VMOVUPD 128(R8), Z6
-	VMOVUPD 192(R8), Z7
+	JEQ     loaded22
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z5
+	VMOVUPD 128(DI), Z6
+	VMOVUPD 192(DI), Z7
 
-loaded6:
-	VMOVUPD (BX), Z10
-	VMOVUPD 64(BX), Z11
-	VMOVUPD 128(BX), Z12
-	VMOVUPD 192(BX), Z13
+loaded22:
+	VMOVUPD (DX), Z10
+	VMOVUPD 64(DX), Z11
+	VMOVUPD 128(DX), Z12
+	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal23
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided24
 
-reciprocal7:
+reciprocal23:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -2403,7 +5078,7 @@ reciprocal7:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided8:
+divided24:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -2425,113 +5100,485 @@ divided8:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around9
-	VMOVDQU64     Z10, (SI)
-	VMOVDQU64     Z11, 64(SI)
-	VMOVDQU64     Z12, 128(SI)
-	VMOVDQU64     Z13, 192(SI)
-	JMP           stored10
+	JNE           around25
+	VMOVDQU64     Z10, (BX)
+	VMOVDQU64     Z11, 64(BX)
+	VMOVDQU64     Z12, 128(BX)
+	VMOVDQU64     Z13, 192(BX)
+	JMP           stored26
 
-around9:
-	VMOVNTDQ Z10, (SI)
-	VMOVNTDQ Z11, 64(SI)
-	VMOVNTDQ Z12, 128(SI)
-	VMOVNTDQ Z13, 192(SI)
+around25:
+	VMOVNTDQ Z10, (BX)
+	VMOVNTDQ Z11, 64(BX)
+	VMOVNTDQ Z12, 128(BX)
+	VMOVNTDQ Z13, 192(BX)
 
-stored10:
-	ADDQ $0x00000100, BX
+stored26:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block18
 
-blocks3:
-some11:
+blocks19:
+some27:
 	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done28
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPD.Z (DI), K1, Z0
+	JEQ       loaded29
+	VMOVUPD.Z (SI), K1, Z0
 
-loaded13:
+loaded29:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPD.Z (R8), K1, Z4
+	JEQ       loaded30
+	VMOVUPD.Z (DI), K1, Z4
 
-loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+loaded30:
+	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal31
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided32
 
-reciprocal15:
+reciprocal31:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided16:
+divided32:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
 	VMINPD        Z9, Z1, Z1
 	VMAXPD        Z8, Z1, Z1
-	VMOVUPD       Z1, K1, (SI)
-	ADDQ          $0x00000040, BX
+	VMOVUPD       Z1, K1, (BX)
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000008, AX
-	JMP           some11
+	JMP           some27
 
-done12:
+done28:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z7
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VCVTPH2PS     (DX), Z6
+	VCVTPH2PS     32(DX), Z8
+	VCVTPH2PS     64(DX), Z9
+	VCVTPH2PS     96(DX), Z10
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VCVTPS2PH     $0x00, Z10, Y10
+	VCVTPS2PH     $0x00, Z6, Y6
+	VCVTPS2PH     $0x00, Z8, Y8
+	VCVTPS2PH     $0x00, Z9, Y9
+	CMPB          76(CX), $0x00
+	JNE           around9
+	VMOVDQU64     Y10, (BX)
+	VMOVDQU64     Y6, 32(BX)
+	VMOVDQU64     Y8, 64(BX)
+	VMOVDQU64     Y9, 96(BX)
+	JMP           stored10
+
+around9:
+	VMOVNTDQ Y10, (BX)
+	VMOVNTDQ Y6, 32(BX)
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y9, 96(BX)
+
+stored10:
+	VCVTPH2PS     128(DX), Z6
+	VCVTPH2PS     160(DX), Z8
+	VCVTPH2PS     192(DX), Z9
+	VCVTPH2PS     224(DX), Z10
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VCVTPS2PH     $0x00, Z10, Y10
+	VCVTPS2PH     $0x00, Z6, Y6
+	VCVTPS2PH     $0x00, Z8, Y8
+	VCVTPS2PH     $0x00, Z9, Y9
+	CMPB          76(CX), $0x00
+	JNE           around11
+	VMOVDQU64     Y10, 128(BX)
+	VMOVDQU64     Y6, 160(BX)
+	VMOVDQU64     Y8, 192(BX)
+	VMOVDQU64     Y9, 224(BX)
+	JMP           stored12
+
+around11:
+	VMOVNTDQ Y10, 128(BX)
+	VMOVNTDQ Y6, 160(BX)
+	VMOVNTDQ Y8, 192(BX)
+	VMOVNTDQ Y9, 224(BX)
+
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn13:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns14
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand16:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block15:
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided18:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2PH     $0x00, Z4, Y4
+	VCVTPS2PH     $0x00, Z5, Y5
+	VCVTPS2PH     $0x00, Z6, Y6
+	VCVTPS2PH     $0x00, Z7, Y7
+	CMPB          76(CX), $0x00
+	JNE           around19
+	VMOVDQU64     Y4, (BX)
+	VMOVDQU64     Y5, 32(BX)
+	VMOVDQU64     Y6, 64(BX)
+	VMOVDQU64     Y7, 96(BX)
+	JMP           stored20
+
+around19:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+	VMOVNTDQ Y6, 64(BX)
+	VMOVNTDQ Y7, 96(BX)
+
+stored20:
+	VCVTPH2PS 128(DX), Z4
+	VCVTPH2PS 160(DX), Z5
+	VCVTPH2PS 192(DX), Z6
+	VCVTPH2PS 224(DX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided22:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2PH     $0x00, Z4, Y4
+	VCVTPS2PH     $0x00, Z5, Y5
+	VCVTPS2PH     $0x00, Z6, Y6
+	VCVTPS2PH     $0x00, Z7, Y7
+	CMPB          76(CX), $0x00
+	JNE           around23
+	VMOVDQU64     Y4, 128(BX)
+	VMOVDQU64     Y5, 160(BX)
+	VMOVDQU64     Y6, 192(BX)
+	VMOVDQU64     Y7, 224(BX)
+	JMP           stored24
+
+around23:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+	VMOVNTDQ Y6, 192(BX)
+	VMOVNTDQ Y7, 224(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block15
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand16
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn13
+
+turns14:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand27:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VCVTPH2PS.Z  (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided29:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2PH     $0x00, Z2, Y2
+	VMOVDQU16     Y2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+256, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand27
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-224, DX
+	ADDQ          $-224, BX
+	SUBQ          $0x00000010, AX
+	JMP           some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide31
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2541,8 +5588,8 @@ TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2554,19 +5601,19 @@ TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks33
+	TESTQ      R8, R8
+	JEQ        near34
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near5:
-	VCVTPH2PS     (BX), Z14
-	VCVTPH2PS     32(BX), Z15
-	VCVTPH2PS     64(BX), Z16
-	VCVTPH2PS     96(BX), Z17
+near34:
+	VCVTPH2PS     (DX), Z14
+	VCVTPH2PS     32(DX), Z15
+	VCVTPH2PS     64(DX), Z16
+	VCVTPH2PS     96(DX), Z17
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -2600,67 +5647,67 @@ near5:
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around6
-	VMOVDQU64     Y17, (SI)
-	VMOVDQU64     Y14, 32(SI)
-	VMOVDQU64     Y15, 64(SI)
-	VMOVDQU64     Y16, 96(SI)
-	JMP           stored7
+	JNE           around35
+	VMOVDQU64     Y17, (BX)
+	VMOVDQU64     Y14, 32(BX)
+	VMOVDQU64     Y15, 64(BX)
+	VMOVDQU64     Y16, 96(BX)
+	JMP           stored36
 
-around6:
-	VMOVNTDQ Y17, (SI)
-	VMOVNTDQ Y14, 32(SI)
-	VMOVNTDQ Y15, 64(SI)
-	VMOVNTDQ Y16, 96(SI)
+around35:
+	VMOVNTDQ Y17, (BX)
+	VMOVNTDQ Y14, 32(BX)
+	VMOVNTDQ Y15, 64(BX)
+	VMOVNTDQ Y16, 96(BX)
 
-stored7:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block32
 
-blocks4:
-divide2:
-block8:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks38
+	TESTQ      R8, R8
+	JEQ        near39
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near10:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded41
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VCVTPH2PS (BX), Z10
-	VCVTPH2PS 32(BX), Z11
-	VCVTPH2PS 64(BX), Z12
-	VCVTPH2PS 96(BX), Z13
+loaded41:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided14
+	JMP       divided43
 
-reciprocal13:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2674,7 +5721,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2700,114 +5747,577 @@ divided14:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Y10, (SI)
-	VMOVDQU64     Y11, 32(SI)
-	VMOVDQU64     Y12, 64(SI)
-	VMOVDQU64     Y13, 96(SI)
-	JMP           stored16
+	JNE           around44
+	VMOVDQU64     Y10, (BX)
+	VMOVDQU64     Y11, 32(BX)
+	VMOVDQU64     Y12, 64(BX)
+	VMOVDQU64     Y13, 96(BX)
+	JMP           stored45
 
-around15:
-	VMOVNTDQ Y10, (SI)
-	VMOVNTDQ Y11, 32(SI)
-	VMOVNTDQ Y12, 64(SI)
-	VMOVNTDQ Y13, 96(SI)
+around44:
+	VMOVNTDQ Y10, (BX)
+	VMOVNTDQ Y11, 32(BX)
+	VMOVNTDQ Y12, 64(BX)
+	VMOVNTDQ Y13, 96(BX)
 
-stored16:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block37
 
-blocks9:
-some17:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VCVTPH2PS.Z (BX), K1, Z1
+loaded49:
+	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal21
+	JNE         reciprocal50
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided22
+	JMP         divided51
 
-reciprocal21:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided51:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
 	VMINPS        Z9, Z1, Z1
 	VMAXPS        Z8, Z1, Z1
 	VCVTPS2PH     $0x00, Z1, Y1
-	VMOVDQU16     Y1, K1, (SI)
-	ADDQ          $0x00000020, BX
-	ADDQ          $0x00000020, SI
+	VMOVDQU16     Y1, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some46
 
-done18:
+done47:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z5
-	VBROADCASTSS (R8), Z6
-	VBROADCASTSS (R8), Z7
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z7
+	VBROADCASTSS 16(R11), Z2
+	VBROADCASTSS 20(R11), Z3
+	VBROADCASTSS 24(R11), Z4
+	VBROADCASTSS 28(R11), Z5
+	VPBROADCASTD 32(R11), Z6
+	MOVQ         DI, R9
+
+block7:
+	VPMOVZXWD     (DX), Z6
+	VPSLLD        $0x10, Z6, Z6
+	VPMOVZXWD     32(DX), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VPMOVZXWD     64(DX), Z9
+	VPSLLD        $0x10, Z9, Z9
+	VPMOVZXWD     96(DX), Z10
+	VPSLLD        $0x10, Z10, Z10
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VPTESTMD      all32_10000<>+0(SB), Z10, K1
+	VPADDD        all32_7fff<>+0(SB), Z10, Z11
+	VPADDD        all32_8000<>+0(SB), Z10, K1, Z11
+	VPTESTMD      all32_10000<>+0(SB), Z6, K1
+	VPADDD        all32_7fff<>+0(SB), Z6, Z12
+	VPADDD        all32_8000<>+0(SB), Z6, K1, Z12
+	VPTESTMD      all32_10000<>+0(SB), Z8, K1
+	VPADDD        all32_7fff<>+0(SB), Z8, Z13
+	VPADDD        all32_8000<>+0(SB), Z8, K1, Z13
+	VPTESTMD      all32_10000<>+0(SB), Z9, K1
+	VPADDD        all32_7fff<>+0(SB), Z9, Z14
+	VPADDD        all32_8000<>+0(SB), Z9, K1, Z14
+	VCMPPS        $0x03, Z10, Z10, K1
+	VCMPPS        $0x03, Z6, Z6, K2
+	VCMPPS        $0x03, Z8, Z8, K3
+	VCMPPS        $0x03, Z9, Z9, K4
+	VMOVDQU32     all32_7fc00000<>+0(SB), K1, Z11
+	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z12
+	VMOVDQU32     all32_7fc00000<>+0(SB), K3, Z13
+	VMOVDQU32     all32_7fc00000<>+0(SB), K4, Z14
+	VMOVDQU64     odd16<>+0(SB), Z6
+	VMOVDQA64     Z11, Z8
+	VPERMT2W      Z12, Z6, Z8
+	VMOVDQA64     Z13, Z9
+	VPERMT2W      Z14, Z6, Z9
+	CMPB          76(CX), $0x00
+	JNE           around9
+	VMOVDQU64     Z8, (BX)
+	VMOVDQU64     Z9, 64(BX)
+	JMP           stored10
+
+around9:
+	VMOVNTDQ Z8, (BX)
+	VMOVNTDQ Z9, 64(BX)
+
+stored10:
+	VPMOVZXWD     128(DX), Z6
+	VPSLLD        $0x10, Z6, Z6
+	VPMOVZXWD     160(DX), Z8
+	VPSLLD        $0x10, Z8, Z8
+	VPMOVZXWD     192(DX), Z9
+	VPSLLD        $0x10, Z9, Z9
+	VPMOVZXWD     224(DX), Z10
+	VPSLLD        $0x10, Z10, Z10
+	VMINPS        Z6, Z3, Z6
+	VMAXPS        Z6, Z2, Z6
+	VMULPS        Z5, Z6, Z11
+	VFMADD231PS   Z4, Z6, Z11
+	VMINPS        Z8, Z3, Z8
+	VMAXPS        Z8, Z2, Z8
+	VMULPS        Z5, Z8, Z6
+	VFMADD231PS   Z4, Z8, Z6
+	VMINPS        Z9, Z3, Z9
+	VMAXPS        Z9, Z2, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z3, Z10
+	VMAXPS        Z10, Z2, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z6, Z6, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z7, Z10, Z10
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z7, Z8, Z8
+	VADDPS        Z7, Z9, Z9
+	VPTESTMD      all32_10000<>+0(SB), Z10, K1
+	VPADDD        all32_7fff<>+0(SB), Z10, Z11
+	VPADDD        all32_8000<>+0(SB), Z10, K1, Z11
+	VPTESTMD      all32_10000<>+0(SB), Z6, K1
+	VPADDD        all32_7fff<>+0(SB), Z6, Z12
+	VPADDD        all32_8000<>+0(SB), Z6, K1, Z12
+	VPTESTMD      all32_10000<>+0(SB), Z8, K1
+	VPADDD        all32_7fff<>+0(SB), Z8, Z13
+	VPADDD        all32_8000<>+0(SB), Z8, K1, Z13
+	VPTESTMD      all32_10000<>+0(SB), Z9, K1
+	VPADDD        all32_7fff<>+0(SB), Z9, Z14
+	VPADDD        all32_8000<>+0(SB), Z9, K1, Z14
+	VCMPPS        $0x03, Z10, Z10, K1
+	VCMPPS        $0x03, Z6, Z6, K2
+	VCMPPS        $0x03, Z8, Z8, K3
+	VCMPPS        $0x03, Z9, Z9, K4
+	VMOVDQU32     all32_7fc00000<>+0(SB), K1, Z11
+	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z12
+	VMOVDQU32     all32_7fc00000<>+0(SB), K3, Z13
+	VMOVDQU32     all32_7fc00000<>+0(SB), K4, Z14
+	VMOVDQU64     odd16<>+0(SB), Z6
+	VMOVDQA64     Z11, Z8
+	VPERMT2W      Z12, Z6, Z8
+	VMOVDQA64     Z13, Z9
+	VPERMT2W      Z14, Z6, Z9
+	CMPB          76(CX), $0x00
+	JNE           around11
+	VMOVDQU64     Z8, 128(BX)
+	VMOVDQU64     Z9, 192(BX)
+	JMP           stored12
+
+around11:
+	VMOVNTDQ Z8, 128(BX)
+	VMOVNTDQ Z9, 192(BX)
+
+stored12:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn13:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns14
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand16:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         DI, R9
+
+block15:
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided18:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VPTESTMD      all32_10000<>+0(SB), Z4, K1
+	VPADDD        all32_7fff<>+0(SB), Z4, Z8
+	VPADDD        all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD      all32_10000<>+0(SB), Z5, K1
+	VPADDD        all32_7fff<>+0(SB), Z5, Z9
+	VPADDD        all32_8000<>+0(SB), Z5, K1, Z9
+	VPTESTMD      all32_10000<>+0(SB), Z6, K1
+	VPADDD        all32_7fff<>+0(SB), Z6, Z10
+	VPADDD        all32_8000<>+0(SB), Z6, K1, Z10
+	VPTESTMD      all32_10000<>+0(SB), Z7, K1
+	VPADDD        all32_7fff<>+0(SB), Z7, Z11
+	VPADDD        all32_8000<>+0(SB), Z7, K1, Z11
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VCMPPS        $0x03, Z6, Z6, K3
+	VCMPPS        $0x03, Z7, Z7, K4
+	VMOVDQU32     all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU32     all32_7fc00000<>+0(SB), K3, Z10
+	VMOVDQU32     all32_7fc00000<>+0(SB), K4, Z11
+	VMOVDQU64     odd16<>+0(SB), Z4
+	VMOVDQA64     Z8, Z5
+	VPERMT2W      Z9, Z4, Z5
+	VMOVDQA64     Z10, Z6
+	VPERMT2W      Z11, Z4, Z6
+	CMPB          76(CX), $0x00
+	JNE           around19
+	VMOVDQU64     Z5, (BX)
+	VMOVDQU64     Z6, 64(BX)
+	JMP           stored20
+
+around19:
+	VMOVNTDQ Z5, (BX)
+	VMOVNTDQ Z6, 64(BX)
+
+stored20:
+	VPMOVZXWD 128(DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 160(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 192(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 224(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided22:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VCMPPS        $0x07, Z5, Z5, K2
+	VCMPPS        $0x07, Z6, Z6, K3
+	VCMPPS        $0x07, Z7, Z7, K4
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
+	VADDPS        Z3, Z4, Z4
+	VADDPS        Z3, Z5, Z5
+	VADDPS        Z3, Z6, Z6
+	VADDPS        Z3, Z7, Z7
+	VMINPS        Z1, Z4, Z4
+	VMINPS        Z1, Z5, Z5
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z4, Z4
+	VMAXPS        Z0, Z5, Z5
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VPTESTMD      all32_10000<>+0(SB), Z4, K1
+	VPADDD        all32_7fff<>+0(SB), Z4, Z8
+	VPADDD        all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD      all32_10000<>+0(SB), Z5, K1
+	VPADDD        all32_7fff<>+0(SB), Z5, Z9
+	VPADDD        all32_8000<>+0(SB), Z5, K1, Z9
+	VPTESTMD      all32_10000<>+0(SB), Z6, K1
+	VPADDD        all32_7fff<>+0(SB), Z6, Z10
+	VPADDD        all32_8000<>+0(SB), Z6, K1, Z10
+	VPTESTMD      all32_10000<>+0(SB), Z7, K1
+	VPADDD        all32_7fff<>+0(SB), Z7, Z11
+	VPADDD        all32_8000<>+0(SB), Z7, K1, Z11
+	VCMPPS        $0x03, Z4, Z4, K1
+	VCMPPS        $0x03, Z5, Z5, K2
+	VCMPPS        $0x03, Z6, Z6, K3
+	VCMPPS        $0x03, Z7, Z7, K4
+	VMOVDQU32     all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU32     all32_7fc00000<>+0(SB), K3, Z10
+	VMOVDQU32     all32_7fc00000<>+0(SB), K4, Z11
+	VMOVDQU64     odd16<>+0(SB), Z4
+	VMOVDQA64     Z8, Z5
+	VPERMT2W      Z9, Z4, Z5
+	VMOVDQA64     Z10, Z6
+	VPERMT2W      Z11, Z4, Z6
+	CMPB          76(CX), $0x00
+	JNE           around23
+	VMOVDQU64     Z5, 128(BX)
+	VMOVDQU64     Z6, 192(BX)
+	JMP           stored24
+
+around23:
+	VMOVNTDQ Z5, 128(BX)
+	VMOVNTDQ Z6, 192(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block15
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand16
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn13
+
+turns14:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  $-1, DI
+	BZHIQ AX, DI, DI
+	KMOVW DI, K1
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand27:
+	VBROADCASTSS (R9), Z2
+	VBROADCASTSS 8(R9), Z3
+	VPMOVZXWD.Z  (DX), K1, Z4
+	VPSLLD       $0x10, Z4, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided29:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VPTESTMD      all32_10000<>+0(SB), Z2, K2
+	VPADDD        all32_7fff<>+0(SB), Z2, Z3
+	VPADDD        all32_8000<>+0(SB), Z2, K2, Z3
+	VCMPPS        $0x03, Z2, Z2, K2
+	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z3
+	VPSRLD        $0x10, Z3, Z2
+	VPMOVDW       Z2, Y2
+	VMOVDQU16     Y2, K1, (BX)
+	ADDQ          $+256, DX
+	ADDQ          $+256, BX
+	ADDQ          128(CX), DX
+	ADDQ          176(CX), BX
+	ADDQ          $0x00000028, R9
+	DECQ          DI
+	JNE           strand27
+	SUBQ          136(CX), DX
+	SUBQ          184(CX), BX
+	ADDQ          $-224, DX
+	ADDQ          $-224, BX
+	SUBQ          $0x00000010, AX
+	JMP           some25
+
+done26:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide31
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide31
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide31
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide31
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2817,8 +6327,8 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide31
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2830,22 +6340,22 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block3:
+block32:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks33
+	TESTQ      R8, R8
+	JEQ        near34
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near5:
-	VPMOVZXWD     (BX), Z14
+near34:
+	VPMOVZXWD     (DX), Z14
 	VPSLLD        $0x10, Z14, Z14
-	VPMOVZXWD     32(BX), Z15
+	VPMOVZXWD     32(DX), Z15
 	VPSLLD        $0x10, Z15, Z15
-	VPMOVZXWD     64(BX), Z16
+	VPMOVZXWD     64(DX), Z16
 	VPSLLD        $0x10, Z16, Z16
-	VPMOVZXWD     96(BX), Z17
+	VPMOVZXWD     96(DX), Z17
 	VPSLLD        $0x10, Z17, Z17
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
@@ -2901,67 +6411,67 @@ near5:
 	VMOVDQA64     Z20, Z16
 	VPERMT2W      Z21, Z14, Z16
 	CMPB          76(CX), $0x00
-	JNE           around6
-	VMOVDQU64     Z15, (SI)
-	VMOVDQU64     Z16, 64(SI)
-	JMP           stored7
+	JNE           around35
+	VMOVDQU64     Z15, (BX)
+	VMOVDQU64     Z16, 64(BX)
+	JMP           stored36
 
-around6:
-	VMOVNTDQ Z15, (SI)
-	VMOVNTDQ Z16, 64(SI)
+around35:
+	VMOVNTDQ Z15, (BX)
+	VMOVNTDQ Z16, 64(BX)
 
-stored7:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block32
 
-blocks4:
-divide2:
-block8:
+blocks33:
+divide31:
+block37:
 	CMPQ       AX, $0x00000040
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	JLT        blocks38
+	TESTQ      R8, R8
+	JEQ        near39
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
-near10:
+near39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	JEQ     loaded40
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
-loaded11:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z5
-	VMOVUPS 128(R8), Z6
-	VMOVUPS 192(R8), Z7
+	JEQ     loaded41
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(DI), Z6
+	VMOVUPS 192(DI), Z7
 
-loaded12:
-	VPMOVZXWD (BX), Z10
+loaded41:
+	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(BX), Z11
+	VPMOVZXWD 32(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 64(BX), Z12
+	VPMOVZXWD 64(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 96(BX), Z13
+	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal42
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided14
+	JMP       divided43
 
-reciprocal13:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2975,7 +6485,7 @@ reciprocal13:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided14:
+divided43:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3022,53 +6532,53 @@ divided14:
 	VMOVDQA64     Z16, Z12
 	VPERMT2W      Z17, Z10, Z12
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z11, (SI)
-	VMOVDQU64     Z12, 64(SI)
-	JMP           stored16
+	JNE           around44
+	VMOVDQU64     Z11, (BX)
+	VMOVDQU64     Z12, 64(BX)
+	JMP           stored45
 
-around15:
-	VMOVNTDQ Z11, (SI)
-	VMOVNTDQ Z12, 64(SI)
+around44:
+	VMOVNTDQ Z11, (BX)
+	VMOVNTDQ Z12, 64(BX)
 
-stored16:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
+stored45:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block8
+	JMP  block37
 
-blocks9:
-some17:
+blocks38:
+some46:
 	TESTQ     AX, AX
-	JLE       done18
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done47
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded19
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded48
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded19:
+loaded48:
 	CMPB      73(CX), $0x00
-	JEQ       loaded20
-	VMOVUPS.Z (R8), K1, Z4
+	JEQ       loaded49
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded20:
-	VPMOVZXWD.Z (BX), K1, Z1
+loaded49:
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal21
+	JNE         reciprocal50
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided22
+	JMP         divided51
 
-reciprocal21:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided22:
+divided51:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -3081,15 +6591,15 @@ divided22:
 	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD        $0x10, Z2, Z1
 	VPMOVDW       Z1, Y1
-	VMOVDQU16     Y1, K1, (SI)
-	ADDQ          $0x00000020, BX
-	ADDQ          $0x00000020, SI
+	VMOVDQU16     Y1, K1, (BX)
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
-	ADDQ          $0x00000040, R8
 	SUBQ          $0x00000010, AX
-	JMP           some17
+	JMP           some46
 
-done18:
+done47:
 	VZEROUPPER
 	RET
 
@@ -3204,53 +6714,53 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeAVX512F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z4
-	VMOVUPS 128(R8), Z4
-	VMOVUPS 192(R8), Z4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z4
+	VMOVUPS 192(DI), Z4
 
 loaded6:
-	VMOVUPS (BX), Z4
-	VMOVUPS 64(BX), Z12
-	VMOVUPS 128(BX), Z13
-	VMOVUPS 192(BX), Z14
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPS  Z0, Z4, Z4
@@ -3346,17 +6856,17 @@ divided8:
 	VPERMD    Z4, Z12, Z4
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z4, (BX)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z4, (BX)
 
 stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -3364,20 +6874,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z (SI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R8), K1, Z4
+	VMOVUPS.Z (DI), K1, Z4
 
 loaded14:
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
 	VDIVPS    Z0, Z1, Z1
@@ -3406,11 +6916,11 @@ divided16:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVUPS   all32_7f<>+0(SB), Z1
 	VBLENDMPS Z1, Z2, K2, Z11
-	VPMOVDB   Z11, K1, (SI)
-	ADDQ      $0x00000040, BX
-	ADDQ      $0x00000010, SI
+	VPMOVDB   Z11, K1, (BX)
+	ADDQ      $+64, DX
+	ADDQ      $+16, BX
+	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
 	JMP       some11
 
@@ -3549,53 +7059,53 @@ GLOBL all32_7f<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeAVX512F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z4
-	VMOVUPS 128(R8), Z4
-	VMOVUPS 192(R8), Z4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z4
+	VMOVUPS 192(DI), Z4
 
 loaded6:
-	VMOVUPS (BX), Z4
-	VMOVUPS 64(BX), Z12
-	VMOVUPS 128(BX), Z13
-	VMOVUPS 192(BX), Z14
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z12
+	VMOVUPS 128(DX), Z13
+	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPS  Z0, Z4, Z4
@@ -3691,17 +7201,17 @@ divided8:
 	VPERMD    Z4, Z12, Z4
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z4, (BX)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z4, (BX)
 
 stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -3709,20 +7219,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z (SI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R8), K1, Z4
+	VMOVUPS.Z (DI), K1, Z4
 
 loaded14:
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
 	VDIVPS    Z0, Z1, Z1
@@ -3751,11 +7261,11 @@ divided16:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVUPS   all32_7e<>+0(SB), Z1
 	VBLENDMPS Z1, Z2, K2, Z11
-	VPMOVDB   Z11, K1, (SI)
-	ADDQ      $0x00000040, BX
-	ADDQ      $0x00000010, SI
+	VPMOVDB   Z11, K1, (BX)
+	ADDQ      $+64, DX
+	ADDQ      $+16, BX
+	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
 	JMP       some11
 
@@ -3840,53 +7350,53 @@ GLOBL all32_7e<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeAVX512F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z4
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z4
 	VBROADCASTSD 56(CX), Z5
 	VBROADCASTSD 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z4
-	VMOVUPD 128(R8), Z4
-	VMOVUPD 192(R8), Z4
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z4
+	VMOVUPD 128(DI), Z4
+	VMOVUPD 192(DI), Z4
 
 loaded6:
-	VMOVUPD (BX), Z4
-	VMOVUPD 64(BX), Z13
-	VMOVUPD 128(BX), Z14
-	VMOVUPD 192(BX), Z15
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z13
+	VMOVUPD 128(DX), Z14
+	VMOVUPD 192(DX), Z15
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPD  Z0, Z4, Z4
@@ -3985,19 +7495,19 @@ divided8:
 	VPMOVDB      Z13, X11
 	CMPB         76(CX), $0x00
 	JNE          around9
-	VMOVDQU64    X4, (SI)
-	VMOVDQU64    X11, 16(SI)
+	VMOVDQU64    X4, (BX)
+	VMOVDQU64    X11, 16(BX)
 	JMP          stored10
 
 around9:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X11, 16(SI)
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X11, 16(BX)
 
 stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000020, SI
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
 	JMP  block2
 
@@ -4005,20 +7515,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPD.Z (DI), K1, Z0
+	VMOVUPD.Z (SI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPD.Z (R8), K1, Z4
+	VMOVUPD.Z (DI), K1, Z4
 
 loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
 	VDIVPD    Z0, Z1, Z1
@@ -4048,11 +7558,11 @@ divided16:
 	VMOVUPD   all64_7f<>+0(SB), Z1
 	VBLENDMPD Z1, Z2, K2, Z12
 	VPMOVQD   Z12, Y1
-	VPMOVDB   Y1, K1, (SI)
-	ADDQ      $0x00000040, BX
-	ADDQ      $0x00000008, SI
+	VPMOVDB   Y1, K1, (BX)
+	ADDQ      $+64, DX
+	ADDQ      $+8, BX
+	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000008, AX
 	JMP       some11
 
@@ -4135,53 +7645,53 @@ GLOBL all64_7f<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeAVX512F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Z0
-	VBROADCASTSD (DI), Z1
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD (DI), Z3
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z4
-	VBROADCASTSD (R8), Z4
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Z0
+	VBROADCASTSD (SI), Z1
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD (SI), Z3
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD (DI), Z4
 	VBROADCASTSD 56(CX), Z5
 	VBROADCASTSD 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
+	PREFETCHT1 128(DX)(R8*1)
+	PREFETCHT1 192(DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPD (DI), Z0
-	VMOVUPD 64(DI), Z1
-	VMOVUPD 128(DI), Z2
-	VMOVUPD 192(DI), Z3
+	VMOVUPD (SI), Z0
+	VMOVUPD 64(SI), Z1
+	VMOVUPD 128(SI), Z2
+	VMOVUPD 192(SI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R8), Z4
-	VMOVUPD 64(R8), Z4
-	VMOVUPD 128(R8), Z4
-	VMOVUPD 192(R8), Z4
+	VMOVUPD (DI), Z4
+	VMOVUPD 64(DI), Z4
+	VMOVUPD 128(DI), Z4
+	VMOVUPD 192(DI), Z4
 
 loaded6:
-	VMOVUPD (BX), Z4
-	VMOVUPD 64(BX), Z13
-	VMOVUPD 128(BX), Z14
-	VMOVUPD 192(BX), Z15
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z13
+	VMOVUPD 128(DX), Z14
+	VMOVUPD 192(DX), Z15
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPD  Z0, Z4, Z4
@@ -4280,19 +7790,19 @@ divided8:
 	VPMOVDB      Z13, X11
 	CMPB         76(CX), $0x00
 	JNE          around9
-	VMOVDQU64    X4, (SI)
-	VMOVDQU64    X11, 16(SI)
+	VMOVDQU64    X4, (BX)
+	VMOVDQU64    X11, 16(BX)
 	JMP          stored10
 
 around9:
-	VMOVNTDQ X4, (SI)
-	VMOVNTDQ X11, 16(SI)
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X11, 16(BX)
 
 stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000020, SI
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
 	JMP  block2
 
@@ -4300,20 +7810,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPD.Z (DI), K1, Z0
+	VMOVUPD.Z (SI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPD.Z (R8), K1, Z4
+	VMOVUPD.Z (DI), K1, Z4
 
 loaded14:
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
 	VDIVPD    Z0, Z1, Z1
@@ -4343,11 +7853,11 @@ divided16:
 	VMOVUPD   all64_7e<>+0(SB), Z1
 	VBLENDMPD Z1, Z2, K2, Z12
 	VPMOVQD   Z12, Y1
-	VPMOVDB   Y1, K1, (SI)
-	ADDQ      $0x00000040, BX
-	ADDQ      $0x00000008, SI
+	VPMOVDB   Y1, K1, (BX)
+	ADDQ      $+64, DX
+	ADDQ      $+8, BX
+	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000008, AX
 	JMP       some11
 
@@ -4400,51 +7910,51 @@ GLOBL all64_7e<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeAVX512F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z4
-	VMOVUPS 128(R8), Z4
-	VMOVUPS 192(R8), Z4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z4
+	VMOVUPS 192(DI), Z4
 
 loaded6:
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z12
-	VCVTPH2PS 64(BX), Z13
-	VCVTPH2PS 96(BX), Z14
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
 	VDIVPS    Z0, Z4, Z4
@@ -4540,17 +8050,17 @@ divided8:
 	VPERMD    Z4, Z12, Z4
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z4, (BX)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z4, (BX)
 
 stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -4558,20 +8068,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z (SI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R8), K1, Z4
+	VMOVUPS.Z (DI), K1, Z4
 
 loaded14:
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
 	VDIVPS      Z0, Z1, Z1
@@ -4600,11 +8110,11 @@ divided16:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVUPS   all32_7f<>+0(SB), Z1
 	VBLENDMPS Z1, Z2, K2, Z11
-	VPMOVDB   Z11, K1, (SI)
-	ADDQ      $0x00000020, BX
-	ADDQ      $0x00000010, SI
+	VPMOVDB   Z11, K1, (BX)
+	ADDQ      $+32, DX
+	ADDQ      $+16, BX
+	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
 	JMP       some11
 
@@ -4617,51 +8127,51 @@ done12:
 TEXT ·quantizeAVX512F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z4
-	VMOVUPS 128(R8), Z4
-	VMOVUPS 192(R8), Z4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z4
+	VMOVUPS 192(DI), Z4
 
 loaded6:
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z12
-	VCVTPH2PS 64(BX), Z13
-	VCVTPH2PS 96(BX), Z14
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z12
+	VCVTPH2PS 64(DX), Z13
+	VCVTPH2PS 96(DX), Z14
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
 	VDIVPS    Z0, Z4, Z4
@@ -4757,17 +8267,17 @@ divided8:
 	VPERMD    Z4, Z12, Z4
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z4, (BX)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z4, (BX)
 
 stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -4775,20 +8285,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z (SI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R8), K1, Z4
+	VMOVUPS.Z (DI), K1, Z4
 
 loaded14:
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
 	VDIVPS      Z0, Z1, Z1
@@ -4817,11 +8327,11 @@ divided16:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVUPS   all32_7e<>+0(SB), Z1
 	VBLENDMPS Z1, Z2, K2, Z11
-	VPMOVDB   Z11, K1, (SI)
-	ADDQ      $0x00000020, BX
-	ADDQ      $0x00000010, SI
+	VPMOVDB   Z11, K1, (BX)
+	ADDQ      $+32, DX
+	ADDQ      $+16, BX
+	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
 	JMP       some11
 
@@ -4834,54 +8344,54 @@ done12:
 TEXT ·quantizeAVX512BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z4
-	VMOVUPS 128(R8), Z4
-	VMOVUPS 192(R8), Z4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z4
+	VMOVUPS 192(DI), Z4
 
 loaded6:
-	VPMOVZXWD (BX), Z4
+	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(BX), Z12
+	VPMOVZXWD 32(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 64(BX), Z13
+	VPMOVZXWD 64(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 96(BX), Z14
+	VPMOVZXWD 96(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
@@ -4978,17 +8488,17 @@ divided8:
 	VPERMD    Z4, Z12, Z4
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z4, (BX)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z4, (BX)
 
 stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -4996,20 +8506,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z (SI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R8), K1, Z4
+	VMOVUPS.Z (DI), K1, Z4
 
 loaded14:
-	VPMOVZXWD.Z (BX), K1, Z1
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
@@ -5039,11 +8549,11 @@ divided16:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVUPS   all32_7f<>+0(SB), Z1
 	VBLENDMPS Z1, Z2, K2, Z11
-	VPMOVDB   Z11, K1, (SI)
-	ADDQ      $0x00000020, BX
-	ADDQ      $0x00000010, SI
+	VPMOVDB   Z11, K1, (BX)
+	ADDQ      $+32, DX
+	ADDQ      $+16, BX
+	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
 	JMP       some11
 
@@ -5056,54 +8566,54 @@ done12:
 TEXT ·quantizeAVX512BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Z0
-	VBROADCASTSS (DI), Z1
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS (DI), Z3
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
-	VBROADCASTSS (R8), Z4
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z1
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS (SI), Z3
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS (DI), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 64(DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Z0
-	VMOVUPS 64(DI), Z1
-	VMOVUPS 128(DI), Z2
-	VMOVUPS 192(DI), Z3
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Z4
-	VMOVUPS 64(R8), Z4
-	VMOVUPS 128(R8), Z4
-	VMOVUPS 192(R8), Z4
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z4
+	VMOVUPS 128(DI), Z4
+	VMOVUPS 192(DI), Z4
 
 loaded6:
-	VPMOVZXWD (BX), Z4
+	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(BX), Z12
+	VPMOVZXWD 32(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 64(BX), Z13
+	VPMOVZXWD 64(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 96(BX), Z14
+	VPMOVZXWD 96(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
@@ -5200,17 +8710,17 @@ divided8:
 	VPERMD    Z4, Z12, Z4
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z4, (BX)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z4, (BX)
 
 stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -5218,20 +8728,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R8
+	BZHIQ     AX, R8, R8
+	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (DI), K1, Z0
+	VMOVUPS.Z (SI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R8), K1, Z4
+	VMOVUPS.Z (DI), K1, Z4
 
 loaded14:
-	VPMOVZXWD.Z (BX), K1, Z1
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
@@ -5261,11 +8771,11 @@ divided16:
 	VCMPPS    $0x03, Z1, Z1, K2
 	VMOVUPS   all32_7e<>+0(SB), Z1
 	VBLENDMPS Z1, Z2, K2, Z11
-	VPMOVDB   Z11, K1, (SI)
-	ADDQ      $0x00000020, BX
-	ADDQ      $0x00000010, SI
+	VPMOVDB   Z11, K1, (BX)
+	ADDQ      $+32, DX
+	ADDQ      $+16, BX
+	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
-	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
 	JMP       some11
 
@@ -5274,48 +8784,496 @@ done12:
 	RET
 
 // func quantizeAVX2F32S8(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·quantizeAVX2F32S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y2
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VMOVUPS      (DX), Y7
+	VMOVUPS      32(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      X7, (BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ X7, (BX)
+
+stored10:
+	VMOVUPS      64(DX), Y7
+	VMOVUPS      96(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      X7, 16(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ X7, 16(BX)
+
+stored12:
+	VMOVUPS      128(DX), Y7
+	VMOVUPS      160(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, 32(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, 32(BX)
+
+stored14:
+	VMOVUPS      192(DX), Y7
+	VMOVUPS      224(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      X7, 48(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ X7, 48(BX)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn17:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns18
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand20:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block19:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X4, (BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X4, (BX)
+
+stored24:
+	VMOVUPS 64(DX), Y4
+	VMOVUPS 96(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal25
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      X4, 16(BX)
+	JMP          stored28
+
+around27:
+	VMOVNTDQ X4, 16(BX)
+
+stored28:
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal29
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X4, 32(BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X4, 32(BX)
+
+stored32:
+	VMOVUPS 192(DX), Y4
+	VMOVUPS 224(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around35
+	VMOVDQU      X4, 48(BX)
+	JMP          stored36
+
+around35:
+	VMOVNTDQ X4, 48(BX)
+
+stored36:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block19
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand20
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn17
+
+turns18:
+some37:
+	TESTQ AX, AX
+	JLE   done38
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand39:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal40
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided41
+
+reciprocal40:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided41:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around42
+	VMOVDQU      X2, (BX)
+	JMP          stored43
+
+around42:
+	VMOVNTDQ X2, (BX)
+
+stored43:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand39
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-192, DX
+	ADDQ $-48, BX
+	SUBQ $0x00000010, AX
+	JMP  some37
+
+done38:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide45
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5327,16 +9285,16 @@ TEXT ·quantizeAVX2F32S8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks47
+	TESTQ      R8, R8
+	JEQ        near48
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VMOVUPS      (BX), Y11
-	VMOVUPS      32(BX), Y12
+near48:
+	VMOVUPS      (DX), Y11
+	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
 	VMAXPS       Y11, Y6, Y11
 	VMULPS       Y9, Y11, Y13
@@ -5355,52 +9313,52 @@ near5:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around6
-	VMOVDQU      X11, (SI)
-	JMP          stored7
+	JNE          around49
+	VMOVDQU      X11, (BX)
+	JMP          stored50
 
-around6:
-	VMOVNTDQ X11, (SI)
+around49:
+	VMOVNTDQ X11, (BX)
 
-stored7:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000010, SI
+stored50:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block46
 
-blocks4:
-divide2:
-block8:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks52
+	TESTQ      R8, R8
+	JEQ        near53
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded54
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded55
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+loaded55:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal56
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided57
 
-reciprocal13:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5408,7 +9366,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided57:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -5428,22 +9386,22 @@ divided14:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around15
-	VMOVDQU      X6, (SI)
-	JMP          stored16
+	JNE          around58
+	VMOVDQU      X6, (BX)
+	JMP          stored59
 
-around15:
-	VMOVNTDQ X6, (SI)
+around58:
+	VMOVNTDQ X6, (BX)
 
-stored16:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000010, SI
+stored59:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block51
 
-blocks9:
+blocks52:
 	VZEROUPPER
 	RET
 
@@ -5466,48 +9424,496 @@ DATA all32_ffff<>+60(SB)/4, $0x0000ffff
 GLOBL all32_ffff<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX2F32U8(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·quantizeAVX2F32U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y2
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VMOVUPS      (DX), Y7
+	VMOVUPS      32(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      X7, (BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ X7, (BX)
+
+stored10:
+	VMOVUPS      64(DX), Y7
+	VMOVUPS      96(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      X7, 16(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ X7, 16(BX)
+
+stored12:
+	VMOVUPS      128(DX), Y7
+	VMOVUPS      160(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, 32(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, 32(BX)
+
+stored14:
+	VMOVUPS      192(DX), Y7
+	VMOVUPS      224(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      X7, 48(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ X7, 48(BX)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn17:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns18
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand20:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block19:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X4, (BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X4, (BX)
+
+stored24:
+	VMOVUPS 64(DX), Y4
+	VMOVUPS 96(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal25
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      X4, 16(BX)
+	JMP          stored28
+
+around27:
+	VMOVNTDQ X4, 16(BX)
+
+stored28:
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal29
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X4, 32(BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X4, 32(BX)
+
+stored32:
+	VMOVUPS 192(DX), Y4
+	VMOVUPS 224(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around35
+	VMOVDQU      X4, 48(BX)
+	JMP          stored36
+
+around35:
+	VMOVNTDQ X4, 48(BX)
+
+stored36:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block19
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand20
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn17
+
+turns18:
+some37:
+	TESTQ AX, AX
+	JLE   done38
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand39:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal40
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided41
+
+reciprocal40:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided41:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around42
+	VMOVDQU      X2, (BX)
+	JMP          stored43
+
+around42:
+	VMOVNTDQ X2, (BX)
+
+stored43:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand39
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-192, DX
+	ADDQ $-48, BX
+	SUBQ $0x00000010, AX
+	JMP  some37
+
+done38:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide45
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5519,16 +9925,16 @@ TEXT ·quantizeAVX2F32U8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks47
+	TESTQ      R8, R8
+	JEQ        near48
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VMOVUPS      (BX), Y11
-	VMOVUPS      32(BX), Y12
+near48:
+	VMOVUPS      (DX), Y11
+	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
 	VMAXPS       Y11, Y6, Y11
 	VMULPS       Y9, Y11, Y13
@@ -5547,52 +9953,52 @@ near5:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around6
-	VMOVDQU      X11, (SI)
-	JMP          stored7
+	JNE          around49
+	VMOVDQU      X11, (BX)
+	JMP          stored50
 
-around6:
-	VMOVNTDQ X11, (SI)
+around49:
+	VMOVNTDQ X11, (BX)
 
-stored7:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000010, SI
+stored50:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block46
 
-blocks4:
-divide2:
-block8:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks52
+	TESTQ      R8, R8
+	JEQ        near53
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded54
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded55
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+loaded55:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal56
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided57
 
-reciprocal13:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5600,7 +10006,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided57:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -5620,68 +10026,804 @@ divided14:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around15
-	VMOVDQU      X6, (SI)
-	JMP          stored16
+	JNE          around58
+	VMOVDQU      X6, (BX)
+	JMP          stored59
 
-around15:
-	VMOVNTDQ X6, (SI)
+around58:
+	VMOVNTDQ X6, (BX)
 
-stored16:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000010, SI
+stored59:
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block51
 
-blocks9:
+blocks52:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F16S8(n int, f *frame)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y2
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VCVTPH2PS    (DX), Y7
+	VCVTPH2PS    16(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      X7, (BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ X7, (BX)
+
+stored10:
+	VCVTPH2PS    32(DX), Y7
+	VCVTPH2PS    48(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      X7, 16(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ X7, 16(BX)
+
+stored12:
+	VCVTPH2PS    64(DX), Y7
+	VCVTPH2PS    80(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, 32(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, 32(BX)
+
+stored14:
+	VCVTPH2PS    96(DX), Y7
+	VCVTPH2PS    112(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      X7, 48(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ X7, 48(BX)
+
+stored16:
+	VCVTPH2PS    128(DX), Y7
+	VCVTPH2PS    144(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around17
+	VMOVDQU      X7, 64(BX)
+	JMP          stored18
+
+around17:
+	VMOVNTDQ X7, 64(BX)
+
+stored18:
+	VCVTPH2PS    160(DX), Y7
+	VCVTPH2PS    176(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      X7, 80(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ X7, 80(BX)
+
+stored20:
+	VCVTPH2PS    192(DX), Y7
+	VCVTPH2PS    208(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      X7, 96(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ X7, 96(BX)
+
+stored22:
+	VCVTPH2PS    224(DX), Y7
+	VCVTPH2PS    240(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X7, 112(BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X7, 112(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn25:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns26
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand28:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block27:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal29
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X4, (BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X4, (BX)
+
+stored32:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal33
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around35
+	VMOVDQU      X4, 16(BX)
+	JMP          stored36
+
+around35:
+	VMOVNTDQ X4, 16(BX)
+
+stored36:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided38:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around39
+	VMOVDQU      X4, 32(BX)
+	JMP          stored40
+
+around39:
+	VMOVNTDQ X4, 32(BX)
+
+stored40:
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal41
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided42
+
+reciprocal41:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided42:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around43
+	VMOVDQU      X4, 48(BX)
+	JMP          stored44
+
+around43:
+	VMOVNTDQ X4, 48(BX)
+
+stored44:
+	VCVTPH2PS 128(DX), Y4
+	VCVTPH2PS 144(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided46:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around47
+	VMOVDQU      X4, 64(BX)
+	JMP          stored48
+
+around47:
+	VMOVNTDQ X4, 64(BX)
+
+stored48:
+	VCVTPH2PS 160(DX), Y4
+	VCVTPH2PS 176(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal49
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided50
+
+reciprocal49:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided50:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around51
+	VMOVDQU      X4, 80(BX)
+	JMP          stored52
+
+around51:
+	VMOVNTDQ X4, 80(BX)
+
+stored52:
+	VCVTPH2PS 192(DX), Y4
+	VCVTPH2PS 208(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal53
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided54
+
+reciprocal53:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided54:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around55
+	VMOVDQU      X4, 96(BX)
+	JMP          stored56
+
+around55:
+	VMOVNTDQ X4, 96(BX)
+
+stored56:
+	VCVTPH2PS 224(DX), Y4
+	VCVTPH2PS 240(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal57
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided58:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around59
+	VMOVDQU      X4, 112(BX)
+	JMP          stored60
+
+around59:
+	VMOVNTDQ X4, 112(BX)
+
+stored60:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block27
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand28
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn25
+
+turns26:
+some61:
+	TESTQ AX, AX
+	JLE   done62
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand63:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal64
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided65
+
+reciprocal64:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided65:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around66
+	VMOVDQU      X2, (BX)
+	JMP          stored67
+
+around66:
+	VMOVNTDQ X2, (BX)
+
+stored67:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand63
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-112, BX
+	SUBQ $0x00000010, AX
+	JMP  some61
+
+done62:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide69
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide69
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide69
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5693,16 +10835,16 @@ TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block70:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks71
+	TESTQ      R8, R8
+	JEQ        near72
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VCVTPH2PS    (BX), Y11
-	VCVTPH2PS    16(BX), Y12
+near72:
+	VCVTPH2PS    (DX), Y11
+	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
 	VMAXPS       Y11, Y6, Y11
 	VMULPS       Y9, Y11, Y13
@@ -5721,52 +10863,52 @@ near5:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around6
-	VMOVDQU      X11, (SI)
-	JMP          stored7
+	JNE          around73
+	VMOVDQU      X11, (BX)
+	JMP          stored74
 
-around6:
-	VMOVNTDQ X11, (SI)
+around73:
+	VMOVNTDQ X11, (BX)
 
-stored7:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block70
 
-blocks4:
-divide2:
-block8:
+blocks71:
+divide69:
+block75:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks76
+	TESTQ      R8, R8
+	JEQ        near77
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded78
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded79
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
+loaded79:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal80
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided81
 
-reciprocal13:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5774,7 +10916,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided81:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -5794,68 +10936,804 @@ divided14:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around15
-	VMOVDQU      X6, (SI)
-	JMP          stored16
+	JNE          around82
+	VMOVDQU      X6, (BX)
+	JMP          stored83
 
-around15:
-	VMOVNTDQ X6, (SI)
+around82:
+	VMOVNTDQ X6, (BX)
 
-stored16:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+stored83:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block75
 
-blocks9:
+blocks76:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F16U8(n int, f *frame)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y2
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VCVTPH2PS    (DX), Y7
+	VCVTPH2PS    16(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      X7, (BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ X7, (BX)
+
+stored10:
+	VCVTPH2PS    32(DX), Y7
+	VCVTPH2PS    48(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      X7, 16(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ X7, 16(BX)
+
+stored12:
+	VCVTPH2PS    64(DX), Y7
+	VCVTPH2PS    80(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, 32(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, 32(BX)
+
+stored14:
+	VCVTPH2PS    96(DX), Y7
+	VCVTPH2PS    112(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      X7, 48(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ X7, 48(BX)
+
+stored16:
+	VCVTPH2PS    128(DX), Y7
+	VCVTPH2PS    144(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around17
+	VMOVDQU      X7, 64(BX)
+	JMP          stored18
+
+around17:
+	VMOVNTDQ X7, 64(BX)
+
+stored18:
+	VCVTPH2PS    160(DX), Y7
+	VCVTPH2PS    176(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      X7, 80(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ X7, 80(BX)
+
+stored20:
+	VCVTPH2PS    192(DX), Y7
+	VCVTPH2PS    208(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      X7, 96(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ X7, 96(BX)
+
+stored22:
+	VCVTPH2PS    224(DX), Y7
+	VCVTPH2PS    240(DX), Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X7, 112(BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X7, 112(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn25:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns26
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand28:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block27:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal29
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X4, (BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X4, (BX)
+
+stored32:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal33
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around35
+	VMOVDQU      X4, 16(BX)
+	JMP          stored36
+
+around35:
+	VMOVNTDQ X4, 16(BX)
+
+stored36:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided38:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around39
+	VMOVDQU      X4, 32(BX)
+	JMP          stored40
+
+around39:
+	VMOVNTDQ X4, 32(BX)
+
+stored40:
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal41
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided42
+
+reciprocal41:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided42:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around43
+	VMOVDQU      X4, 48(BX)
+	JMP          stored44
+
+around43:
+	VMOVNTDQ X4, 48(BX)
+
+stored44:
+	VCVTPH2PS 128(DX), Y4
+	VCVTPH2PS 144(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided46:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around47
+	VMOVDQU      X4, 64(BX)
+	JMP          stored48
+
+around47:
+	VMOVNTDQ X4, 64(BX)
+
+stored48:
+	VCVTPH2PS 160(DX), Y4
+	VCVTPH2PS 176(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal49
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided50
+
+reciprocal49:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided50:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around51
+	VMOVDQU      X4, 80(BX)
+	JMP          stored52
+
+around51:
+	VMOVNTDQ X4, 80(BX)
+
+stored52:
+	VCVTPH2PS 192(DX), Y4
+	VCVTPH2PS 208(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal53
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided54
+
+reciprocal53:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided54:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around55
+	VMOVDQU      X4, 96(BX)
+	JMP          stored56
+
+around55:
+	VMOVNTDQ X4, 96(BX)
+
+stored56:
+	VCVTPH2PS 224(DX), Y4
+	VCVTPH2PS 240(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal57
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided58:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around59
+	VMOVDQU      X4, 112(BX)
+	JMP          stored60
+
+around59:
+	VMOVNTDQ X4, 112(BX)
+
+stored60:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block27
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand28
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn25
+
+turns26:
+some61:
+	TESTQ AX, AX
+	JLE   done62
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand63:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal64
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided65
+
+reciprocal64:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided65:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around66
+	VMOVDQU      X2, (BX)
+	JMP          stored67
+
+around66:
+	VMOVNTDQ X2, (BX)
+
+stored67:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand63
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-112, BX
+	SUBQ $0x00000010, AX
+	JMP  some61
+
+done62:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide69
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide69
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide69
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5867,16 +11745,16 @@ TEXT ·quantizeAVX2F16U8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block70:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks71
+	TESTQ      R8, R8
+	JEQ        near72
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VCVTPH2PS    (BX), Y11
-	VCVTPH2PS    16(BX), Y12
+near72:
+	VCVTPH2PS    (DX), Y11
+	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
 	VMAXPS       Y11, Y6, Y11
 	VMULPS       Y9, Y11, Y13
@@ -5895,52 +11773,52 @@ near5:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around6
-	VMOVDQU      X11, (SI)
-	JMP          stored7
+	JNE          around73
+	VMOVDQU      X11, (BX)
+	JMP          stored74
 
-around6:
-	VMOVNTDQ X11, (SI)
+around73:
+	VMOVNTDQ X11, (BX)
 
-stored7:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block70
 
-blocks4:
-divide2:
-block8:
+blocks71:
+divide69:
+block75:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks76
+	TESTQ      R8, R8
+	JEQ        near77
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded78
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded79
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
+loaded79:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal80
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided81
 
-reciprocal13:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5948,7 +11826,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided81:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -5968,68 +11846,838 @@ divided14:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around15
-	VMOVDQU      X6, (SI)
-	JMP          stored16
+	JNE          around82
+	VMOVDQU      X6, (BX)
+	JMP          stored83
 
-around15:
-	VMOVNTDQ X6, (SI)
+around82:
+	VMOVNTDQ X6, (BX)
 
-stored16:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+stored83:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block75
 
-blocks9:
+blocks76:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16S8(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·quantizeAVX2BF16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y2
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VPMOVZXWD    (DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    16(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      X7, (BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ X7, (BX)
+
+stored10:
+	VPMOVZXWD    32(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    48(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      X7, 16(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ X7, 16(BX)
+
+stored12:
+	VPMOVZXWD    64(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    80(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, 32(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, 32(BX)
+
+stored14:
+	VPMOVZXWD    96(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    112(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      X7, 48(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ X7, 48(BX)
+
+stored16:
+	VPMOVZXWD    128(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    144(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around17
+	VMOVDQU      X7, 64(BX)
+	JMP          stored18
+
+around17:
+	VMOVNTDQ X7, 64(BX)
+
+stored18:
+	VPMOVZXWD    160(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    176(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      X7, 80(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ X7, 80(BX)
+
+stored20:
+	VPMOVZXWD    192(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    208(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      X7, 96(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ X7, 96(BX)
+
+stored22:
+	VPMOVZXWD    224(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    240(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKSSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X7, 112(BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X7, 112(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn25:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns26
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand28:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block27:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal29
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X4, (BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X4, (BX)
+
+stored32:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal33
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around35
+	VMOVDQU      X4, 16(BX)
+	JMP          stored36
+
+around35:
+	VMOVNTDQ X4, 16(BX)
+
+stored36:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided38:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around39
+	VMOVDQU      X4, 32(BX)
+	JMP          stored40
+
+around39:
+	VMOVNTDQ X4, 32(BX)
+
+stored40:
+	VPMOVZXWD 96(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal41
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided42
+
+reciprocal41:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided42:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around43
+	VMOVDQU      X4, 48(BX)
+	JMP          stored44
+
+around43:
+	VMOVNTDQ X4, 48(BX)
+
+stored44:
+	VPMOVZXWD 128(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 144(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided46:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around47
+	VMOVDQU      X4, 64(BX)
+	JMP          stored48
+
+around47:
+	VMOVNTDQ X4, 64(BX)
+
+stored48:
+	VPMOVZXWD 160(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 176(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal49
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided50
+
+reciprocal49:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided50:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around51
+	VMOVDQU      X4, 80(BX)
+	JMP          stored52
+
+around51:
+	VMOVNTDQ X4, 80(BX)
+
+stored52:
+	VPMOVZXWD 192(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 208(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal53
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided54
+
+reciprocal53:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided54:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around55
+	VMOVDQU      X4, 96(BX)
+	JMP          stored56
+
+around55:
+	VMOVNTDQ X4, 96(BX)
+
+stored56:
+	VPMOVZXWD 224(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 240(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal57
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided58:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around59
+	VMOVDQU      X4, 112(BX)
+	JMP          stored60
+
+around59:
+	VMOVNTDQ X4, 112(BX)
+
+stored60:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block27
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand28
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn25
+
+turns26:
+some61:
+	TESTQ AX, AX
+	JLE   done62
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand63:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal64
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided65
+
+reciprocal64:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided65:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKSSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around66
+	VMOVDQU      X2, (BX)
+	JMP          stored67
+
+around66:
+	VMOVNTDQ X2, (BX)
+
+stored67:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand63
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-112, BX
+	SUBQ $0x00000010, AX
+	JMP  some61
+
+done62:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide69
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide69
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide69
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6041,17 +12689,17 @@ TEXT ·quantizeAVX2BF16S8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block70:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks71
+	TESTQ      R8, R8
+	JEQ        near72
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VPMOVZXWD    (BX), Y11
+near72:
+	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(BX), Y12
+	VPMOVZXWD    16(DX), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VMINPS       Y11, Y7, Y11
 	VMAXPS       Y11, Y6, Y11
@@ -6071,54 +12719,54 @@ near5:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around6
-	VMOVDQU      X11, (SI)
-	JMP          stored7
+	JNE          around73
+	VMOVDQU      X11, (BX)
+	JMP          stored74
 
-around6:
-	VMOVNTDQ X11, (SI)
+around73:
+	VMOVNTDQ X11, (BX)
 
-stored7:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block70
 
-blocks4:
-divide2:
-block8:
+blocks71:
+divide69:
+block75:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks76
+	TESTQ      R8, R8
+	JEQ        near77
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded78
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded79
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VPMOVZXWD (BX), Y6
+loaded79:
+	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal80
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided81
 
-reciprocal13:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6126,7 +12774,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided81:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -6146,68 +12794,838 @@ divided14:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around15
-	VMOVDQU      X6, (SI)
-	JMP          stored16
+	JNE          around82
+	VMOVDQU      X6, (BX)
+	JMP          stored83
 
-around15:
-	VMOVNTDQ X6, (SI)
+around82:
+	VMOVNTDQ X6, (BX)
 
-stored16:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+stored83:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block75
 
-blocks9:
+blocks76:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16U8(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·quantizeAVX2BF16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y2
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VPMOVZXWD    (DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    16(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around9
+	VMOVDQU      X7, (BX)
+	JMP          stored10
+
+around9:
+	VMOVNTDQ X7, (BX)
+
+stored10:
+	VPMOVZXWD    32(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    48(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around11
+	VMOVDQU      X7, 16(BX)
+	JMP          stored12
+
+around11:
+	VMOVNTDQ X7, 16(BX)
+
+stored12:
+	VPMOVZXWD    64(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    80(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around13
+	VMOVDQU      X7, 32(BX)
+	JMP          stored14
+
+around13:
+	VMOVNTDQ X7, 32(BX)
+
+stored14:
+	VPMOVZXWD    96(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    112(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around15
+	VMOVDQU      X7, 48(BX)
+	JMP          stored16
+
+around15:
+	VMOVNTDQ X7, 48(BX)
+
+stored16:
+	VPMOVZXWD    128(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    144(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around17
+	VMOVDQU      X7, 64(BX)
+	JMP          stored18
+
+around17:
+	VMOVNTDQ X7, 64(BX)
+
+stored18:
+	VPMOVZXWD    160(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    176(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around19
+	VMOVDQU      X7, 80(BX)
+	JMP          stored20
+
+around19:
+	VMOVNTDQ X7, 80(BX)
+
+stored20:
+	VPMOVZXWD    192(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    208(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around21
+	VMOVDQU      X7, 96(BX)
+	JMP          stored22
+
+around21:
+	VMOVNTDQ X7, 96(BX)
+
+stored22:
+	VPMOVZXWD    224(DX), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VPMOVZXWD    240(DX), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VMINPS       Y7, Y3, Y7
+	VMAXPS       Y7, Y2, Y7
+	VMULPS       Y5, Y7, Y9
+	VFMADD231PS  Y4, Y7, Y9
+	VMINPS       Y8, Y3, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMULPS       Y5, Y8, Y7
+	VFMADD231PS  Y4, Y8, Y7
+	VCVTPS2DQ    Y9, Y8
+	VCVTPS2DQ    Y7, Y7
+	VPAND        all32_ffff<>+0(SB), Y8, Y8
+	VPAND        all32_ffff<>+0(SB), Y7, Y7
+	VPACKUSDW    Y7, Y8, Y7
+	VPERMQ       $0xd8, Y7, Y7
+	VPADDW       Y6, Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X7, 112(BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X7, 112(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn25:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns26
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand28:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block27:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal29
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around31
+	VMOVDQU      X4, (BX)
+	JMP          stored32
+
+around31:
+	VMOVNTDQ X4, (BX)
+
+stored32:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal33
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around35
+	VMOVDQU      X4, 16(BX)
+	JMP          stored36
+
+around35:
+	VMOVNTDQ X4, 16(BX)
+
+stored36:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided38:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around39
+	VMOVDQU      X4, 32(BX)
+	JMP          stored40
+
+around39:
+	VMOVNTDQ X4, 32(BX)
+
+stored40:
+	VPMOVZXWD 96(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal41
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided42
+
+reciprocal41:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided42:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around43
+	VMOVDQU      X4, 48(BX)
+	JMP          stored44
+
+around43:
+	VMOVNTDQ X4, 48(BX)
+
+stored44:
+	VPMOVZXWD 128(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 144(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided46:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around47
+	VMOVDQU      X4, 64(BX)
+	JMP          stored48
+
+around47:
+	VMOVNTDQ X4, 64(BX)
+
+stored48:
+	VPMOVZXWD 160(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 176(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal49
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided50
+
+reciprocal49:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided50:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around51
+	VMOVDQU      X4, 80(BX)
+	JMP          stored52
+
+around51:
+	VMOVNTDQ X4, 80(BX)
+
+stored52:
+	VPMOVZXWD 192(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 208(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal53
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided54
+
+reciprocal53:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided54:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around55
+	VMOVDQU      X4, 96(BX)
+	JMP          stored56
+
+around55:
+	VMOVNTDQ X4, 96(BX)
+
+stored56:
+	VPMOVZXWD 224(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 240(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal57
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided58:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around59
+	VMOVDQU      X4, 112(BX)
+	JMP          stored60
+
+around59:
+	VMOVNTDQ X4, 112(BX)
+
+stored60:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	DECQ R9
+	JNE  block27
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand28
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn25
+
+turns26:
+some61:
+	TESTQ AX, AX
+	JLE   done62
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand63:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal64
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided65
+
+reciprocal64:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided65:
+	VCMPPS       $0x07, Y4, Y4, Y5
+	VCMPPS       $0x07, Y2, Y2, Y6
+	VANDPS       Y4, Y5, Y4
+	VANDPS       Y2, Y6, Y2
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y2, Y2
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y2, Y2
+	VMINPS       Y1, Y4, Y3
+	VMINPS       Y1, Y2, Y2
+	VMAXPS       Y0, Y3, Y3
+	VMAXPS       Y0, Y2, Y2
+	VCVTPS2DQ    Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPACKSSDW    Y2, Y3, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X3
+	VPACKUSWB    X3, X2, X2
+	CMPB         76(CX), $0x00
+	JNE          around66
+	VMOVDQU      X2, (BX)
+	JMP          stored67
+
+around66:
+	VMOVNTDQ X2, (BX)
+
+stored67:
+	ADDQ $+256, DX
+	ADDQ $+128, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand63
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-112, BX
+	SUBQ $0x00000010, AX
+	JMP  some61
+
+done62:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide69
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide69
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide69
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6219,17 +13637,17 @@ TEXT ·quantizeAVX2BF16U8(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block70:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks71
+	TESTQ      R8, R8
+	JEQ        near72
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VPMOVZXWD    (BX), Y11
+near72:
+	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
-	VPMOVZXWD    16(BX), Y12
+	VPMOVZXWD    16(DX), Y12
 	VPSLLD       $0x10, Y12, Y12
 	VMINPS       Y11, Y7, Y11
 	VMAXPS       Y11, Y6, Y11
@@ -6249,54 +13667,54 @@ near5:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around6
-	VMOVDQU      X11, (SI)
-	JMP          stored7
+	JNE          around73
+	VMOVDQU      X11, (BX)
+	JMP          stored74
 
-around6:
-	VMOVNTDQ X11, (SI)
+around73:
+	VMOVNTDQ X11, (BX)
 
-stored7:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block70
 
-blocks4:
-divide2:
-block8:
+blocks71:
+divide69:
+block75:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks76
+	TESTQ      R8, R8
+	JEQ        near77
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded78
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded79
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VPMOVZXWD (BX), Y6
+loaded79:
+	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal80
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided81
 
-reciprocal13:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6304,7 +13722,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided81:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -6324,68 +13742,500 @@ divided14:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around15
-	VMOVDQU      X6, (SI)
-	JMP          stored16
+	JNE          around82
+	VMOVDQU      X6, (BX)
+	JMP          stored83
 
-around15:
-	VMOVNTDQ X6, (SI)
+around82:
+	VMOVNTDQ X6, (BX)
 
-stored16:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+stored83:
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block75
 
-blocks9:
+blocks76:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y7
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VMOVUPS     (DX), Y6
+	VMOVUPS     32(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU     Y8, (BX)
+	VMOVDQU     Y6, 32(BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ Y8, (BX)
+	VMOVNTDQ Y6, 32(BX)
+
+stored10:
+	VMOVUPS     64(DX), Y6
+	VMOVUPS     96(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU     Y8, 64(BX)
+	VMOVDQU     Y6, 96(BX)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Y8, 64(BX)
+	VMOVNTDQ Y6, 96(BX)
+
+stored12:
+	VMOVUPS     128(DX), Y6
+	VMOVUPS     160(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around13
+	VMOVDQU     Y8, 128(BX)
+	VMOVDQU     Y6, 160(BX)
+	JMP         stored14
+
+around13:
+	VMOVNTDQ Y8, 128(BX)
+	VMOVNTDQ Y6, 160(BX)
+
+stored14:
+	VMOVUPS     192(DX), Y6
+	VMOVUPS     224(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU     Y8, 192(BX)
+	VMOVDQU     Y6, 224(BX)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Y8, 192(BX)
+	VMOVNTDQ Y6, 224(BX)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn17:
+	MOVQ    AX, DI
+	SHRQ    $0x06, DI
+	JEQ     turns18
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand20:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block19:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around23
+	VMOVDQU  Y4, (BX)
+	VMOVDQU  Y5, 32(BX)
+	JMP      stored24
+
+around23:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored24:
+	VMOVUPS 64(DX), Y4
+	VMOVUPS 96(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal25
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around27
+	VMOVDQU  Y4, 64(BX)
+	VMOVDQU  Y5, 96(BX)
+	JMP      stored28
+
+around27:
+	VMOVNTDQ Y4, 64(BX)
+	VMOVNTDQ Y5, 96(BX)
+
+stored28:
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal29
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around31
+	VMOVDQU  Y4, 128(BX)
+	VMOVDQU  Y5, 160(BX)
+	JMP      stored32
+
+around31:
+	VMOVNTDQ Y4, 128(BX)
+	VMOVNTDQ Y5, 160(BX)
+
+stored32:
+	VMOVUPS 192(DX), Y4
+	VMOVUPS 224(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS   $0x07, Y4, Y4, Y6
+	VCMPPS   $0x07, Y5, Y5, Y7
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VMINPS   Y1, Y4, Y4
+	VMINPS   Y1, Y5, Y5
+	VMAXPS   Y0, Y4, Y4
+	VMAXPS   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around35
+	VMOVDQU  Y4, 192(BX)
+	VMOVDQU  Y5, 224(BX)
+	JMP      stored36
+
+around35:
+	VMOVNTDQ Y4, 192(BX)
+	VMOVNTDQ Y5, 224(BX)
+
+stored36:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block19
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand20
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x06, DI
+	SUBQ DI, AX
+	JMP  turn17
+
+turns18:
+some37:
+	TESTQ AX, AX
+	JLE   done38
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand39:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      32(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal40
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided41
+
+reciprocal40:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided41:
+	VCMPPS   $0x07, Y4, Y4, Y5
+	VCMPPS   $0x07, Y2, Y2, Y6
+	VANDPS   Y4, Y5, Y4
+	VANDPS   Y2, Y6, Y2
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y2, Y2
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y2, Y2
+	VMINPS   Y1, Y4, Y3
+	VMINPS   Y1, Y2, Y2
+	VMAXPS   Y0, Y3, Y3
+	VMAXPS   Y0, Y2, Y2
+	CMPB     76(CX), $0x00
+	JNE      around42
+	VMOVDQU  Y3, (BX)
+	VMOVDQU  Y2, 32(BX)
+	JMP      stored43
+
+around42:
+	VMOVNTDQ Y3, (BX)
+	VMOVNTDQ Y2, 32(BX)
+
+stored43:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand39
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-192, DX
+	ADDQ $-192, BX
+	SUBQ $0x00000010, AX
+	JMP  some37
+
+done38:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide45
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6397,16 +14247,16 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks47
+	TESTQ      R8, R8
+	JEQ        near48
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VMOVUPS     (BX), Y10
-	VMOVUPS     32(BX), Y11
+near48:
+	VMOVUPS     (DX), Y10
+	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -6424,54 +14274,54 @@ near5:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU     Y11, (SI)
-	VMOVDQU     Y10, 32(SI)
-	JMP         stored7
+	JNE         around49
+	VMOVDQU     Y11, (BX)
+	VMOVDQU     Y10, 32(BX)
+	JMP         stored50
 
-around6:
-	VMOVNTDQ Y11, (SI)
-	VMOVNTDQ Y10, 32(SI)
+around49:
+	VMOVNTDQ Y11, (BX)
+	VMOVNTDQ Y10, 32(BX)
 
-stored7:
-	ADDQ $0x00000040, BX
+stored50:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block46
 
-blocks4:
-divide2:
-block8:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks52
+	TESTQ      R8, R8
+	JEQ        near53
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded54
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded55
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+loaded55:
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal56
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided57
 
-reciprocal13:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6479,7 +14329,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided57:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -6493,73 +14343,165 @@ divided14:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around15
-	VMOVDQU  Y6, (SI)
-	VMOVDQU  Y7, 32(SI)
-	JMP      stored16
+	JNE      around58
+	VMOVDQU  Y6, (BX)
+	VMOVDQU  Y7, 32(BX)
+	JMP      stored59
 
-around15:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around58:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
 
-stored16:
-	ADDQ $0x00000040, BX
+stored59:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block51
 
-blocks9:
+blocks52:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F64F64(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSD (DI), Y0
-	VBROADCASTSD (DI), Y1
-	VBROADCASTSD (R8), Y2
-	VBROADCASTSD (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+
+step2:
+turn4:
+	MOVQ    AX, DI
+	SHRQ    $0x03, DI
+	JEQ     turns5
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand7:
+	VBROADCASTSD (R11), Y2
+	VBROADCASTSD 8(R11), Y3
+	MOVQ         DI, R9
+
+block6:
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided9:
+	VCMPPD   $0x07, Y4, Y4, Y6
+	VCMPPD   $0x07, Y5, Y5, Y7
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VMINPD   Y1, Y4, Y4
+	VMINPD   Y1, Y5, Y5
+	VMAXPD   Y0, Y4, Y4
+	VMAXPD   Y0, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around10
+	VMOVDQU  Y4, (BX)
+	VMOVDQU  Y5, 32(BX)
+	JMP      stored11
+
+around10:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+
+stored11:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	DECQ R9
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x03, DI
+	SUBQ DI, AX
+	JMP  turn4
+
+turns5:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSD (SI), Y0
+	VBROADCASTSD (SI), Y1
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD (DI), Y3
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block2:
+block13:
 	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks14
+	TESTQ      R8, R8
+	JEQ        near15
+	PREFETCHT1 (DX)(R8*1)
 
-near4:
+near15:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (DI), Y0
-	VMOVUPD 32(DI), Y1
+	JEQ     loaded16
+	VMOVUPD (SI), Y0
+	VMOVUPD 32(SI), Y1
 
-loaded5:
+loaded16:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R8), Y2
-	VMOVUPD 32(R8), Y3
+	JEQ     loaded17
+	VMOVUPD (DI), Y2
+	VMOVUPD 32(DI), Y3
 
-loaded6:
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
+loaded17:
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal18
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided19
 
-reciprocal7:
+reciprocal18:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -6567,7 +14509,7 @@ reciprocal7:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided8:
+divided19:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -6581,70 +14523,812 @@ divided8:
 	VMAXPD   Y4, Y6, Y6
 	VMAXPD   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around9
-	VMOVDQU  Y6, (SI)
-	VMOVDQU  Y7, 32(SI)
-	JMP      stored10
+	JNE      around20
+	VMOVDQU  Y6, (BX)
+	VMOVDQU  Y7, 32(BX)
+	JMP      stored21
 
-around9:
-	VMOVNTDQ Y6, (SI)
-	VMOVNTDQ Y7, 32(SI)
+around20:
+	VMOVNTDQ Y6, (BX)
+	VMOVNTDQ Y7, 32(BX)
 
-stored10:
-	ADDQ $0x00000040, BX
+stored21:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  block13
 
-blocks3:
+blocks14:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F16F16(n int, f *frame)
-// Requires: AVX, AVX2, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y7
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VCVTPH2PS   (DX), Y6
+	VCVTPH2PS   16(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU     X8, (BX)
+	VMOVDQU     X6, 16(BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ X8, (BX)
+	VMOVNTDQ X6, 16(BX)
+
+stored10:
+	VCVTPH2PS   32(DX), Y6
+	VCVTPH2PS   48(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU     X8, 32(BX)
+	VMOVDQU     X6, 48(BX)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ X8, 32(BX)
+	VMOVNTDQ X6, 48(BX)
+
+stored12:
+	VCVTPH2PS   64(DX), Y6
+	VCVTPH2PS   80(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around13
+	VMOVDQU     X8, 64(BX)
+	VMOVDQU     X6, 80(BX)
+	JMP         stored14
+
+around13:
+	VMOVNTDQ X8, 64(BX)
+	VMOVNTDQ X6, 80(BX)
+
+stored14:
+	VCVTPH2PS   96(DX), Y6
+	VCVTPH2PS   112(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU     X8, 96(BX)
+	VMOVDQU     X6, 112(BX)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ X8, 96(BX)
+	VMOVNTDQ X6, 112(BX)
+
+stored16:
+	VCVTPH2PS   128(DX), Y6
+	VCVTPH2PS   144(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around17
+	VMOVDQU     X8, 128(BX)
+	VMOVDQU     X6, 144(BX)
+	JMP         stored18
+
+around17:
+	VMOVNTDQ X8, 128(BX)
+	VMOVNTDQ X6, 144(BX)
+
+stored18:
+	VCVTPH2PS   160(DX), Y6
+	VCVTPH2PS   176(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around19
+	VMOVDQU     X8, 160(BX)
+	VMOVDQU     X6, 176(BX)
+	JMP         stored20
+
+around19:
+	VMOVNTDQ X8, 160(BX)
+	VMOVNTDQ X6, 176(BX)
+
+stored20:
+	VCVTPH2PS   192(DX), Y6
+	VCVTPH2PS   208(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around21
+	VMOVDQU     X8, 192(BX)
+	VMOVDQU     X6, 208(BX)
+	JMP         stored22
+
+around21:
+	VMOVNTDQ X8, 192(BX)
+	VMOVNTDQ X6, 208(BX)
+
+stored22:
+	VCVTPH2PS   224(DX), Y6
+	VCVTPH2PS   240(DX), Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VCVTPS2PH   $0x00, Y8, X8
+	VCVTPS2PH   $0x00, Y6, X6
+	CMPB        76(CX), $0x00
+	JNE         around23
+	VMOVDQU     X8, 224(BX)
+	VMOVDQU     X6, 240(BX)
+	JMP         stored24
+
+around23:
+	VMOVNTDQ X8, 224(BX)
+	VMOVNTDQ X6, 240(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn25:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns26
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand28:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block27:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal29
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored32:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal33
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored36:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided38:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
+
+stored40:
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal41
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided42
+
+reciprocal41:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided42:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ X4, 96(BX)
+	VMOVNTDQ X5, 112(BX)
+
+stored44:
+	VCVTPH2PS 128(DX), Y4
+	VCVTPH2PS 144(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided46:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU   X4, 128(BX)
+	VMOVDQU   X5, 144(BX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ X4, 128(BX)
+	VMOVNTDQ X5, 144(BX)
+
+stored48:
+	VCVTPH2PS 160(DX), Y4
+	VCVTPH2PS 176(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal49
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided50
+
+reciprocal49:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided50:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   X4, 160(BX)
+	VMOVDQU   X5, 176(BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ X4, 160(BX)
+	VMOVNTDQ X5, 176(BX)
+
+stored52:
+	VCVTPH2PS 192(DX), Y4
+	VCVTPH2PS 208(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal53
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided54
+
+reciprocal53:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided54:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around55
+	VMOVDQU   X4, 192(BX)
+	VMOVDQU   X5, 208(BX)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ X4, 192(BX)
+	VMOVNTDQ X5, 208(BX)
+
+stored56:
+	VCVTPH2PS 224(DX), Y4
+	VCVTPH2PS 240(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal57
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided58:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around59
+	VMOVDQU   X4, 224(BX)
+	VMOVDQU   X5, 240(BX)
+	JMP       stored60
+
+around59:
+	VMOVNTDQ X4, 224(BX)
+	VMOVNTDQ X5, 240(BX)
+
+stored60:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block27
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand28
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn25
+
+turns26:
+some61:
+	TESTQ AX, AX
+	JLE   done62
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand63:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VCVTPH2PS    (DX), Y4
+	VCVTPH2PS    16(DX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal64
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided65
+
+reciprocal64:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided65:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VCVTPS2PH $0x00, Y3, X3
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around66
+	VMOVDQU   X3, (BX)
+	VMOVDQU   X2, 16(BX)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ X3, (BX)
+	VMOVNTDQ X2, 16(BX)
+
+stored67:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand63
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-224, BX
+	SUBQ $0x00000010, AX
+	JMP  some61
+
+done62:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide69
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide69
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide69
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6656,16 +15340,16 @@ TEXT ·quantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block70:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks71
+	TESTQ      R8, R8
+	JEQ        near72
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VCVTPH2PS   (BX), Y10
-	VCVTPH2PS   16(BX), Y11
+near72:
+	VCVTPH2PS   (DX), Y10
+	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
 	VMULPS      Y9, Y10, Y12
@@ -6685,54 +15369,54 @@ near5:
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU     X11, (SI)
-	VMOVDQU     X10, 16(SI)
-	JMP         stored7
+	JNE         around73
+	VMOVDQU     X11, (BX)
+	VMOVDQU     X10, 16(BX)
+	JMP         stored74
 
-around6:
-	VMOVNTDQ X11, (SI)
-	VMOVNTDQ X10, 16(SI)
+around73:
+	VMOVNTDQ X11, (BX)
+	VMOVNTDQ X10, 16(BX)
 
-stored7:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block70
 
-blocks4:
-divide2:
-block8:
+blocks71:
+divide69:
+block75:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks76
+	TESTQ      R8, R8
+	JEQ        near77
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded78
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded79
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
+loaded79:
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal80
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided81
 
-reciprocal13:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6740,7 +15424,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided81:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6756,70 +15440,1050 @@ divided14:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   X6, (SI)
-	VMOVDQU   X7, 16(SI)
-	JMP       stored16
+	JNE       around82
+	VMOVDQU   X6, (BX)
+	VMOVDQU   X7, 16(BX)
+	JMP       stored83
 
-around15:
-	VMOVNTDQ X6, (SI)
-	VMOVNTDQ X7, 16(SI)
+around82:
+	VMOVNTDQ X6, (BX)
+	VMOVNTDQ X7, 16(BX)
 
-stored16:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
+stored83:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block75
 
-blocks9:
+blocks76:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, AVX2, CMOV, FMA3, MMX+
 TEXT ·quantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y3
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         88(CX), R8
+	TESTQ        R8, R8
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+	CMPB 77(CX), $0x00
+	JEQ  divide4
+
+turn5:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns6
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand8:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y7
+	VBROADCASTSS 16(R11), Y2
+	VBROADCASTSS 20(R11), Y3
+	VBROADCASTSS 24(R11), Y4
+	VBROADCASTSS 28(R11), Y5
+	VPBROADCASTD 32(R11), Y6
+	MOVQ         DI, R9
+
+block7:
+	VPMOVZXWD   (DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   16(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VPSRLD      $0x10, Y8, Y9
+	VPAND       all32_1<>+0(SB), Y9, Y9
+	VPADDD      Y8, Y9, Y9
+	VPADDD      all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD      $0x10, Y6, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y6, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS      $0x03, Y8, Y8, Y8
+	VCMPPS      $0x03, Y6, Y6, Y6
+	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y9, Y6
+	VPSRLD      $0x10, Y10, Y8
+	VPACKUSDW   Y8, Y6, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around9
+	VMOVDQU     Y6, (BX)
+	JMP         stored10
+
+around9:
+	VMOVNTDQ Y6, (BX)
+
+stored10:
+	VPMOVZXWD   32(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   48(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VPSRLD      $0x10, Y8, Y9
+	VPAND       all32_1<>+0(SB), Y9, Y9
+	VPADDD      Y8, Y9, Y9
+	VPADDD      all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD      $0x10, Y6, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y6, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS      $0x03, Y8, Y8, Y8
+	VCMPPS      $0x03, Y6, Y6, Y6
+	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y9, Y6
+	VPSRLD      $0x10, Y10, Y8
+	VPACKUSDW   Y8, Y6, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU     Y6, 32(BX)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Y6, 32(BX)
+
+stored12:
+	VPMOVZXWD   64(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   80(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VPSRLD      $0x10, Y8, Y9
+	VPAND       all32_1<>+0(SB), Y9, Y9
+	VPADDD      Y8, Y9, Y9
+	VPADDD      all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD      $0x10, Y6, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y6, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS      $0x03, Y8, Y8, Y8
+	VCMPPS      $0x03, Y6, Y6, Y6
+	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y9, Y6
+	VPSRLD      $0x10, Y10, Y8
+	VPACKUSDW   Y8, Y6, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around13
+	VMOVDQU     Y6, 64(BX)
+	JMP         stored14
+
+around13:
+	VMOVNTDQ Y6, 64(BX)
+
+stored14:
+	VPMOVZXWD   96(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   112(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VPSRLD      $0x10, Y8, Y9
+	VPAND       all32_1<>+0(SB), Y9, Y9
+	VPADDD      Y8, Y9, Y9
+	VPADDD      all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD      $0x10, Y6, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y6, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS      $0x03, Y8, Y8, Y8
+	VCMPPS      $0x03, Y6, Y6, Y6
+	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y9, Y6
+	VPSRLD      $0x10, Y10, Y8
+	VPACKUSDW   Y8, Y6, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU     Y6, 96(BX)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Y6, 96(BX)
+
+stored16:
+	VPMOVZXWD   128(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   144(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VPSRLD      $0x10, Y8, Y9
+	VPAND       all32_1<>+0(SB), Y9, Y9
+	VPADDD      Y8, Y9, Y9
+	VPADDD      all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD      $0x10, Y6, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y6, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS      $0x03, Y8, Y8, Y8
+	VCMPPS      $0x03, Y6, Y6, Y6
+	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y9, Y6
+	VPSRLD      $0x10, Y10, Y8
+	VPACKUSDW   Y8, Y6, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around17
+	VMOVDQU     Y6, 128(BX)
+	JMP         stored18
+
+around17:
+	VMOVNTDQ Y6, 128(BX)
+
+stored18:
+	VPMOVZXWD   160(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   176(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VPSRLD      $0x10, Y8, Y9
+	VPAND       all32_1<>+0(SB), Y9, Y9
+	VPADDD      Y8, Y9, Y9
+	VPADDD      all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD      $0x10, Y6, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y6, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS      $0x03, Y8, Y8, Y8
+	VCMPPS      $0x03, Y6, Y6, Y6
+	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y9, Y6
+	VPSRLD      $0x10, Y10, Y8
+	VPACKUSDW   Y8, Y6, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around19
+	VMOVDQU     Y6, 160(BX)
+	JMP         stored20
+
+around19:
+	VMOVNTDQ Y6, 160(BX)
+
+stored20:
+	VPMOVZXWD   192(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   208(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VPSRLD      $0x10, Y8, Y9
+	VPAND       all32_1<>+0(SB), Y9, Y9
+	VPADDD      Y8, Y9, Y9
+	VPADDD      all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD      $0x10, Y6, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y6, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS      $0x03, Y8, Y8, Y8
+	VCMPPS      $0x03, Y6, Y6, Y6
+	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y9, Y6
+	VPSRLD      $0x10, Y10, Y8
+	VPACKUSDW   Y8, Y6, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around21
+	VMOVDQU     Y6, 192(BX)
+	JMP         stored22
+
+around21:
+	VMOVNTDQ Y6, 192(BX)
+
+stored22:
+	VPMOVZXWD   224(DX), Y6
+	VPSLLD      $0x10, Y6, Y6
+	VPMOVZXWD   240(DX), Y8
+	VPSLLD      $0x10, Y8, Y8
+	VMINPS      Y6, Y3, Y6
+	VMAXPS      Y6, Y2, Y6
+	VMULPS      Y5, Y6, Y9
+	VFMADD231PS Y4, Y6, Y9
+	VMINPS      Y8, Y3, Y8
+	VMAXPS      Y8, Y2, Y8
+	VMULPS      Y5, Y8, Y6
+	VFMADD231PS Y4, Y8, Y6
+	VCMPPS      $0x07, Y9, Y9, Y8
+	VCMPPS      $0x07, Y6, Y6, Y10
+	VANDPS      Y9, Y8, Y8
+	VANDPS      Y6, Y10, Y6
+	VROUNDPS    $0x08, Y8, Y8
+	VROUNDPS    $0x08, Y6, Y6
+	VADDPS      Y7, Y8, Y8
+	VADDPS      Y7, Y6, Y6
+	VPSRLD      $0x10, Y8, Y9
+	VPAND       all32_1<>+0(SB), Y9, Y9
+	VPADDD      Y8, Y9, Y9
+	VPADDD      all32_7fff<>+0(SB), Y9, Y9
+	VPSRLD      $0x10, Y6, Y10
+	VPAND       all32_1<>+0(SB), Y10, Y10
+	VPADDD      Y6, Y10, Y10
+	VPADDD      all32_7fff<>+0(SB), Y10, Y10
+	VCMPPS      $0x03, Y8, Y8, Y8
+	VCMPPS      $0x03, Y6, Y6, Y6
+	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
+	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
+	VPSRLD      $0x10, Y9, Y6
+	VPSRLD      $0x10, Y10, Y8
+	VPACKUSDW   Y8, Y6, Y6
+	VPERMQ      $0xd8, Y6, Y6
+	CMPB        76(CX), $0x00
+	JNE         around23
+	VMOVDQU     Y6, 224(BX)
+	JMP         stored24
+
+around23:
+	VMOVNTDQ Y6, 224(BX)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block7
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand8
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn5
+
+turns6:
+divide4:
+turn25:
+	MOVQ    AX, DI
+	SHRQ    $0x07, DI
+	JEQ     turns26
+	CMPQ    DI, 104(CX)
+	CMOVQGT 104(CX), DI
+	MOVQ    96(CX), R10
+	MOVQ    SI, R11
+
+strand28:
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         DI, R9
+
+block27:
+	VPMOVZXWD (DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal29
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided30
+
+reciprocal29:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided30:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y4, (BX)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y4, (BX)
+
+stored32:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal33
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided34
+
+reciprocal33:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided34:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y4, 32(BX)
+
+stored36:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal37
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided38
+
+reciprocal37:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided38:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, 64(BX)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, 64(BX)
+
+stored40:
+	VPMOVZXWD 96(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal41
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided42
+
+reciprocal41:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided42:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU   Y4, 96(BX)
+	JMP       stored44
+
+around43:
+	VMOVNTDQ Y4, 96(BX)
+
+stored44:
+	VPMOVZXWD 128(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 144(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal45
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided46
+
+reciprocal45:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided46:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU   Y4, 128(BX)
+	JMP       stored48
+
+around47:
+	VMOVNTDQ Y4, 128(BX)
+
+stored48:
+	VPMOVZXWD 160(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 176(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal49
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided50
+
+reciprocal49:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided50:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU   Y4, 160(BX)
+	JMP       stored52
+
+around51:
+	VMOVNTDQ Y4, 160(BX)
+
+stored52:
+	VPMOVZXWD 192(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 208(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal53
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided54
+
+reciprocal53:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided54:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around55
+	VMOVDQU   Y4, 192(BX)
+	JMP       stored56
+
+around55:
+	VMOVNTDQ Y4, 192(BX)
+
+stored56:
+	VPMOVZXWD 224(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 240(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal57
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided58
+
+reciprocal57:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided58:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around59
+	VMOVDQU   Y4, 224(BX)
+	JMP       stored60
+
+around59:
+	VMOVNTDQ Y4, 224(BX)
+
+stored60:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	DECQ R9
+	JNE  block27
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R11
+	DECQ R10
+	JNE  strand28
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	SHLQ $0x07, DI
+	SUBQ DI, AX
+	JMP  turn25
+
+turns26:
+some61:
+	TESTQ AX, AX
+	JLE   done62
+	MOVQ  96(CX), DI
+	MOVQ  SI, R9
+
+strand63:
+	VBROADCASTSS (R9), Y2
+	VBROADCASTSS 8(R9), Y3
+	VPMOVZXWD    (DX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(DX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal64
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided65
+
+reciprocal64:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided65:
+	VCMPPS    $0x07, Y4, Y4, Y5
+	VCMPPS    $0x07, Y2, Y2, Y6
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y2, Y6, Y2
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y2, Y2
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y2, Y2
+	VMINPS    Y1, Y4, Y3
+	VMINPS    Y1, Y2, Y2
+	VMAXPS    Y0, Y3, Y3
+	VMAXPS    Y0, Y2, Y2
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y3, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y2, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y2, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around66
+	VMOVDQU   Y2, (BX)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ Y2, (BX)
+
+stored67:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ 128(CX), DX
+	ADDQ 176(CX), BX
+	ADDQ $0x00000028, R9
+	DECQ DI
+	JNE  strand63
+	SUBQ 136(CX), DX
+	SUBQ 184(CX), BX
+	ADDQ $-224, DX
+	ADDQ $-224, BX
+	SUBQ $0x00000010, AX
+	JMP  some61
+
+done62:
+	DECQ R8
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 192(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide2
+	JLT          divide69
 	CMPB         72(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         73(CX), $0x00
-	JNE          divide2
+	JNE          divide69
 	CMPB         75(CX), $0x00
-	JNE          divide2
-	MOVL         (DI), R9
+	JNE          divide69
+	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide2
+	JHI          divide69
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
-	CMPL         R9, (R8)
-	JNE          divide2
+	CMPL         R9, (DI)
+	JNE          divide69
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6831,17 +16495,17 @@ TEXT ·quantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block3:
+block70:
 	CMPQ       AX, $0x00000010
-	JLT        blocks4
-	TESTQ      DX, DX
-	JEQ        near5
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks71
+	TESTQ      R8, R8
+	JEQ        near72
+	PREFETCHT1 (DX)(R8*1)
 
-near5:
-	VPMOVZXWD   (BX), Y10
+near72:
+	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
-	VPMOVZXWD   16(BX), Y11
+	VPMOVZXWD   16(DX), Y11
 	VPSLLD      $0x10, Y11, Y11
 	VMINPS      Y10, Y7, Y10
 	VMAXPS      Y10, Y6, Y10
@@ -6876,54 +16540,54 @@ near5:
 	VPACKUSDW   Y11, Y10, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around6
-	VMOVDQU     Y10, (SI)
-	JMP         stored7
+	JNE         around73
+	VMOVDQU     Y10, (BX)
+	JMP         stored74
 
-around6:
-	VMOVNTDQ Y10, (SI)
+around73:
+	VMOVNTDQ Y10, (BX)
 
-stored7:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
+stored74:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block3
+	JMP  block70
 
-blocks4:
-divide2:
-block8:
+blocks71:
+divide69:
+block75:
 	CMPQ       AX, $0x00000010
-	JLT        blocks9
-	TESTQ      DX, DX
-	JEQ        near10
-	PREFETCHT1 (BX)(DX*1)
+	JLT        blocks76
+	TESTQ      R8, R8
+	JEQ        near77
+	PREFETCHT1 (DX)(R8*1)
 
-near10:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	JEQ     loaded78
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
-loaded11:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y3
+	JEQ     loaded79
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
 
-loaded12:
-	VPMOVZXWD (BX), Y6
+loaded79:
+	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal80
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided81
 
-reciprocal13:
+reciprocal80:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6931,7 +16595,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided81:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6961,22 +16625,22 @@ divided14:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around15
-	VMOVDQU   Y6, (SI)
-	JMP       stored16
+	JNE       around82
+	VMOVDQU   Y6, (BX)
+	JMP       stored83
 
-around15:
-	VMOVNTDQ Y6, (SI)
+around82:
+	VMOVNTDQ Y6, (BX)
 
-stored16:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
+stored83:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block8
+	JMP  block75
 
-blocks9:
+blocks76:
 	VZEROUPPER
 	RET
 
@@ -7003,40 +16667,40 @@ GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeAVX2F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y2
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y2
 
 loaded6:
-	VMOVUPS (BX), Y2
-	VMOVUPS 32(BX), Y5
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPS  Y0, Y2, Y2
@@ -7091,17 +16755,17 @@ divided8:
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
 	JNE          around9
-	VMOVDQU      X2, (SI)
+	VMOVDQU      X2, (BX)
 	JMP          stored10
 
 around9:
-	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X2, (BX)
 
 stored10:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000010, SI
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -7114,40 +16778,40 @@ blocks3:
 TEXT ·quantizeAVX2F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y2
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y2
 
 loaded6:
-	VMOVUPS (BX), Y2
-	VMOVUPS 32(BX), Y5
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPS  Y0, Y2, Y2
@@ -7202,17 +16866,17 @@ divided8:
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
 	JNE          around9
-	VMOVDQU      X2, (SI)
+	VMOVDQU      X2, (BX)
 	JMP          stored10
 
 around9:
-	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X2, (BX)
 
 stored10:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000010, SI
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -7225,40 +16889,40 @@ blocks3:
 TEXT ·quantizeAVX2F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y2
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y2
 
 loaded6:
-	VCVTPH2PS (BX), Y2
-	VCVTPH2PS 16(BX), Y5
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
 	VDIVPS    Y0, Y2, Y2
@@ -7313,17 +16977,17 @@ divided8:
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
 	JNE          around9
-	VMOVDQU      X2, (SI)
+	VMOVDQU      X2, (BX)
 	JMP          stored10
 
 around9:
-	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X2, (BX)
 
 stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -7336,40 +17000,40 @@ blocks3:
 TEXT ·quantizeAVX2F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y2
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y2
 
 loaded6:
-	VCVTPH2PS (BX), Y2
-	VCVTPH2PS 16(BX), Y5
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
 	VDIVPS    Y0, Y2, Y2
@@ -7424,17 +17088,17 @@ divided8:
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
 	JNE          around9
-	VMOVDQU      X2, (SI)
+	VMOVDQU      X2, (BX)
 	JMP          stored10
 
 around9:
-	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X2, (BX)
 
 stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -7447,41 +17111,41 @@ blocks3:
 TEXT ·quantizeAVX2BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y2
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y2
 
 loaded6:
-	VPMOVZXWD (BX), Y2
+	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
@@ -7537,17 +17201,17 @@ divided8:
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
 	JNE          around9
-	VMOVDQU      X2, (SI)
+	VMOVDQU      X2, (BX)
 	JMP          stored10
 
 around9:
-	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X2, (BX)
 
 stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -7560,41 +17224,41 @@ blocks3:
 TEXT ·quantizeAVX2BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	VBROADCASTSS (DI), Y0
-	VBROADCASTSS (DI), Y1
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS (R8), Y2
+	MOVQ         (CX), DX
+	MOVQ         16(CX), BX
+	MOVQ         24(CX), SI
+	MOVQ         32(CX), DI
+	MOVQ         80(CX), R8
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS (DI), Y2
+	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R8, R8
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
+	PREFETCHT1 (DX)(R8*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R8), Y2
-	VMOVUPS 32(R8), Y2
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y2
 
 loaded6:
-	VPMOVZXWD (BX), Y2
+	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(BX), Y5
+	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
@@ -7650,17 +17314,17 @@ divided8:
 	VPACKUSWB    X5, X2, X2
 	CMPB         76(CX), $0x00
 	JNE          around9
-	VMOVDQU      X2, (SI)
+	VMOVDQU      X2, (BX)
 	JMP          stored10
 
 around9:
-	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X2, (BX)
 
 stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000010, SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
 	JMP  block2
 

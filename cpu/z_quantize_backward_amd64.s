@@ -5,71 +5,248 @@
 #include "textflag.h"
 
 // func quantizeBackwardAVX512F32F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS (R9), Z6
-	VBROADCASTSS (R9), Z7
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x06, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R11
+	MOVQ    DI, R12
+
+strand7:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 8(R12), Z3
+	MOVQ         R8, R10
+
+block6:
+	VMOVUPS (BX), Z4
+	VMOVUPS 64(BX), Z5
+	VMOVUPS 128(BX), Z6
+	VMOVUPS 192(BX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided9:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VRNDSCALEPS $0x08, Z5, Z5
+	VRNDSCALEPS $0x08, Z6, Z6
+	VRNDSCALEPS $0x08, Z7, Z7
+	VADDPS      Z3, Z4, Z4
+	VADDPS      Z3, Z5, Z5
+	VADDPS      Z3, Z6, Z6
+	VADDPS      Z3, Z7, Z7
+	VCMPPS      $0x1d, Z0, Z4, K1
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x1d, Z0, Z6, K3
+	VCMPPS      $0x1d, Z0, Z7, K4
+	VCMPPS      $0x12, Z1, Z4, K1, K1
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x12, Z1, Z6, K3, K3
+	VCMPPS      $0x12, Z1, Z7, K4, K4
+	VMOVUPS     (DX), Z4
+	VMOVUPS     64(DX), Z5
+	VMOVUPS     128(DX), Z6
+	VMOVUPS     192(DX), Z7
+	VDIVPS      Z2, Z4, Z4
+	VDIVPS      Z2, Z5, Z5
+	VDIVPS      Z2, Z6, Z6
+	VDIVPS      Z2, Z7, Z7
+	VMOVAPS.Z   Z4, K1, Z4
+	VMOVAPS.Z   Z5, K2, Z5
+	VMOVAPS.Z   Z6, K3, Z6
+	VMOVAPS.Z   Z7, K4, Z7
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU64   Z4, (SI)
+	VMOVDQU64   Z5, 64(SI)
+	VMOVDQU64   Z6, 128(SI)
+	VMOVDQU64   Z7, 192(SI)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z5, 64(SI)
+	VMOVNTDQ Z6, 128(SI)
+	VMOVNTDQ Z7, 192(SI)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	DECQ R10
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R11
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	SHLQ $0x06, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R10
+
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	VMOVUPS.Z    (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal15
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided16
+
+reciprocal15:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z4
+
+divided16:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VADDPS      Z3, Z4, Z3
+	VCMPPS      $0x1d, Z0, Z3, K2
+	VCMPPS      $0x12, Z1, Z3, K2, K2
+	VMOVUPS.Z   (DX), K1, Z3
+	VDIVPS      Z2, Z3, Z2
+	VMOVAPS.Z   Z2, K2, Z2
+	VMOVUPS     Z2, K1, (SI)
+	ADDQ        $+256, DX
+	ADDQ        $+256, BX
+	ADDQ        $+256, SI
+	ADDQ        128(CX), DX
+	ADDQ        152(CX), BX
+	ADDQ        176(CX), SI
+	ADDQ        $0x00000028, R10
+	DECQ        R8
+	JNE         strand14
+	SUBQ        136(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        184(CX), SI
+	ADDQ        $-192, DX
+	ADDQ        $-192, BX
+	ADDQ        $-192, SI
+	SUBQ        $0x00000010, AX
+	JMP         some12
+
+done13:
+	DECQ R9
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block2:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
-	PREFETCHT1 128(SI)(DX*1)
-	PREFETCHT1 192(SI)(DX*1)
+	JLT        blocks19
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
-near4:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded21
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	VMOVUPS 128(R9), Z6
-	VMOVUPS 192(R9), Z7
+	JEQ     loaded22
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded6:
-	VMOVUPS (SI), Z10
-	VMOVUPS 64(SI), Z11
-	VMOVUPS 128(SI), Z12
-	VMOVUPS 192(SI), Z13
+loaded22:
+	VMOVUPS (BX), Z10
+	VMOVUPS 64(BX), Z11
+	VMOVUPS 128(BX), Z12
+	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal23
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided24
 
-reciprocal7:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -83,7 +260,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided24:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -100,10 +277,10 @@ divided8:
 	VCMPPS      $0x12, Z9, Z11, K2, K2
 	VCMPPS      $0x12, Z9, Z12, K3, K3
 	VCMPPS      $0x12, Z9, Z13, K4, K4
-	VMOVUPS     (BX), Z10
-	VMOVUPS     64(BX), Z11
-	VMOVUPS     128(BX), Z12
-	VMOVUPS     192(BX), Z13
+	VMOVUPS     (DX), Z10
+	VMOVUPS     64(DX), Z11
+	VMOVUPS     128(DX), Z12
+	VMOVUPS     192(DX), Z13
 	VDIVPS      Z0, Z10, Z10
 	VDIVPS      Z1, Z11, Z11
 	VDIVPS      Z2, Z12, Z12
@@ -113,74 +290,74 @@ divided8:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around9
-	VMOVDQU64   Z10, (DI)
-	VMOVDQU64   Z11, 64(DI)
-	VMOVDQU64   Z12, 128(DI)
-	VMOVDQU64   Z13, 192(DI)
-	JMP         stored10
+	JNE         around25
+	VMOVDQU64   Z10, (SI)
+	VMOVDQU64   Z11, 64(SI)
+	VMOVDQU64   Z12, 128(SI)
+	VMOVDQU64   Z13, 192(SI)
+	JMP         stored26
 
-around9:
-	VMOVNTDQ Z10, (DI)
-	VMOVNTDQ Z11, 64(DI)
-	VMOVNTDQ Z12, 128(DI)
-	VMOVNTDQ Z13, 192(DI)
+around25:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
 
-stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000100, SI
+stored26:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block18
 
-blocks3:
-some11:
+blocks19:
+some27:
 	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done28
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	JEQ       loaded29
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded29:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	JEQ       loaded30
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
-	VMOVUPS.Z (SI), K1, Z1
+loaded30:
+	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal31
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided32
 
-reciprocal15:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided32:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
 	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VMOVUPS.Z   (BX), K1, Z1
+	VMOVUPS.Z   (DX), K1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
-	VMOVUPS     Z1, K1, (DI)
-	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, SI
+	VMOVUPS     Z1, K1, (SI)
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
-	JMP         some11
+	JMP         some27
 
-done12:
+done28:
 	VZEROUPPER
 	RET
 
@@ -203,71 +380,248 @@ DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
 // func quantizeBackwardAVX512F64F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSD (R8), Z0
-	VBROADCASTSD (R8), Z1
-	VBROADCASTSD (R8), Z2
-	VBROADCASTSD (R8), Z3
-	VBROADCASTSD (R9), Z4
-	VBROADCASTSD (R9), Z5
-	VBROADCASTSD (R9), Z6
-	VBROADCASTSD (R9), Z7
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x05, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R11
+	MOVQ    DI, R12
+
+strand7:
+	VBROADCASTSD (R12), Z2
+	VBROADCASTSD 8(R12), Z3
+	MOVQ         R8, R10
+
+block6:
+	VMOVUPD (BX), Z4
+	VMOVUPD 64(BX), Z5
+	VMOVUPD 128(BX), Z6
+	VMOVUPD 192(BX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z6, Z6
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD  Z2, Z8, Z8
+	VMULPD  Z8, Z7, Z7
+
+divided9:
+	VRNDSCALEPD $0x08, Z4, Z4
+	VRNDSCALEPD $0x08, Z5, Z5
+	VRNDSCALEPD $0x08, Z6, Z6
+	VRNDSCALEPD $0x08, Z7, Z7
+	VADDPD      Z3, Z4, Z4
+	VADDPD      Z3, Z5, Z5
+	VADDPD      Z3, Z6, Z6
+	VADDPD      Z3, Z7, Z7
+	VCMPPD      $0x1d, Z0, Z4, K1
+	VCMPPD      $0x1d, Z0, Z5, K2
+	VCMPPD      $0x1d, Z0, Z6, K3
+	VCMPPD      $0x1d, Z0, Z7, K4
+	VCMPPD      $0x12, Z1, Z4, K1, K1
+	VCMPPD      $0x12, Z1, Z5, K2, K2
+	VCMPPD      $0x12, Z1, Z6, K3, K3
+	VCMPPD      $0x12, Z1, Z7, K4, K4
+	VMOVUPD     (DX), Z4
+	VMOVUPD     64(DX), Z5
+	VMOVUPD     128(DX), Z6
+	VMOVUPD     192(DX), Z7
+	VDIVPD      Z2, Z4, Z4
+	VDIVPD      Z2, Z5, Z5
+	VDIVPD      Z2, Z6, Z6
+	VDIVPD      Z2, Z7, Z7
+	VMOVAPD.Z   Z4, K1, Z4
+	VMOVAPD.Z   Z5, K2, Z5
+	VMOVAPD.Z   Z6, K3, Z6
+	VMOVAPD.Z   Z7, K4, Z7
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU64   Z4, (SI)
+	VMOVDQU64   Z5, 64(SI)
+	VMOVDQU64   Z6, 128(SI)
+	VMOVDQU64   Z7, 192(SI)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z5, 64(SI)
+	VMOVNTDQ Z6, 128(SI)
+	VMOVNTDQ Z7, 192(SI)
+
+stored11:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	DECQ R10
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R11
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	SHLQ $0x05, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some12:
+	TESTQ AX, AX
+	JLE   done13
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R10
+
+strand14:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
+	VMOVUPD.Z    (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal15
+	VDIVPD       Z2, Z4, Z4
+	JMP          divided16
+
+reciprocal15:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z4
+
+divided16:
+	VRNDSCALEPD $0x08, Z4, Z4
+	VADDPD      Z3, Z4, Z3
+	VCMPPD      $0x1d, Z0, Z3, K2
+	VCMPPD      $0x12, Z1, Z3, K2, K2
+	VMOVUPD.Z   (DX), K1, Z3
+	VDIVPD      Z2, Z3, Z2
+	VMOVAPD.Z   Z2, K2, Z2
+	VMOVUPD     Z2, K1, (SI)
+	ADDQ        $+256, DX
+	ADDQ        $+256, BX
+	ADDQ        $+256, SI
+	ADDQ        128(CX), DX
+	ADDQ        152(CX), BX
+	ADDQ        176(CX), SI
+	ADDQ        $0x00000028, R10
+	DECQ        R8
+	JNE         strand14
+	SUBQ        136(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        184(CX), SI
+	ADDQ        $-192, DX
+	ADDQ        $-192, BX
+	ADDQ        $-192, SI
+	SUBQ        $0x00000008, AX
+	JMP         some12
+
+done13:
+	DECQ R9
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R9
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z5
+	VBROADCASTSD (R8), Z6
+	VBROADCASTSD (R8), Z7
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block2:
+block18:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
-	PREFETCHT1 128(SI)(DX*1)
-	PREFETCHT1 192(SI)(DX*1)
+	JLT        blocks19
+	TESTQ      R9, R9
+	JEQ        near20
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
-near4:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (R8), Z0
-	VMOVUPD 64(R8), Z1
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
+	JEQ     loaded21
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
 
-loaded5:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R9), Z4
-	VMOVUPD 64(R9), Z5
-	VMOVUPD 128(R9), Z6
-	VMOVUPD 192(R9), Z7
+	JEQ     loaded22
+	VMOVUPD (R8), Z4
+	VMOVUPD 64(R8), Z5
+	VMOVUPD 128(R8), Z6
+	VMOVUPD 192(R8), Z7
 
-loaded6:
-	VMOVUPD (SI), Z10
-	VMOVUPD 64(SI), Z11
-	VMOVUPD 128(SI), Z12
-	VMOVUPD 192(SI), Z13
+loaded22:
+	VMOVUPD (BX), Z10
+	VMOVUPD 64(BX), Z11
+	VMOVUPD 128(BX), Z12
+	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal23
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided24
 
-reciprocal7:
+reciprocal23:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -281,7 +635,7 @@ reciprocal7:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided8:
+divided24:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -298,10 +652,10 @@ divided8:
 	VCMPPD      $0x12, Z9, Z11, K2, K2
 	VCMPPD      $0x12, Z9, Z12, K3, K3
 	VCMPPD      $0x12, Z9, Z13, K4, K4
-	VMOVUPD     (BX), Z10
-	VMOVUPD     64(BX), Z11
-	VMOVUPD     128(BX), Z12
-	VMOVUPD     192(BX), Z13
+	VMOVUPD     (DX), Z10
+	VMOVUPD     64(DX), Z11
+	VMOVUPD     128(DX), Z12
+	VMOVUPD     192(DX), Z13
 	VDIVPD      Z0, Z10, Z10
 	VDIVPD      Z1, Z11, Z11
 	VDIVPD      Z2, Z12, Z12
@@ -311,74 +665,74 @@ divided8:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around9
-	VMOVDQU64   Z10, (DI)
-	VMOVDQU64   Z11, 64(DI)
-	VMOVDQU64   Z12, 128(DI)
-	VMOVDQU64   Z13, 192(DI)
-	JMP         stored10
+	JNE         around25
+	VMOVDQU64   Z10, (SI)
+	VMOVDQU64   Z11, 64(SI)
+	VMOVDQU64   Z12, 128(SI)
+	VMOVDQU64   Z13, 192(SI)
+	JMP         stored26
 
-around9:
-	VMOVNTDQ Z10, (DI)
-	VMOVNTDQ Z11, 64(DI)
-	VMOVNTDQ Z12, 128(DI)
-	VMOVNTDQ Z13, 192(DI)
+around25:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
 
-stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000100, SI
+stored26:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block18
 
-blocks3:
-some11:
+blocks19:
+some27:
 	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done28
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPD.Z (R8), K1, Z0
+	JEQ       loaded29
+	VMOVUPD.Z (DI), K1, Z0
 
-loaded13:
+loaded29:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPD.Z (R9), K1, Z4
+	JEQ       loaded30
+	VMOVUPD.Z (R8), K1, Z4
 
-loaded14:
-	VMOVUPD.Z (SI), K1, Z1
+loaded30:
+	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal31
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided16
+	JMP       divided32
 
-reciprocal15:
+reciprocal31:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided16:
+divided32:
 	VRNDSCALEPD $0x08, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VCMPPD      $0x1d, Z8, Z1, K2
 	VCMPPD      $0x12, Z9, Z1, K2, K2
-	VMOVUPD.Z   (BX), K1, Z1
+	VMOVUPD.Z   (DX), K1, Z1
 	VDIVPD      Z0, Z1, Z1
 	VMOVAPD.Z   Z1, K2, Z1
-	VMOVUPD     Z1, K1, (DI)
-	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, SI
+	VMOVUPD     Z1, K1, (SI)
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000008, AX
-	JMP         some11
+	JMP         some27
 
-done12:
+done28:
 	VZEROUPPER
 	RET
 
@@ -393,67 +747,323 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func quantizeBackwardAVX512F16F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS (R9), Z6
-	VBROADCASTSS (R9), Z7
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x07, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R11
+	MOVQ    DI, R12
+
+strand7:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 8(R12), Z3
+	MOVQ         R8, R10
+
+block6:
+	VCVTPH2PS (BX), Z4
+	VCVTPH2PS 32(BX), Z5
+	VCVTPH2PS 64(BX), Z6
+	VCVTPH2PS 96(BX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal8
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided9:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VRNDSCALEPS $0x08, Z5, Z5
+	VRNDSCALEPS $0x08, Z6, Z6
+	VRNDSCALEPS $0x08, Z7, Z7
+	VADDPS      Z3, Z4, Z4
+	VADDPS      Z3, Z5, Z5
+	VADDPS      Z3, Z6, Z6
+	VADDPS      Z3, Z7, Z7
+	VCMPPS      $0x1d, Z0, Z4, K1
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x1d, Z0, Z6, K3
+	VCMPPS      $0x1d, Z0, Z7, K4
+	VCMPPS      $0x12, Z1, Z4, K1, K1
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x12, Z1, Z6, K3, K3
+	VCMPPS      $0x12, Z1, Z7, K4, K4
+	VCVTPH2PS   (DX), Z4
+	VCVTPH2PS   32(DX), Z5
+	VCVTPH2PS   64(DX), Z6
+	VCVTPH2PS   96(DX), Z7
+	VDIVPS      Z2, Z4, Z4
+	VDIVPS      Z2, Z5, Z5
+	VDIVPS      Z2, Z6, Z6
+	VDIVPS      Z2, Z7, Z7
+	VMOVAPS.Z   Z4, K1, Z4
+	VMOVAPS.Z   Z5, K2, Z5
+	VMOVAPS.Z   Z6, K3, Z6
+	VMOVAPS.Z   Z7, K4, Z7
+	VCVTPS2PH   $0x00, Z4, Y4
+	VCVTPS2PH   $0x00, Z5, Y5
+	VCVTPS2PH   $0x00, Z6, Y6
+	VCVTPS2PH   $0x00, Z7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU64   Y4, (SI)
+	VMOVDQU64   Y5, 32(SI)
+	VMOVDQU64   Y6, 64(SI)
+	VMOVDQU64   Y7, 96(SI)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+	VMOVNTDQ Y6, 64(SI)
+	VMOVNTDQ Y7, 96(SI)
+
+stored11:
+	VCVTPH2PS 128(BX), Z4
+	VCVTPH2PS 160(BX), Z5
+	VCVTPH2PS 192(BX), Z6
+	VCVTPH2PS 224(BX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal12
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided13
+
+reciprocal12:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided13:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VRNDSCALEPS $0x08, Z5, Z5
+	VRNDSCALEPS $0x08, Z6, Z6
+	VRNDSCALEPS $0x08, Z7, Z7
+	VADDPS      Z3, Z4, Z4
+	VADDPS      Z3, Z5, Z5
+	VADDPS      Z3, Z6, Z6
+	VADDPS      Z3, Z7, Z7
+	VCMPPS      $0x1d, Z0, Z4, K1
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x1d, Z0, Z6, K3
+	VCMPPS      $0x1d, Z0, Z7, K4
+	VCMPPS      $0x12, Z1, Z4, K1, K1
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x12, Z1, Z6, K3, K3
+	VCMPPS      $0x12, Z1, Z7, K4, K4
+	VCVTPH2PS   128(DX), Z4
+	VCVTPH2PS   160(DX), Z5
+	VCVTPH2PS   192(DX), Z6
+	VCVTPH2PS   224(DX), Z7
+	VDIVPS      Z2, Z4, Z4
+	VDIVPS      Z2, Z5, Z5
+	VDIVPS      Z2, Z6, Z6
+	VDIVPS      Z2, Z7, Z7
+	VMOVAPS.Z   Z4, K1, Z4
+	VMOVAPS.Z   Z5, K2, Z5
+	VMOVAPS.Z   Z6, K3, Z6
+	VMOVAPS.Z   Z7, K4, Z7
+	VCVTPS2PH   $0x00, Z4, Y4
+	VCVTPS2PH   $0x00, Z5, Y5
+	VCVTPS2PH   $0x00, Z6, Y6
+	VCVTPS2PH   $0x00, Z7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU64   Y4, 128(SI)
+	VMOVDQU64   Y5, 160(SI)
+	VMOVDQU64   Y6, 192(SI)
+	VMOVDQU64   Y7, 224(SI)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Y4, 128(SI)
+	VMOVNTDQ Y5, 160(SI)
+	VMOVNTDQ Y6, 192(SI)
+	VMOVNTDQ Y7, 224(SI)
+
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	DECQ R10
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R11
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	SHLQ $0x07, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R10
+
+strand18:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	VCVTPH2PS.Z  (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal19
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided20
+
+reciprocal19:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z4
+
+divided20:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VADDPS      Z3, Z4, Z3
+	VCMPPS      $0x1d, Z0, Z3, K2
+	VCMPPS      $0x12, Z1, Z3, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z3
+	VDIVPS      Z2, Z3, Z2
+	VMOVAPS.Z   Z2, K2, Z2
+	VCVTPS2PH   $0x00, Z2, Y2
+	VMOVDQU16   Y2, K1, (SI)
+	ADDQ        $+256, DX
+	ADDQ        $+256, BX
+	ADDQ        $+256, SI
+	ADDQ        128(CX), DX
+	ADDQ        152(CX), BX
+	ADDQ        176(CX), SI
+	ADDQ        $0x00000028, R10
+	DECQ        R8
+	JNE         strand18
+	SUBQ        136(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        184(CX), SI
+	ADDQ        $-224, DX
+	ADDQ        $-224, BX
+	ADDQ        $-224, SI
+	SUBQ        $0x00000010, AX
+	JMP         some16
+
+done17:
+	DECQ R9
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block2:
+block22:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
+	JLT        blocks23
+	TESTQ      R9, R9
+	JEQ        near24
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded25
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	VMOVUPS 128(R9), Z6
-	VMOVUPS 192(R9), Z7
+	JEQ     loaded26
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded6:
-	VCVTPH2PS (SI), Z10
-	VCVTPH2PS 32(SI), Z11
-	VCVTPH2PS 64(SI), Z12
-	VCVTPH2PS 96(SI), Z13
+loaded26:
+	VCVTPH2PS (BX), Z10
+	VCVTPH2PS 32(BX), Z11
+	VCVTPH2PS 64(BX), Z12
+	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal27
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided28
 
-reciprocal7:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -467,7 +1077,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided28:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -484,10 +1094,10 @@ divided8:
 	VCMPPS      $0x12, Z9, Z11, K2, K2
 	VCMPPS      $0x12, Z9, Z12, K3, K3
 	VCMPPS      $0x12, Z9, Z13, K4, K4
-	VCVTPH2PS   (BX), Z10
-	VCVTPH2PS   32(BX), Z11
-	VCVTPH2PS   64(BX), Z12
-	VCVTPH2PS   96(BX), Z13
+	VCVTPH2PS   (DX), Z10
+	VCVTPH2PS   32(DX), Z11
+	VCVTPH2PS   64(DX), Z12
+	VCVTPH2PS   96(DX), Z13
 	VDIVPS      Z0, Z10, Z10
 	VDIVPS      Z1, Z11, Z11
 	VDIVPS      Z2, Z12, Z12
@@ -501,144 +1111,458 @@ divided8:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around9
-	VMOVDQU64   Y10, (DI)
-	VMOVDQU64   Y11, 32(DI)
-	VMOVDQU64   Y12, 64(DI)
-	VMOVDQU64   Y13, 96(DI)
-	JMP         stored10
+	JNE         around29
+	VMOVDQU64   Y10, (SI)
+	VMOVDQU64   Y11, 32(SI)
+	VMOVDQU64   Y12, 64(SI)
+	VMOVDQU64   Y13, 96(SI)
+	JMP         stored30
 
-around9:
-	VMOVNTDQ Y10, (DI)
-	VMOVNTDQ Y11, 32(DI)
-	VMOVNTDQ Y12, 64(DI)
-	VMOVNTDQ Y13, 96(DI)
+around29:
+	VMOVNTDQ Y10, (SI)
+	VMOVNTDQ Y11, 32(SI)
+	VMOVNTDQ Y12, 64(SI)
+	VMOVNTDQ Y13, 96(SI)
 
-stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
-	ADDQ $0x00000080, DI
+stored30:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
-some11:
+blocks23:
+some31:
 	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done32
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	JEQ       loaded33
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	JEQ       loaded34
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
-	VCVTPH2PS.Z (SI), K1, Z1
+loaded34:
+	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal35
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided36
 
-reciprocal15:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided36:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
 	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (DX), K1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (DI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000020, DI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
-	JMP         some11
+	JMP         some31
 
-done12:
+done32:
 	VZEROUPPER
 	RET
 
 // func quantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z5
-	VBROADCASTSS (R9), Z6
-	VBROADCASTSS (R9), Z7
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x07, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R11
+	MOVQ    DI, R12
+
+strand7:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 8(R12), Z3
+	MOVQ         R8, R10
+
+block6:
+	VPMOVZXWD (BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(BX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(BX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(BX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal8
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided9:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VRNDSCALEPS $0x08, Z5, Z5
+	VRNDSCALEPS $0x08, Z6, Z6
+	VRNDSCALEPS $0x08, Z7, Z7
+	VADDPS      Z3, Z4, Z4
+	VADDPS      Z3, Z5, Z5
+	VADDPS      Z3, Z6, Z6
+	VADDPS      Z3, Z7, Z7
+	VCMPPS      $0x1d, Z0, Z4, K1
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x1d, Z0, Z6, K3
+	VCMPPS      $0x1d, Z0, Z7, K4
+	VCMPPS      $0x12, Z1, Z4, K1, K1
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x12, Z1, Z6, K3, K3
+	VCMPPS      $0x12, Z1, Z7, K4, K4
+	VPMOVZXWD   (DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD   32(DX), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD   64(DX), Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPMOVZXWD   96(DX), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VDIVPS      Z2, Z4, Z4
+	VDIVPS      Z2, Z5, Z5
+	VDIVPS      Z2, Z6, Z6
+	VDIVPS      Z2, Z7, Z7
+	VMOVAPS.Z   Z4, K1, Z4
+	VMOVAPS.Z   Z5, K2, Z5
+	VMOVAPS.Z   Z6, K3, Z6
+	VMOVAPS.Z   Z7, K4, Z7
+	VPTESTMD    all32_10000<>+0(SB), Z4, K1
+	VPADDD      all32_7fff<>+0(SB), Z4, Z8
+	VPADDD      all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD    all32_10000<>+0(SB), Z5, K1
+	VPADDD      all32_7fff<>+0(SB), Z5, Z9
+	VPADDD      all32_8000<>+0(SB), Z5, K1, Z9
+	VPTESTMD    all32_10000<>+0(SB), Z6, K1
+	VPADDD      all32_7fff<>+0(SB), Z6, Z10
+	VPADDD      all32_8000<>+0(SB), Z6, K1, Z10
+	VPTESTMD    all32_10000<>+0(SB), Z7, K1
+	VPADDD      all32_7fff<>+0(SB), Z7, Z11
+	VPADDD      all32_8000<>+0(SB), Z7, K1, Z11
+	VCMPPS      $0x03, Z4, Z4, K1
+	VCMPPS      $0x03, Z5, Z5, K2
+	VCMPPS      $0x03, Z6, Z6, K3
+	VCMPPS      $0x03, Z7, Z7, K4
+	VMOVDQU32   all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU32   all32_7fc00000<>+0(SB), K3, Z10
+	VMOVDQU32   all32_7fc00000<>+0(SB), K4, Z11
+	VMOVDQU64   odd16<>+0(SB), Z4
+	VMOVDQA64   Z8, Z5
+	VPERMT2W    Z9, Z4, Z5
+	VMOVDQA64   Z10, Z6
+	VPERMT2W    Z11, Z4, Z6
+	CMPB        76(CX), $0x00
+	JNE         around10
+	VMOVDQU64   Z5, (SI)
+	VMOVDQU64   Z6, 64(SI)
+	JMP         stored11
+
+around10:
+	VMOVNTDQ Z5, (SI)
+	VMOVNTDQ Z6, 64(SI)
+
+stored11:
+	VPMOVZXWD 128(BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 160(BX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 192(BX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 224(BX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal12
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided13
+
+reciprocal12:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z4, Z4
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z5, Z5
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z6, Z6
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z2, Z8, Z8
+	VMULPS  Z8, Z7, Z7
+
+divided13:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VRNDSCALEPS $0x08, Z5, Z5
+	VRNDSCALEPS $0x08, Z6, Z6
+	VRNDSCALEPS $0x08, Z7, Z7
+	VADDPS      Z3, Z4, Z4
+	VADDPS      Z3, Z5, Z5
+	VADDPS      Z3, Z6, Z6
+	VADDPS      Z3, Z7, Z7
+	VCMPPS      $0x1d, Z0, Z4, K1
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x1d, Z0, Z6, K3
+	VCMPPS      $0x1d, Z0, Z7, K4
+	VCMPPS      $0x12, Z1, Z4, K1, K1
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x12, Z1, Z6, K3, K3
+	VCMPPS      $0x12, Z1, Z7, K4, K4
+	VPMOVZXWD   128(DX), Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD   160(DX), Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD   192(DX), Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPMOVZXWD   224(DX), Z7
+	VPSLLD      $0x10, Z7, Z7
+	VDIVPS      Z2, Z4, Z4
+	VDIVPS      Z2, Z5, Z5
+	VDIVPS      Z2, Z6, Z6
+	VDIVPS      Z2, Z7, Z7
+	VMOVAPS.Z   Z4, K1, Z4
+	VMOVAPS.Z   Z5, K2, Z5
+	VMOVAPS.Z   Z6, K3, Z6
+	VMOVAPS.Z   Z7, K4, Z7
+	VPTESTMD    all32_10000<>+0(SB), Z4, K1
+	VPADDD      all32_7fff<>+0(SB), Z4, Z8
+	VPADDD      all32_8000<>+0(SB), Z4, K1, Z8
+	VPTESTMD    all32_10000<>+0(SB), Z5, K1
+	VPADDD      all32_7fff<>+0(SB), Z5, Z9
+	VPADDD      all32_8000<>+0(SB), Z5, K1, Z9
+	VPTESTMD    all32_10000<>+0(SB), Z6, K1
+	VPADDD      all32_7fff<>+0(SB), Z6, Z10
+	VPADDD      all32_8000<>+0(SB), Z6, K1, Z10
+	VPTESTMD    all32_10000<>+0(SB), Z7, K1
+	VPADDD      all32_7fff<>+0(SB), Z7, Z11
+	VPADDD      all32_8000<>+0(SB), Z7, K1, Z11
+	VCMPPS      $0x03, Z4, Z4, K1
+	VCMPPS      $0x03, Z5, Z5, K2
+	VCMPPS      $0x03, Z6, Z6, K3
+	VCMPPS      $0x03, Z7, Z7, K4
+	VMOVDQU32   all32_7fc00000<>+0(SB), K1, Z8
+	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z9
+	VMOVDQU32   all32_7fc00000<>+0(SB), K3, Z10
+	VMOVDQU32   all32_7fc00000<>+0(SB), K4, Z11
+	VMOVDQU64   odd16<>+0(SB), Z4
+	VMOVDQA64   Z8, Z5
+	VPERMT2W    Z9, Z4, Z5
+	VMOVDQA64   Z10, Z6
+	VPERMT2W    Z11, Z4, Z6
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU64   Z5, 128(SI)
+	VMOVDQU64   Z6, 192(SI)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Z5, 128(SI)
+	VMOVNTDQ Z6, 192(SI)
+
+stored15:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	DECQ R10
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R11
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	SHLQ $0x07, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some16:
+	TESTQ AX, AX
+	JLE   done17
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R10
+
+strand18:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	VPMOVZXWD.Z  (BX), K1, Z4
+	VPSLLD       $0x10, Z4, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal19
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided20
+
+reciprocal19:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z4
+
+divided20:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VADDPS      Z3, Z4, Z3
+	VCMPPS      $0x1d, Z0, Z3, K2
+	VCMPPS      $0x12, Z1, Z3, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VDIVPS      Z2, Z3, Z2
+	VMOVAPS.Z   Z2, K2, Z2
+	VPTESTMD    all32_10000<>+0(SB), Z2, K2
+	VPADDD      all32_7fff<>+0(SB), Z2, Z3
+	VPADDD      all32_8000<>+0(SB), Z2, K2, Z3
+	VCMPPS      $0x03, Z2, Z2, K2
+	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z3
+	VPSRLD      $0x10, Z3, Z2
+	VPMOVDW     Z2, Y2
+	VMOVDQU16   Y2, K1, (SI)
+	ADDQ        $+256, DX
+	ADDQ        $+256, BX
+	ADDQ        $+256, SI
+	ADDQ        128(CX), DX
+	ADDQ        152(CX), BX
+	ADDQ        176(CX), SI
+	ADDQ        $0x00000028, R10
+	DECQ        R8
+	JNE         strand18
+	SUBQ        136(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        184(CX), SI
+	ADDQ        $-224, DX
+	ADDQ        $-224, BX
+	ADDQ        $-224, SI
+	SUBQ        $0x00000010, AX
+	JMP         some16
+
+done17:
+	DECQ R9
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z5
+	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R8), Z7
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block2:
+block22:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
+	JLT        blocks23
+	TESTQ      R9, R9
+	JEQ        near24
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
 
-near4:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	JEQ     loaded25
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z5
-	VMOVUPS 128(R9), Z6
-	VMOVUPS 192(R9), Z7
+	JEQ     loaded26
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
 
-loaded6:
-	VPMOVZXWD (SI), Z10
+loaded26:
+	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
-	VPMOVZXWD 32(SI), Z11
+	VPMOVZXWD 32(BX), Z11
 	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 64(SI), Z12
+	VPMOVZXWD 64(BX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 96(SI), Z13
+	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal27
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided28
 
-reciprocal7:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -652,7 +1576,7 @@ reciprocal7:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided8:
+divided28:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -669,13 +1593,13 @@ divided8:
 	VCMPPS      $0x12, Z9, Z11, K2, K2
 	VCMPPS      $0x12, Z9, Z12, K3, K3
 	VCMPPS      $0x12, Z9, Z13, K4, K4
-	VPMOVZXWD   (BX), Z10
+	VPMOVZXWD   (DX), Z10
 	VPSLLD      $0x10, Z10, Z10
-	VPMOVZXWD   32(BX), Z11
+	VPMOVZXWD   32(DX), Z11
 	VPSLLD      $0x10, Z11, Z11
-	VPMOVZXWD   64(BX), Z12
+	VPMOVZXWD   64(DX), Z12
 	VPSLLD      $0x10, Z12, Z12
-	VPMOVZXWD   96(BX), Z13
+	VPMOVZXWD   96(DX), Z13
 	VPSLLD      $0x10, Z13, Z13
 	VDIVPS      Z0, Z10, Z10
 	VDIVPS      Z1, Z11, Z11
@@ -711,59 +1635,59 @@ divided8:
 	VMOVDQA64   Z16, Z12
 	VPERMT2W    Z17, Z10, Z12
 	CMPB        76(CX), $0x00
-	JNE         around9
-	VMOVDQU64   Z11, (DI)
-	VMOVDQU64   Z12, 64(DI)
-	JMP         stored10
+	JNE         around29
+	VMOVDQU64   Z11, (SI)
+	VMOVDQU64   Z12, 64(SI)
+	JMP         stored30
 
-around9:
-	VMOVNTDQ Z11, (DI)
-	VMOVNTDQ Z12, 64(DI)
+around29:
+	VMOVNTDQ Z11, (SI)
+	VMOVNTDQ Z12, 64(SI)
 
-stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
-	ADDQ $0x00000080, DI
+stored30:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block22
 
-blocks3:
-some11:
+blocks23:
+some31:
 	TESTQ     AX, AX
-	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	JLE       done32
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	JEQ       loaded33
+	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	JEQ       loaded34
+	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
-	VPMOVZXWD.Z (SI), K1, Z1
+loaded34:
+	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal35
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided16
+	JMP         divided36
 
-reciprocal15:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided16:
+divided36:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
 	VCMPPS      $0x12, Z9, Z1, K2, K2
-	VPMOVZXWD.Z (BX), K1, Z1
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
@@ -774,16 +1698,16 @@ divided16:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (DI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000020, DI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
-	JMP         some11
+	JMP         some31
 
-done12:
+done32:
 	VZEROUPPER
 	RET
 
@@ -898,58 +1822,58 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeBackwardAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
-	PREFETCHT1 128(SI)(DX*1)
-	PREFETCHT1 192(SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z4
-	VMOVUPS 128(R9), Z4
-	VMOVUPS 192(R9), Z4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z4
+	VMOVUPS 128(R8), Z4
+	VMOVUPS 192(R8), Z4
 
 loaded6:
-	VMOVUPS (SI), Z4
-	VMOVUPS 64(SI), Z7
-	VMOVUPS 128(SI), Z8
-	VMOVUPS 192(SI), Z9
+	VMOVUPS (BX), Z4
+	VMOVUPS 64(BX), Z7
+	VMOVUPS 128(BX), Z8
+	VMOVUPS 192(BX), Z9
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPS  Z0, Z4, Z4
@@ -981,10 +1905,10 @@ divided8:
 	VCMPPS    $0x12, Z6, Z7, K2, K2
 	VCMPPS    $0x12, Z6, Z8, K3, K3
 	VCMPPS    $0x12, Z6, Z9, K4, K4
-	VMOVUPS   (BX), Z4
-	VMOVUPS   64(BX), Z7
-	VMOVUPS   128(BX), Z8
-	VMOVUPS   192(BX), Z9
+	VMOVUPS   (DX), Z4
+	VMOVUPS   64(DX), Z7
+	VMOVUPS   128(DX), Z8
+	VMOVUPS   192(DX), Z9
 	VDIVPS    Z0, Z4, Z4
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
@@ -995,24 +1919,24 @@ divided8:
 	VMOVAPS.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (DI)
-	VMOVDQU64 Z7, 64(DI)
-	VMOVDQU64 Z8, 128(DI)
-	VMOVDQU64 Z9, 192(DI)
+	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z7, 64(SI)
+	VMOVDQU64 Z8, 128(SI)
+	VMOVDQU64 Z9, 192(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (DI)
-	VMOVNTDQ Z7, 64(DI)
-	VMOVNTDQ Z8, 128(DI)
-	VMOVNTDQ Z9, 192(DI)
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z7, 64(SI)
+	VMOVNTDQ Z8, 128(SI)
+	VMOVNTDQ Z9, 192(SI)
 
 stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000100, SI
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -1020,20 +1944,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z (DI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
 	VDIVPS    Z0, Z1, Z1
@@ -1047,15 +1971,15 @@ reciprocal15:
 divided16:
 	VCMPPS    $0x1d, Z5, Z1, K2
 	VCMPPS    $0x12, Z6, Z1, K2, K2
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (DX), K1, Z1
 	VDIVPS    Z0, Z1, Z1
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      $0x00000040, BX
-	ADDQ      $0x00000040, SI
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
+	ADDQ      $+64, SI
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
-	ADDQ      $0x00000040, R9
 	SUBQ      $0x00000010, AX
 	JMP       some11
 
@@ -1068,58 +1992,58 @@ done12:
 TEXT ·quantizeBackwardAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSD (R8), Z0
-	VBROADCASTSD (R8), Z1
-	VBROADCASTSD (R8), Z2
-	VBROADCASTSD (R8), Z3
-	VBROADCASTSD (R9), Z4
-	VBROADCASTSD (R9), Z4
-	VBROADCASTSD (R9), Z4
-	VBROADCASTSD (R9), Z4
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z4
 	VBROADCASTSD 56(CX), Z5
 	VBROADCASTSD 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
-	PREFETCHT1 128(SI)(DX*1)
-	PREFETCHT1 192(SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPD (R8), Z0
-	VMOVUPD 64(R8), Z1
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R9), Z4
-	VMOVUPD 64(R9), Z4
-	VMOVUPD 128(R9), Z4
-	VMOVUPD 192(R9), Z4
+	VMOVUPD (R8), Z4
+	VMOVUPD 64(R8), Z4
+	VMOVUPD 128(R8), Z4
+	VMOVUPD 192(R8), Z4
 
 loaded6:
-	VMOVUPD (SI), Z4
-	VMOVUPD 64(SI), Z7
-	VMOVUPD 128(SI), Z8
-	VMOVUPD 192(SI), Z9
+	VMOVUPD (BX), Z4
+	VMOVUPD 64(BX), Z7
+	VMOVUPD 128(BX), Z8
+	VMOVUPD 192(BX), Z9
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPD  Z0, Z4, Z4
@@ -1151,10 +2075,10 @@ divided8:
 	VCMPPD    $0x12, Z6, Z7, K2, K2
 	VCMPPD    $0x12, Z6, Z8, K3, K3
 	VCMPPD    $0x12, Z6, Z9, K4, K4
-	VMOVUPD   (BX), Z4
-	VMOVUPD   64(BX), Z7
-	VMOVUPD   128(BX), Z8
-	VMOVUPD   192(BX), Z9
+	VMOVUPD   (DX), Z4
+	VMOVUPD   64(DX), Z7
+	VMOVUPD   128(DX), Z8
+	VMOVUPD   192(DX), Z9
 	VDIVPD    Z0, Z4, Z4
 	VDIVPD    Z1, Z7, Z7
 	VDIVPD    Z2, Z8, Z8
@@ -1165,24 +2089,24 @@ divided8:
 	VMOVAPD.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (DI)
-	VMOVDQU64 Z7, 64(DI)
-	VMOVDQU64 Z8, 128(DI)
-	VMOVDQU64 Z9, 192(DI)
+	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z7, 64(SI)
+	VMOVDQU64 Z8, 128(SI)
+	VMOVDQU64 Z9, 192(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (DI)
-	VMOVNTDQ Z7, 64(DI)
-	VMOVNTDQ Z8, 128(DI)
-	VMOVNTDQ Z9, 192(DI)
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z7, 64(SI)
+	VMOVNTDQ Z8, 128(SI)
+	VMOVNTDQ Z9, 192(SI)
 
 stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000100, SI
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000020, AX
 	JMP  block2
 
@@ -1190,20 +2114,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPD.Z (R8), K1, Z0
+	VMOVUPD.Z (DI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPD.Z (R9), K1, Z4
+	VMOVUPD.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPD.Z (SI), K1, Z1
+	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
 	VDIVPD    Z0, Z1, Z1
@@ -1217,15 +2141,15 @@ reciprocal15:
 divided16:
 	VCMPPD    $0x1d, Z5, Z1, K2
 	VCMPPD    $0x12, Z6, Z1, K2, K2
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (DX), K1, Z1
 	VDIVPD    Z0, Z1, Z1
 	VMOVAPD.Z Z1, K2, Z1
-	VMOVUPD   Z1, K1, (DI)
-	ADDQ      $0x00000040, BX
-	ADDQ      $0x00000040, SI
+	VMOVUPD   Z1, K1, (SI)
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
+	ADDQ      $+64, SI
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
-	ADDQ      $0x00000040, R9
 	SUBQ      $0x00000008, AX
 	JMP       some11
 
@@ -1238,54 +2162,54 @@ done12:
 TEXT ·quantizeBackwardAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z4
-	VMOVUPS 128(R9), Z4
-	VMOVUPS 192(R9), Z4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z4
+	VMOVUPS 128(R8), Z4
+	VMOVUPS 192(R8), Z4
 
 loaded6:
-	VCVTPH2PS (SI), Z4
-	VCVTPH2PS 32(SI), Z7
-	VCVTPH2PS 64(SI), Z8
-	VCVTPH2PS 96(SI), Z9
+	VCVTPH2PS (BX), Z4
+	VCVTPH2PS 32(BX), Z7
+	VCVTPH2PS 64(BX), Z8
+	VCVTPH2PS 96(BX), Z9
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
 	VDIVPS    Z0, Z4, Z4
@@ -1317,10 +2241,10 @@ divided8:
 	VCMPPS    $0x12, Z6, Z7, K2, K2
 	VCMPPS    $0x12, Z6, Z8, K3, K3
 	VCMPPS    $0x12, Z6, Z9, K4, K4
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z7
-	VCVTPH2PS 64(BX), Z8
-	VCVTPH2PS 96(BX), Z9
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z7
+	VCVTPH2PS 64(DX), Z8
+	VCVTPH2PS 96(DX), Z9
 	VDIVPS    Z0, Z4, Z4
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
@@ -1335,24 +2259,24 @@ divided8:
 	VCVTPS2PH $0x00, Z9, Y9
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Y4, (DI)
-	VMOVDQU64 Y7, 32(DI)
-	VMOVDQU64 Y8, 64(DI)
-	VMOVDQU64 Y9, 96(DI)
+	VMOVDQU64 Y4, (SI)
+	VMOVDQU64 Y7, 32(SI)
+	VMOVDQU64 Y8, 64(SI)
+	VMOVDQU64 Y9, 96(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Y4, (DI)
-	VMOVNTDQ Y7, 32(DI)
-	VMOVNTDQ Y8, 64(DI)
-	VMOVNTDQ Y9, 96(DI)
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y7, 32(SI)
+	VMOVNTDQ Y8, 64(SI)
+	VMOVNTDQ Y9, 96(SI)
 
 stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
-	ADDQ $0x00000080, DI
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -1360,20 +2284,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z (DI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VCVTPH2PS.Z (SI), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
 	VDIVPS      Z0, Z1, Z1
@@ -1387,16 +2311,16 @@ reciprocal15:
 divided16:
 	VCMPPS      $0x1d, Z5, Z1, K2
 	VCMPPS      $0x12, Z6, Z1, K2, K2
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (DX), K1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (DI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000020, DI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
 	JMP         some11
 
@@ -1409,57 +2333,57 @@ done12:
 TEXT ·quantizeBackwardAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z4
-	VMOVUPS 128(R9), Z4
-	VMOVUPS 192(R9), Z4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z4
+	VMOVUPS 128(R8), Z4
+	VMOVUPS 192(R8), Z4
 
 loaded6:
-	VPMOVZXWD (SI), Z4
+	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(SI), Z7
+	VPMOVZXWD 32(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 64(SI), Z8
+	VPMOVZXWD 64(BX), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 96(SI), Z9
+	VPMOVZXWD 96(BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
@@ -1492,13 +2416,13 @@ divided8:
 	VCMPPS    $0x12, Z6, Z7, K2, K2
 	VCMPPS    $0x12, Z6, Z8, K3, K3
 	VCMPPS    $0x12, Z6, Z9, K4, K4
-	VPMOVZXWD (BX), Z4
+	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(BX), Z7
+	VPMOVZXWD 32(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 64(BX), Z8
+	VPMOVZXWD 64(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 96(BX), Z9
+	VPMOVZXWD 96(DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VDIVPS    Z0, Z4, Z4
 	VDIVPS    Z1, Z7, Z7
@@ -1535,20 +2459,20 @@ divided8:
 	VPERMT2W  Z13, Z4, Z8
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z7, (DI)
-	VMOVDQU64 Z8, 64(DI)
+	VMOVDQU64 Z7, (SI)
+	VMOVDQU64 Z8, 64(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z7, (DI)
-	VMOVNTDQ Z8, 64(DI)
+	VMOVNTDQ Z7, (SI)
+	VMOVNTDQ Z8, 64(SI)
 
 stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
-	ADDQ $0x00000080, DI
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -1556,20 +2480,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z (DI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VPMOVZXWD.Z (SI), K1, Z1
+	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
@@ -1584,7 +2508,7 @@ reciprocal15:
 divided16:
 	VCMPPS      $0x1d, Z5, Z1, K2
 	VCMPPS      $0x12, Z6, Z1, K2, K2
-	VPMOVZXWD.Z (BX), K1, Z1
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
@@ -1595,12 +2519,12 @@ divided16:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (DI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000020, DI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
 	JMP         some11
 
@@ -1613,58 +2537,58 @@ done12:
 TEXT ·quantizeBackwardAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
-	PREFETCHT1 128(SI)(DX*1)
-	PREFETCHT1 192(SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z4
-	VMOVUPS 128(R9), Z4
-	VMOVUPS 192(R9), Z4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z4
+	VMOVUPS 128(R8), Z4
+	VMOVUPS 192(R8), Z4
 
 loaded6:
-	VMOVUPS (SI), Z4
-	VMOVUPS 64(SI), Z7
-	VMOVUPS 128(SI), Z8
-	VMOVUPS 192(SI), Z9
+	VMOVUPS (BX), Z4
+	VMOVUPS 64(BX), Z7
+	VMOVUPS 128(BX), Z8
+	VMOVUPS 192(BX), Z9
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPS  Z0, Z4, Z4
@@ -1696,10 +2620,10 @@ divided8:
 	VCMPPS    $0x12, Z6, Z7, K2, K2
 	VCMPPS    $0x12, Z6, Z8, K3, K3
 	VCMPPS    $0x12, Z6, Z9, K4, K4
-	VMOVUPS   (BX), Z4
-	VMOVUPS   64(BX), Z7
-	VMOVUPS   128(BX), Z8
-	VMOVUPS   192(BX), Z9
+	VMOVUPS   (DX), Z4
+	VMOVUPS   64(DX), Z7
+	VMOVUPS   128(DX), Z8
+	VMOVUPS   192(DX), Z9
 	VDIVPS    Z0, Z4, Z4
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
@@ -1710,24 +2634,24 @@ divided8:
 	VMOVAPS.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (DI)
-	VMOVDQU64 Z7, 64(DI)
-	VMOVDQU64 Z8, 128(DI)
-	VMOVDQU64 Z9, 192(DI)
+	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z7, 64(SI)
+	VMOVDQU64 Z8, 128(SI)
+	VMOVDQU64 Z9, 192(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (DI)
-	VMOVNTDQ Z7, 64(DI)
-	VMOVNTDQ Z8, 128(DI)
-	VMOVNTDQ Z9, 192(DI)
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z7, 64(SI)
+	VMOVNTDQ Z8, 128(SI)
+	VMOVNTDQ Z9, 192(SI)
 
 stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000100, SI
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -1735,20 +2659,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z (DI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPS.Z (SI), K1, Z1
+	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
 	VDIVPS    Z0, Z1, Z1
@@ -1762,15 +2686,15 @@ reciprocal15:
 divided16:
 	VCMPPS    $0x1d, Z5, Z1, K2
 	VCMPPS    $0x12, Z6, Z1, K2, K2
-	VMOVUPS.Z (BX), K1, Z1
+	VMOVUPS.Z (DX), K1, Z1
 	VDIVPS    Z0, Z1, Z1
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      $0x00000040, BX
-	ADDQ      $0x00000040, SI
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
+	ADDQ      $+64, SI
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
-	ADDQ      $0x00000040, R9
 	SUBQ      $0x00000010, AX
 	JMP       some11
 
@@ -1783,58 +2707,58 @@ done12:
 TEXT ·quantizeBackwardAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSD (R8), Z0
-	VBROADCASTSD (R8), Z1
-	VBROADCASTSD (R8), Z2
-	VBROADCASTSD (R8), Z3
-	VBROADCASTSD (R9), Z4
-	VBROADCASTSD (R9), Z4
-	VBROADCASTSD (R9), Z4
-	VBROADCASTSD (R9), Z4
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD (DI), Z1
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD (DI), Z3
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z4
+	VBROADCASTSD (R8), Z4
 	VBROADCASTSD 56(CX), Z5
 	VBROADCASTSD 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 128(BX)(DX*1)
-	PREFETCHT1 192(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
-	PREFETCHT1 128(SI)(DX*1)
-	PREFETCHT1 192(SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 128(DX)(R9*1)
+	PREFETCHT1 192(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
+	PREFETCHT1 128(BX)(R9*1)
+	PREFETCHT1 192(BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPD (R8), Z0
-	VMOVUPD 64(R8), Z1
-	VMOVUPD 128(R8), Z2
-	VMOVUPD 192(R8), Z3
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R9), Z4
-	VMOVUPD 64(R9), Z4
-	VMOVUPD 128(R9), Z4
-	VMOVUPD 192(R9), Z4
+	VMOVUPD (R8), Z4
+	VMOVUPD 64(R8), Z4
+	VMOVUPD 128(R8), Z4
+	VMOVUPD 192(R8), Z4
 
 loaded6:
-	VMOVUPD (SI), Z4
-	VMOVUPD 64(SI), Z7
-	VMOVUPD 128(SI), Z8
-	VMOVUPD 192(SI), Z9
+	VMOVUPD (BX), Z4
+	VMOVUPD 64(BX), Z7
+	VMOVUPD 128(BX), Z8
+	VMOVUPD 192(BX), Z9
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPD  Z0, Z4, Z4
@@ -1866,10 +2790,10 @@ divided8:
 	VCMPPD    $0x12, Z6, Z7, K2, K2
 	VCMPPD    $0x12, Z6, Z8, K3, K3
 	VCMPPD    $0x12, Z6, Z9, K4, K4
-	VMOVUPD   (BX), Z4
-	VMOVUPD   64(BX), Z7
-	VMOVUPD   128(BX), Z8
-	VMOVUPD   192(BX), Z9
+	VMOVUPD   (DX), Z4
+	VMOVUPD   64(DX), Z7
+	VMOVUPD   128(DX), Z8
+	VMOVUPD   192(DX), Z9
 	VDIVPD    Z0, Z4, Z4
 	VDIVPD    Z1, Z7, Z7
 	VDIVPD    Z2, Z8, Z8
@@ -1880,24 +2804,24 @@ divided8:
 	VMOVAPD.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z4, (DI)
-	VMOVDQU64 Z7, 64(DI)
-	VMOVDQU64 Z8, 128(DI)
-	VMOVDQU64 Z9, 192(DI)
+	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z7, 64(SI)
+	VMOVDQU64 Z8, 128(SI)
+	VMOVDQU64 Z9, 192(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z4, (DI)
-	VMOVNTDQ Z7, 64(DI)
-	VMOVNTDQ Z8, 128(DI)
-	VMOVNTDQ Z9, 192(DI)
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z7, 64(SI)
+	VMOVNTDQ Z8, 128(SI)
+	VMOVNTDQ Z9, 192(SI)
 
 stored10:
-	ADDQ $0x00000100, BX
-	ADDQ $0x00000100, SI
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000020, AX
 	JMP  block2
 
@@ -1905,20 +2829,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPD.Z (R8), K1, Z0
+	VMOVUPD.Z (DI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPD.Z (R9), K1, Z4
+	VMOVUPD.Z (R8), K1, Z4
 
 loaded14:
-	VMOVUPD.Z (SI), K1, Z1
+	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
 	JNE       reciprocal15
 	VDIVPD    Z0, Z1, Z1
@@ -1932,15 +2856,15 @@ reciprocal15:
 divided16:
 	VCMPPD    $0x1d, Z5, Z1, K2
 	VCMPPD    $0x12, Z6, Z1, K2, K2
-	VMOVUPD.Z (BX), K1, Z1
+	VMOVUPD.Z (DX), K1, Z1
 	VDIVPD    Z0, Z1, Z1
 	VMOVAPD.Z Z1, K2, Z1
-	VMOVUPD   Z1, K1, (DI)
-	ADDQ      $0x00000040, BX
-	ADDQ      $0x00000040, SI
+	VMOVUPD   Z1, K1, (SI)
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
+	ADDQ      $+64, SI
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
-	ADDQ      $0x00000040, R9
 	SUBQ      $0x00000008, AX
 	JMP       some11
 
@@ -1953,54 +2877,54 @@ done12:
 TEXT ·quantizeBackwardAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z4
-	VMOVUPS 128(R9), Z4
-	VMOVUPS 192(R9), Z4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z4
+	VMOVUPS 128(R8), Z4
+	VMOVUPS 192(R8), Z4
 
 loaded6:
-	VCVTPH2PS (SI), Z4
-	VCVTPH2PS 32(SI), Z7
-	VCVTPH2PS 64(SI), Z8
-	VCVTPH2PS 96(SI), Z9
+	VCVTPH2PS (BX), Z4
+	VCVTPH2PS 32(BX), Z7
+	VCVTPH2PS 64(BX), Z8
+	VCVTPH2PS 96(BX), Z9
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
 	VDIVPS    Z0, Z4, Z4
@@ -2032,10 +2956,10 @@ divided8:
 	VCMPPS    $0x12, Z6, Z7, K2, K2
 	VCMPPS    $0x12, Z6, Z8, K3, K3
 	VCMPPS    $0x12, Z6, Z9, K4, K4
-	VCVTPH2PS (BX), Z4
-	VCVTPH2PS 32(BX), Z7
-	VCVTPH2PS 64(BX), Z8
-	VCVTPH2PS 96(BX), Z9
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z7
+	VCVTPH2PS 64(DX), Z8
+	VCVTPH2PS 96(DX), Z9
 	VDIVPS    Z0, Z4, Z4
 	VDIVPS    Z1, Z7, Z7
 	VDIVPS    Z2, Z8, Z8
@@ -2050,24 +2974,24 @@ divided8:
 	VCVTPS2PH $0x00, Z9, Y9
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Y4, (DI)
-	VMOVDQU64 Y7, 32(DI)
-	VMOVDQU64 Y8, 64(DI)
-	VMOVDQU64 Y9, 96(DI)
+	VMOVDQU64 Y4, (SI)
+	VMOVDQU64 Y7, 32(SI)
+	VMOVDQU64 Y8, 64(SI)
+	VMOVDQU64 Y9, 96(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Y4, (DI)
-	VMOVNTDQ Y7, 32(DI)
-	VMOVNTDQ Y8, 64(DI)
-	VMOVNTDQ Y9, 96(DI)
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y7, 32(SI)
+	VMOVNTDQ Y8, 64(SI)
+	VMOVNTDQ Y9, 96(SI)
 
 stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
-	ADDQ $0x00000080, DI
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -2075,20 +2999,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z (DI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VCVTPH2PS.Z (SI), K1, Z1
+	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
 	VDIVPS      Z0, Z1, Z1
@@ -2102,16 +3026,16 @@ reciprocal15:
 divided16:
 	VCMPPS      $0x1d, Z5, Z1, K2
 	VCMPPS      $0x12, Z6, Z1, K2, K2
-	VCVTPH2PS.Z (BX), K1, Z1
+	VCVTPH2PS.Z (DX), K1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
-	VMOVDQU16   Y1, K1, (DI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000020, DI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
 	JMP         some11
 
@@ -2124,57 +3048,57 @@ done12:
 TEXT ·quantizeBackwardAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Z0
-	VBROADCASTSS (R8), Z1
-	VBROADCASTSS (R8), Z2
-	VBROADCASTSS (R8), Z3
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
-	VBROADCASTSS (R9), Z4
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
+	VBROADCASTSS (R8), Z4
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 64(BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
-	PREFETCHT1 64(SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 64(DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
+	PREFETCHT1 64(BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Z0
-	VMOVUPS 64(R8), Z1
-	VMOVUPS 128(R8), Z2
-	VMOVUPS 192(R8), Z3
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VMOVUPS 128(DI), Z2
+	VMOVUPS 192(DI), Z3
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Z4
-	VMOVUPS 64(R9), Z4
-	VMOVUPS 128(R9), Z4
-	VMOVUPS 192(R9), Z4
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z4
+	VMOVUPS 128(R8), Z4
+	VMOVUPS 192(R8), Z4
 
 loaded6:
-	VPMOVZXWD (SI), Z4
+	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(SI), Z7
+	VPMOVZXWD 32(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 64(SI), Z8
+	VPMOVZXWD 64(BX), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 96(SI), Z9
+	VPMOVZXWD 96(BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
@@ -2207,13 +3131,13 @@ divided8:
 	VCMPPS    $0x12, Z6, Z7, K2, K2
 	VCMPPS    $0x12, Z6, Z8, K3, K3
 	VCMPPS    $0x12, Z6, Z9, K4, K4
-	VPMOVZXWD (BX), Z4
+	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(BX), Z7
+	VPMOVZXWD 32(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 64(BX), Z8
+	VPMOVZXWD 64(DX), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VPMOVZXWD 96(BX), Z9
+	VPMOVZXWD 96(DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VDIVPS    Z0, Z4, Z4
 	VDIVPS    Z1, Z7, Z7
@@ -2250,20 +3174,20 @@ divided8:
 	VPERMT2W  Z13, Z4, Z8
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU64 Z7, (DI)
-	VMOVDQU64 Z8, 64(DI)
+	VMOVDQU64 Z7, (SI)
+	VMOVDQU64 Z8, 64(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Z7, (DI)
-	VMOVNTDQ Z8, 64(DI)
+	VMOVNTDQ Z7, (SI)
+	VMOVNTDQ Z8, 64(SI)
 
 stored10:
-	ADDQ $0x00000080, BX
-	ADDQ $0x00000080, SI
-	ADDQ $0x00000080, DI
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
-	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, AX
 	JMP  block2
 
@@ -2271,20 +3195,20 @@ blocks3:
 some11:
 	TESTQ     AX, AX
 	JLE       done12
-	MOVQ      $-1, DX
-	BZHIQ     AX, DX, DX
-	KMOVW     DX, K1
+	MOVQ      $-1, R9
+	BZHIQ     AX, R9, R9
+	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
 	JEQ       loaded13
-	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z (DI), K1, Z0
 
 loaded13:
 	CMPB      73(CX), $0x00
 	JEQ       loaded14
-	VMOVUPS.Z (R9), K1, Z4
+	VMOVUPS.Z (R8), K1, Z4
 
 loaded14:
-	VPMOVZXWD.Z (SI), K1, Z1
+	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
 	JNE         reciprocal15
@@ -2299,7 +3223,7 @@ reciprocal15:
 divided16:
 	VCMPPS      $0x1d, Z5, Z1, K2
 	VCMPPS      $0x12, Z6, Z1, K2, K2
-	VPMOVZXWD.Z (BX), K1, Z1
+	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VDIVPS      Z0, Z1, Z1
 	VMOVAPS.Z   Z1, K2, Z1
@@ -2310,12 +3234,12 @@ divided16:
 	VMOVDQU32   all32_7fc00000<>+0(SB), K2, Z2
 	VPSRLD      $0x10, Z2, Z1
 	VPMOVDW     Z1, Y1
-	VMOVDQU16   Y1, K1, (DI)
-	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, SI
-	ADDQ        $0x00000020, DI
+	VMOVDQU16   Y1, K1, (SI)
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
-	ADDQ        $0x00000040, R9
 	SUBQ        $0x00000010, AX
 	JMP         some11
 
@@ -2324,53 +3248,357 @@ done12:
 	RET
 
 // func quantizeBackwardAVX2F32F32F32(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y3
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x06, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R11
+	MOVQ    DI, R12
+
+strand7:
+	VBROADCASTSS (R12), Y2
+	VBROADCASTSS 8(R12), Y3
+	MOVQ         R8, R10
+
+block6:
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided9:
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VCMPPS   $0x1d, Y0, Y4, Y6
+	VCMPPS   $0x1d, Y0, Y5, Y7
+	VCMPPS   $0x12, Y1, Y4, Y4
+	VCMPPS   $0x12, Y1, Y5, Y5
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VMOVUPS  (DX), Y6
+	VMOVUPS  32(DX), Y7
+	VDIVPS   Y2, Y6, Y6
+	VDIVPS   Y2, Y7, Y7
+	VANDPS   Y6, Y4, Y4
+	VANDPS   Y7, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around10
+	VMOVDQU  Y4, (SI)
+	VMOVDQU  Y5, 32(SI)
+	JMP      stored11
+
+around10:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored11:
+	VMOVUPS 64(BX), Y4
+	VMOVUPS 96(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal12
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided13
+
+reciprocal12:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided13:
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VCMPPS   $0x1d, Y0, Y4, Y6
+	VCMPPS   $0x1d, Y0, Y5, Y7
+	VCMPPS   $0x12, Y1, Y4, Y4
+	VCMPPS   $0x12, Y1, Y5, Y5
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VMOVUPS  64(DX), Y6
+	VMOVUPS  96(DX), Y7
+	VDIVPS   Y2, Y6, Y6
+	VDIVPS   Y2, Y7, Y7
+	VANDPS   Y6, Y4, Y4
+	VANDPS   Y7, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around14
+	VMOVDQU  Y4, 64(SI)
+	VMOVDQU  Y5, 96(SI)
+	JMP      stored15
+
+around14:
+	VMOVNTDQ Y4, 64(SI)
+	VMOVNTDQ Y5, 96(SI)
+
+stored15:
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal16
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided17
+
+reciprocal16:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided17:
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VCMPPS   $0x1d, Y0, Y4, Y6
+	VCMPPS   $0x1d, Y0, Y5, Y7
+	VCMPPS   $0x12, Y1, Y4, Y4
+	VCMPPS   $0x12, Y1, Y5, Y5
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VMOVUPS  128(DX), Y6
+	VMOVUPS  160(DX), Y7
+	VDIVPS   Y2, Y6, Y6
+	VDIVPS   Y2, Y7, Y7
+	VANDPS   Y6, Y4, Y4
+	VANDPS   Y7, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around18
+	VMOVDQU  Y4, 128(SI)
+	VMOVDQU  Y5, 160(SI)
+	JMP      stored19
+
+around18:
+	VMOVNTDQ Y4, 128(SI)
+	VMOVNTDQ Y5, 160(SI)
+
+stored19:
+	VMOVUPS 192(BX), Y4
+	VMOVUPS 224(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal20
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided21
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided21:
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y5
+	VCMPPS   $0x1d, Y0, Y4, Y6
+	VCMPPS   $0x1d, Y0, Y5, Y7
+	VCMPPS   $0x12, Y1, Y4, Y4
+	VCMPPS   $0x12, Y1, Y5, Y5
+	VANDPS   Y4, Y6, Y4
+	VANDPS   Y5, Y7, Y5
+	VMOVUPS  192(DX), Y6
+	VMOVUPS  224(DX), Y7
+	VDIVPS   Y2, Y6, Y6
+	VDIVPS   Y2, Y7, Y7
+	VANDPS   Y6, Y4, Y4
+	VANDPS   Y7, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around22
+	VMOVDQU  Y4, 192(SI)
+	VMOVDQU  Y5, 224(SI)
+	JMP      stored23
+
+around22:
+	VMOVNTDQ Y4, 192(SI)
+	VMOVNTDQ Y5, 224(SI)
+
+stored23:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	DECQ R10
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R11
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	SHLQ $0x06, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some24:
+	TESTQ AX, AX
+	JLE   done25
+	MOVQ  96(CX), R8
+	MOVQ  DI, R10
+
+strand26:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	VMOVUPS      (BX), Y4
+	VMOVUPS      32(BX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal27
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y5
+	JMP          divided28
+
+reciprocal27:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided28:
+	VROUNDPS $0x08, Y4, Y4
+	VROUNDPS $0x08, Y5, Y5
+	VADDPS   Y3, Y4, Y4
+	VADDPS   Y3, Y5, Y3
+	VCMPPS   $0x1d, Y0, Y4, Y5
+	VCMPPS   $0x1d, Y0, Y3, Y6
+	VCMPPS   $0x12, Y1, Y4, Y4
+	VCMPPS   $0x12, Y1, Y3, Y3
+	VANDPS   Y4, Y5, Y4
+	VANDPS   Y3, Y6, Y3
+	VMOVUPS  (DX), Y5
+	VMOVUPS  32(DX), Y6
+	VDIVPS   Y2, Y5, Y5
+	VDIVPS   Y2, Y6, Y2
+	VANDPS   Y5, Y4, Y4
+	VANDPS   Y2, Y3, Y2
+	CMPB     76(CX), $0x00
+	JNE      around29
+	VMOVDQU  Y4, (SI)
+	VMOVDQU  Y2, 32(SI)
+	JMP      stored30
+
+around29:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y2, 32(SI)
+
+stored30:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R10
+	DECQ R8
+	JNE  strand26
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	ADDQ $-192, DX
+	ADDQ $-192, BX
+	ADDQ $-192, SI
+	SUBQ $0x00000010, AX
+	JMP  some24
+
+done25:
+	DECQ R9
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block2:
+block32:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	JLT        blocks33
+	TESTQ      R9, R9
+	JEQ        near34
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
-near4:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	JEQ     loaded35
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y3
+	JEQ     loaded36
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded6:
-	VMOVUPS (SI), Y6
-	VMOVUPS 32(SI), Y7
+loaded36:
+	VMOVUPS (BX), Y6
+	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal37
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided38
 
-reciprocal7:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2378,7 +3606,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided38:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -2389,83 +3617,183 @@ divided8:
 	VCMPPS   $0x12, Y5, Y7, Y7
 	VANDPS   Y6, Y8, Y6
 	VANDPS   Y7, Y9, Y7
-	VMOVUPS  (BX), Y8
-	VMOVUPS  32(BX), Y9
+	VMOVUPS  (DX), Y8
+	VMOVUPS  32(DX), Y9
 	VDIVPS   Y0, Y8, Y8
 	VDIVPS   Y1, Y9, Y9
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around9
-	VMOVDQU  Y6, (DI)
-	VMOVDQU  Y7, 32(DI)
-	JMP      stored10
+	JNE      around39
+	VMOVDQU  Y6, (SI)
+	VMOVDQU  Y7, 32(SI)
+	JMP      stored40
 
-around9:
-	VMOVNTDQ Y6, (DI)
-	VMOVNTDQ Y7, 32(DI)
+around39:
+	VMOVNTDQ Y6, (SI)
+	VMOVNTDQ Y7, 32(SI)
 
-stored10:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000040, SI
+stored40:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block32
 
-blocks3:
+blocks33:
 	VZEROUPPER
 	RET
 
 // func quantizeBackwardAVX2F64F64F64(n int, f *frame)
-// Requires: AVX, MMX+
+// Requires: AVX, CMOV, MMX+
 TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSD (R8), Y0
-	VBROADCASTSD (R8), Y1
-	VBROADCASTSD (R9), Y2
-	VBROADCASTSD (R9), Y3
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x03, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R11
+	MOVQ    DI, R12
+
+strand7:
+	VBROADCASTSD (R12), Y2
+	VBROADCASTSD 8(R12), Y3
+	MOVQ         R8, R10
+
+block6:
+	VMOVUPD (BX), Y4
+	VMOVUPD 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal8
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided9:
+	VROUNDPD $0x08, Y4, Y4
+	VROUNDPD $0x08, Y5, Y5
+	VADDPD   Y3, Y4, Y4
+	VADDPD   Y3, Y5, Y5
+	VCMPPD   $0x1d, Y0, Y4, Y6
+	VCMPPD   $0x1d, Y0, Y5, Y7
+	VCMPPD   $0x12, Y1, Y4, Y4
+	VCMPPD   $0x12, Y1, Y5, Y5
+	VANDPD   Y4, Y6, Y4
+	VANDPD   Y5, Y7, Y5
+	VMOVUPD  (DX), Y6
+	VMOVUPD  32(DX), Y7
+	VDIVPD   Y2, Y6, Y6
+	VDIVPD   Y2, Y7, Y7
+	VANDPD   Y6, Y4, Y4
+	VANDPD   Y7, Y5, Y5
+	CMPB     76(CX), $0x00
+	JNE      around10
+	VMOVDQU  Y4, (SI)
+	VMOVDQU  Y5, 32(SI)
+	JMP      stored11
+
+around10:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored11:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
+	DECQ R10
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R11
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	SHLQ $0x03, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+	DECQ R9
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R9
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+	VBROADCASTSD (R8), Y2
+	VBROADCASTSD (R8), Y3
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block2:
+block13:
 	CMPQ       AX, $0x00000008
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	JLT        blocks14
+	TESTQ      R9, R9
+	JEQ        near15
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
-near4:
+near15:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPD (R8), Y0
-	VMOVUPD 32(R8), Y1
+	JEQ     loaded16
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
 
-loaded5:
+loaded16:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPD (R9), Y2
-	VMOVUPD 32(R9), Y3
+	JEQ     loaded17
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y3
 
-loaded6:
-	VMOVUPD (SI), Y6
-	VMOVUPD 32(SI), Y7
+loaded17:
+	VMOVUPD (BX), Y6
+	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal18
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided19
 
-reciprocal7:
+reciprocal18:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -2473,7 +3801,7 @@ reciprocal7:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided8:
+divided19:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -2484,83 +3812,581 @@ divided8:
 	VCMPPD   $0x12, Y5, Y7, Y7
 	VANDPD   Y6, Y8, Y6
 	VANDPD   Y7, Y9, Y7
-	VMOVUPD  (BX), Y8
-	VMOVUPD  32(BX), Y9
+	VMOVUPD  (DX), Y8
+	VMOVUPD  32(DX), Y9
 	VDIVPD   Y0, Y8, Y8
 	VDIVPD   Y1, Y9, Y9
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around9
-	VMOVDQU  Y6, (DI)
-	VMOVDQU  Y7, 32(DI)
-	JMP      stored10
+	JNE      around20
+	VMOVDQU  Y6, (SI)
+	VMOVDQU  Y7, 32(SI)
+	JMP      stored21
 
-around9:
-	VMOVNTDQ Y6, (DI)
-	VMOVNTDQ Y7, 32(DI)
+around20:
+	VMOVNTDQ Y6, (SI)
+	VMOVNTDQ Y7, 32(SI)
 
-stored10:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000040, SI
+stored21:
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000008, AX
-	JMP  block2
+	JMP  block13
 
-blocks3:
+blocks14:
 	VZEROUPPER
 	RET
 
 // func quantizeBackwardAVX2F16F16F16(n int, f *frame)
-// Requires: AVX, F16C, MMX+
+// Requires: AVX, CMOV, F16C, MMX+
 TEXT ·quantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y3
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x07, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R11
+	MOVQ    DI, R12
+
+strand7:
+	VBROADCASTSS (R12), Y2
+	VBROADCASTSS 8(R12), Y3
+	MOVQ         R8, R10
+
+block6:
+	VCVTPH2PS (BX), Y4
+	VCVTPH2PS 16(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal8
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided9:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   X4, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
+
+stored11:
+	VCVTPH2PS 32(BX), Y4
+	VCVTPH2PS 48(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal12
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided13
+
+reciprocal12:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided13:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS 32(DX), Y6
+	VCVTPH2PS 48(DX), Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   X4, 32(SI)
+	VMOVDQU   X5, 48(SI)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ X4, 32(SI)
+	VMOVNTDQ X5, 48(SI)
+
+stored15:
+	VCVTPH2PS 64(BX), Y4
+	VCVTPH2PS 80(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal16
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided17
+
+reciprocal16:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided17:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS 64(DX), Y6
+	VCVTPH2PS 80(DX), Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   X4, 64(SI)
+	VMOVDQU   X5, 80(SI)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ X4, 64(SI)
+	VMOVNTDQ X5, 80(SI)
+
+stored19:
+	VCVTPH2PS 96(BX), Y4
+	VCVTPH2PS 112(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal20
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided21
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided21:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS 96(DX), Y6
+	VCVTPH2PS 112(DX), Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   X4, 96(SI)
+	VMOVDQU   X5, 112(SI)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ X4, 96(SI)
+	VMOVNTDQ X5, 112(SI)
+
+stored23:
+	VCVTPH2PS 128(BX), Y4
+	VCVTPH2PS 144(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided25:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS 128(DX), Y6
+	VCVTPH2PS 144(DX), Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU   X4, 128(SI)
+	VMOVDQU   X5, 144(SI)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ X4, 128(SI)
+	VMOVNTDQ X5, 144(SI)
+
+stored27:
+	VCVTPH2PS 160(BX), Y4
+	VCVTPH2PS 176(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal28
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided29:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS 160(DX), Y6
+	VCVTPH2PS 176(DX), Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   X4, 160(SI)
+	VMOVDQU   X5, 176(SI)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ X4, 160(SI)
+	VMOVNTDQ X5, 176(SI)
+
+stored31:
+	VCVTPH2PS 192(BX), Y4
+	VCVTPH2PS 208(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal32
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided33:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS 192(DX), Y6
+	VCVTPH2PS 208(DX), Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU   X4, 192(SI)
+	VMOVDQU   X5, 208(SI)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ X4, 192(SI)
+	VMOVNTDQ X5, 208(SI)
+
+stored35:
+	VCVTPH2PS 224(BX), Y4
+	VCVTPH2PS 240(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal36
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided37
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided37:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VCVTPH2PS 224(DX), Y6
+	VCVTPH2PS 240(DX), Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   X4, 224(SI)
+	VMOVDQU   X5, 240(SI)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ X4, 224(SI)
+	VMOVNTDQ X5, 240(SI)
+
+stored39:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	DECQ R10
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R11
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	SHLQ $0x07, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some40:
+	TESTQ AX, AX
+	JLE   done41
+	MOVQ  96(CX), R8
+	MOVQ  DI, R10
+
+strand42:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	VCVTPH2PS    (BX), Y4
+	VCVTPH2PS    16(BX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y5
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided44:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y3
+	VCMPPS    $0x1d, Y0, Y4, Y5
+	VCMPPS    $0x1d, Y0, Y3, Y6
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y3, Y3
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y3, Y6, Y3
+	VCVTPH2PS (DX), Y5
+	VCVTPH2PS 16(DX), Y6
+	VDIVPS    Y2, Y5, Y5
+	VDIVPS    Y2, Y6, Y2
+	VANDPS    Y5, Y4, Y4
+	VANDPS    Y2, Y3, Y2
+	VCVTPS2PH $0x00, Y4, X3
+	VCVTPS2PH $0x00, Y2, X2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   X3, (SI)
+	VMOVDQU   X2, 16(SI)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ X3, (SI)
+	VMOVNTDQ X2, 16(SI)
+
+stored46:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R10
+	DECQ R8
+	JNE  strand42
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	ADDQ $-224, DX
+	ADDQ $-224, BX
+	ADDQ $-224, SI
+	SUBQ $0x00000010, AX
+	JMP  some40
+
+done41:
+	DECQ R9
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block2:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	JLT        blocks49
+	TESTQ      R9, R9
+	JEQ        near50
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
-near4:
+near50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	JEQ     loaded51
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y3
+	JEQ     loaded52
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded6:
-	VCVTPH2PS (SI), Y6
-	VCVTPH2PS 16(SI), Y7
+loaded52:
+	VCVTPH2PS (BX), Y6
+	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal53
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided54
 
-reciprocal7:
+reciprocal53:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2568,7 +4394,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided54:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -2579,8 +4405,8 @@ divided8:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
-	VCVTPH2PS (BX), Y8
-	VCVTPH2PS 16(BX), Y9
+	VCVTPH2PS (DX), Y8
+	VCVTPH2PS 16(DX), Y9
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
@@ -2588,78 +4414,720 @@ divided8:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   X6, (DI)
-	VMOVDQU   X7, 16(DI)
-	JMP       stored10
+	JNE       around55
+	VMOVDQU   X6, (SI)
+	VMOVDQU   X7, 16(SI)
+	JMP       stored56
 
-around9:
-	VMOVNTDQ X6, (DI)
-	VMOVNTDQ X7, 16(DI)
+around55:
+	VMOVNTDQ X6, (SI)
+	VMOVNTDQ X7, 16(SI)
 
-stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
-	ADDQ $0x00000020, DI
+stored56:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block48
 
-blocks3:
+blocks49:
 	VZEROUPPER
 	RET
 
 // func quantizeBackwardAVX2BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y3
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+turn4:
+	MOVQ    AX, R8
+	SHRQ    $0x07, R8
+	JEQ     turns5
+	CMPQ    R8, 104(CX)
+	CMOVQGT 104(CX), R8
+	MOVQ    96(CX), R11
+	MOVQ    DI, R12
+
+strand7:
+	VBROADCASTSS (R12), Y2
+	VBROADCASTSS 8(R12), Y3
+	MOVQ         R8, R10
+
+block6:
+	VPMOVZXWD (BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal8
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided9:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD (DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around10
+	VMOVDQU   Y4, (SI)
+	JMP       stored11
+
+around10:
+	VMOVNTDQ Y4, (SI)
+
+stored11:
+	VPMOVZXWD 32(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal12
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided13
+
+reciprocal12:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided13:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD 32(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 48(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around14
+	VMOVDQU   Y4, 32(SI)
+	JMP       stored15
+
+around14:
+	VMOVNTDQ Y4, 32(SI)
+
+stored15:
+	VPMOVZXWD 64(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal16
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided17
+
+reciprocal16:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided17:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD 64(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 80(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU   Y4, 64(SI)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ Y4, 64(SI)
+
+stored19:
+	VPMOVZXWD 96(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal20
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided21
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided21:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD 96(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 112(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU   Y4, 96(SI)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Y4, 96(SI)
+
+stored23:
+	VPMOVZXWD 128(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 144(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal24
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided25
+
+reciprocal24:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided25:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD 128(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 144(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU   Y4, 128(SI)
+	JMP       stored27
+
+around26:
+	VMOVNTDQ Y4, 128(SI)
+
+stored27:
+	VPMOVZXWD 160(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 176(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal28
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided29:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD 160(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 176(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   Y4, 160(SI)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Y4, 160(SI)
+
+stored31:
+	VPMOVZXWD 192(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 208(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal32
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided33
+
+reciprocal32:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided33:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD 192(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 208(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU   Y4, 192(SI)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Y4, 192(SI)
+
+stored35:
+	VPMOVZXWD 224(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 240(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal36
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided37
+
+reciprocal36:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided37:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VCMPPS    $0x1d, Y0, Y4, Y6
+	VCMPPS    $0x1d, Y0, Y5, Y7
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y5, Y5
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VPMOVZXWD 224(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VPMOVZXWD 240(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VDIVPS    Y2, Y6, Y6
+	VDIVPS    Y2, Y7, Y7
+	VANDPS    Y6, Y4, Y4
+	VANDPS    Y7, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU   Y4, 224(SI)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Y4, 224(SI)
+
+stored39:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	DECQ R10
+	JNE  block6
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R11
+	JNE  strand7
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	SHLQ $0x07, R8
+	SUBQ R8, AX
+	JMP  turn4
+
+turns5:
+some40:
+	TESTQ AX, AX
+	JLE   done41
+	MOVQ  96(CX), R8
+	MOVQ  DI, R10
+
+strand42:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	VPMOVZXWD    (BX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(BX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y5
+	JMP          divided44
+
+reciprocal43:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided44:
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y3
+	VCMPPS    $0x1d, Y0, Y4, Y5
+	VCMPPS    $0x1d, Y0, Y3, Y6
+	VCMPPS    $0x12, Y1, Y4, Y4
+	VCMPPS    $0x12, Y1, Y3, Y3
+	VANDPS    Y4, Y5, Y4
+	VANDPS    Y3, Y6, Y3
+	VPMOVZXWD (DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VPMOVZXWD 16(DX), Y6
+	VPSLLD    $0x10, Y6, Y6
+	VDIVPS    Y2, Y5, Y5
+	VDIVPS    Y2, Y6, Y2
+	VANDPS    Y5, Y4, Y4
+	VANDPS    Y2, Y3, Y2
+	VPSRLD    $0x10, Y4, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y4, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y2, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y3, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU   Y2, (SI)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Y2, (SI)
+
+stored46:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	ADDQ 128(CX), DX
+	ADDQ 152(CX), BX
+	ADDQ 176(CX), SI
+	ADDQ $0x00000028, R10
+	DECQ R8
+	JNE  strand42
+	SUBQ 136(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 184(CX), SI
+	ADDQ $-224, DX
+	ADDQ $-224, BX
+	ADDQ $-224, SI
+	SUBQ $0x00000010, AX
+	JMP  some40
+
+done41:
+	DECQ R9
+	JEQ  steps3
+	ADDQ 144(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y3
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block2:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks3
-	TESTQ      DX, DX
-	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	JLT        blocks49
+	TESTQ      R9, R9
+	JEQ        near50
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
-near4:
+near50:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	JEQ     loaded51
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded51:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y3
+	JEQ     loaded52
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y3
 
-loaded6:
-	VPMOVZXWD (SI), Y6
+loaded52:
+	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(SI), Y7
+	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal53
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided54
 
-reciprocal7:
+reciprocal53:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -2667,7 +5135,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided54:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -2678,9 +5146,9 @@ divided8:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
-	VPMOVZXWD (BX), Y8
+	VPMOVZXWD (DX), Y8
 	VPSLLD    $0x10, Y8, Y8
-	VPMOVZXWD 16(BX), Y9
+	VPMOVZXWD 16(DX), Y9
 	VPSLLD    $0x10, Y9, Y9
 	VDIVPS    Y0, Y8, Y8
 	VDIVPS    Y1, Y9, Y9
@@ -2703,23 +5171,23 @@ divided8:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around9
-	VMOVDQU   Y6, (DI)
-	JMP       stored10
+	JNE       around55
+	VMOVDQU   Y6, (SI)
+	JMP       stored56
 
-around9:
-	VMOVNTDQ Y6, (DI)
+around55:
+	VMOVNTDQ Y6, (SI)
 
-stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
-	ADDQ $0x00000020, DI
+stored56:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
-	JMP  block2
+	JMP  block48
 
-blocks3:
+blocks49:
 	VZEROUPPER
 	RET
 
@@ -2746,42 +5214,42 @@ GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 TEXT ·quantizeBackwardAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y2
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y2
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y2
 
 loaded6:
-	VMOVUPS (SI), Y2
-	VMOVUPS 32(SI), Y5
+	VMOVUPS (BX), Y2
+	VMOVUPS 32(BX), Y5
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPS  Y0, Y2, Y2
@@ -2803,28 +5271,28 @@ divided8:
 	VCMPPS  $0x12, Y4, Y5, Y5
 	VANDPS  Y2, Y6, Y2
 	VANDPS  Y5, Y7, Y5
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
 	VANDPS  Y6, Y2, Y2
 	VANDPS  Y7, Y5, Y5
 	CMPB    76(CX), $0x00
 	JNE     around9
-	VMOVDQU Y2, (DI)
-	VMOVDQU Y5, 32(DI)
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y5, 32(SI)
 	JMP     stored10
 
 around9:
-	VMOVNTDQ Y2, (DI)
-	VMOVNTDQ Y5, 32(DI)
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y5, 32(SI)
 
 stored10:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -2837,42 +5305,42 @@ blocks3:
 TEXT ·quantizeBackwardAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSD (R8), Y0
-	VBROADCASTSD (R8), Y1
-	VBROADCASTSD (R9), Y2
-	VBROADCASTSD (R9), Y2
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+	VBROADCASTSD (R8), Y2
+	VBROADCASTSD (R8), Y2
 	VBROADCASTSD 56(CX), Y3
 	VBROADCASTSD 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPD (R8), Y0
-	VMOVUPD 32(R8), Y1
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R9), Y2
-	VMOVUPD 32(R9), Y2
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y2
 
 loaded6:
-	VMOVUPD (SI), Y2
-	VMOVUPD 32(SI), Y5
+	VMOVUPD (BX), Y2
+	VMOVUPD 32(BX), Y5
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPD  Y0, Y2, Y2
@@ -2894,28 +5362,28 @@ divided8:
 	VCMPPD  $0x12, Y4, Y5, Y5
 	VANDPD  Y2, Y6, Y2
 	VANDPD  Y5, Y7, Y5
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
 	VANDPD  Y6, Y2, Y2
 	VANDPD  Y7, Y5, Y5
 	CMPB    76(CX), $0x00
 	JNE     around9
-	VMOVDQU Y2, (DI)
-	VMOVDQU Y5, 32(DI)
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y5, 32(SI)
 	JMP     stored10
 
 around9:
-	VMOVNTDQ Y2, (DI)
-	VMOVNTDQ Y5, 32(DI)
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y5, 32(SI)
 
 stored10:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000008, AX
 	JMP  block2
 
@@ -2928,42 +5396,42 @@ blocks3:
 TEXT ·quantizeBackwardAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y2
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y2
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y2
 
 loaded6:
-	VCVTPH2PS (SI), Y2
-	VCVTPH2PS 16(SI), Y5
+	VCVTPH2PS (BX), Y2
+	VCVTPH2PS 16(BX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
 	VDIVPS    Y0, Y2, Y2
@@ -2985,8 +5453,8 @@ divided8:
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
 	VANDPS    Y6, Y2, Y2
@@ -2995,20 +5463,20 @@ divided8:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU   X2, (DI)
-	VMOVDQU   X5, 16(DI)
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X5, 16(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ X2, (DI)
-	VMOVNTDQ X5, 16(DI)
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X5, 16(SI)
 
 stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
-	ADDQ $0x00000020, DI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -3021,43 +5489,43 @@ blocks3:
 TEXT ·quantizeBackwardAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y2
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y2
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y2
 
 loaded6:
-	VPMOVZXWD (SI), Y2
+	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(SI), Y5
+	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
@@ -3080,9 +5548,9 @@ divided8:
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD (BX), Y6
+	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
@@ -3106,18 +5574,18 @@ divided8:
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU   Y2, (DI)
+	VMOVDQU   Y2, (SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Y2, (DI)
+	VMOVNTDQ Y2, (SI)
 
 stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
-	ADDQ $0x00000020, DI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -3130,42 +5598,42 @@ blocks3:
 TEXT ·quantizeBackwardAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y2
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y2
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y2
 
 loaded6:
-	VMOVUPS (SI), Y2
-	VMOVUPS 32(SI), Y5
+	VMOVUPS (BX), Y2
+	VMOVUPS 32(BX), Y5
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPS  Y0, Y2, Y2
@@ -3187,28 +5655,28 @@ divided8:
 	VCMPPS  $0x12, Y4, Y5, Y5
 	VANDPS  Y2, Y6, Y2
 	VANDPS  Y5, Y7, Y5
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
+	VMOVUPS (DX), Y6
+	VMOVUPS 32(DX), Y7
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
 	VANDPS  Y6, Y2, Y2
 	VANDPS  Y7, Y5, Y5
 	CMPB    76(CX), $0x00
 	JNE     around9
-	VMOVDQU Y2, (DI)
-	VMOVDQU Y5, 32(DI)
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y5, 32(SI)
 	JMP     stored10
 
 around9:
-	VMOVNTDQ Y2, (DI)
-	VMOVNTDQ Y5, 32(DI)
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y5, 32(SI)
 
 stored10:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -3221,42 +5689,42 @@ blocks3:
 TEXT ·quantizeBackwardAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSD (R8), Y0
-	VBROADCASTSD (R8), Y1
-	VBROADCASTSD (R9), Y2
-	VBROADCASTSD (R9), Y2
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD (DI), Y1
+	VBROADCASTSD (R8), Y2
+	VBROADCASTSD (R8), Y2
 	VBROADCASTSD 56(CX), Y3
 	VBROADCASTSD 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPD (R8), Y0
-	VMOVUPD 32(R8), Y1
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPD (R9), Y2
-	VMOVUPD 32(R9), Y2
+	VMOVUPD (R8), Y2
+	VMOVUPD 32(R8), Y2
 
 loaded6:
-	VMOVUPD (SI), Y2
-	VMOVUPD 32(SI), Y5
+	VMOVUPD (BX), Y2
+	VMOVUPD 32(BX), Y5
 	CMPB    75(CX), $0x00
 	JNE     reciprocal7
 	VDIVPD  Y0, Y2, Y2
@@ -3278,28 +5746,28 @@ divided8:
 	VCMPPD  $0x12, Y4, Y5, Y5
 	VANDPD  Y2, Y6, Y2
 	VANDPD  Y5, Y7, Y5
-	VMOVUPD (BX), Y6
-	VMOVUPD 32(BX), Y7
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
 	VANDPD  Y6, Y2, Y2
 	VANDPD  Y7, Y5, Y5
 	CMPB    76(CX), $0x00
 	JNE     around9
-	VMOVDQU Y2, (DI)
-	VMOVDQU Y5, 32(DI)
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y5, 32(SI)
 	JMP     stored10
 
 around9:
-	VMOVNTDQ Y2, (DI)
-	VMOVNTDQ Y5, 32(DI)
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y5, 32(SI)
 
 stored10:
-	ADDQ $0x00000040, BX
-	ADDQ $0x00000040, SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000008, AX
 	JMP  block2
 
@@ -3312,42 +5780,42 @@ blocks3:
 TEXT ·quantizeBackwardAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y2
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y2
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y2
 
 loaded6:
-	VCVTPH2PS (SI), Y2
-	VCVTPH2PS 16(SI), Y5
+	VCVTPH2PS (BX), Y2
+	VCVTPH2PS 16(BX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
 	VDIVPS    Y0, Y2, Y2
@@ -3369,8 +5837,8 @@ divided8:
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS (BX), Y6
-	VCVTPH2PS 16(BX), Y7
+	VCVTPH2PS (DX), Y6
+	VCVTPH2PS 16(DX), Y7
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
 	VANDPS    Y6, Y2, Y2
@@ -3379,20 +5847,20 @@ divided8:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU   X2, (DI)
-	VMOVDQU   X5, 16(DI)
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X5, 16(SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ X2, (DI)
-	VMOVNTDQ X5, 16(DI)
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X5, 16(SI)
 
 stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
-	ADDQ $0x00000020, DI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
 	JMP  block2
 
@@ -3405,43 +5873,43 @@ blocks3:
 TEXT ·quantizeBackwardAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
-	MOVQ         80(CX), DX
-	MOVQ         (CX), BX
-	MOVQ         8(CX), SI
-	MOVQ         16(CX), DI
-	MOVQ         24(CX), R8
-	MOVQ         32(CX), R9
-	VBROADCASTSS (R8), Y0
-	VBROADCASTSS (R8), Y1
-	VBROADCASTSS (R9), Y2
-	VBROADCASTSS (R9), Y2
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         80(CX), R9
+	VBROADCASTSS (DI), Y0
+	VBROADCASTSS (DI), Y1
+	VBROADCASTSS (R8), Y2
+	VBROADCASTSS (R8), Y2
 	VBROADCASTSS 56(CX), Y3
 	VBROADCASTSS 64(CX), Y4
 
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
-	TESTQ      DX, DX
+	TESTQ      R9, R9
 	JEQ        near4
-	PREFETCHT1 (BX)(DX*1)
-	PREFETCHT1 (SI)(DX*1)
+	PREFETCHT1 (DX)(R9*1)
+	PREFETCHT1 (BX)(R9*1)
 
 near4:
 	CMPB    72(CX), $0x00
 	JEQ     loaded5
-	VMOVUPS (R8), Y0
-	VMOVUPS 32(R8), Y1
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
 
 loaded5:
 	CMPB    73(CX), $0x00
 	JEQ     loaded6
-	VMOVUPS (R9), Y2
-	VMOVUPS 32(R9), Y2
+	VMOVUPS (R8), Y2
+	VMOVUPS 32(R8), Y2
 
 loaded6:
-	VPMOVZXWD (SI), Y2
+	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 16(SI), Y5
+	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal7
@@ -3464,9 +5932,9 @@ divided8:
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD (BX), Y6
+	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 16(BX), Y7
+	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
@@ -3490,18 +5958,18 @@ divided8:
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
 	JNE       around9
-	VMOVDQU   Y2, (DI)
+	VMOVDQU   Y2, (SI)
 	JMP       stored10
 
 around9:
-	VMOVNTDQ Y2, (DI)
+	VMOVNTDQ Y2, (SI)
 
 stored10:
-	ADDQ $0x00000020, BX
-	ADDQ $0x00000020, SI
-	ADDQ $0x00000020, DI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, AX
 	JMP  block2
 

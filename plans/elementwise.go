@@ -184,18 +184,16 @@ func memberDims(d *regionDim) bool { return !d.group }
 // pay for handing it out, few enough to balance threads.
 const jobSize = 1 << 15
 
-// streamAhead is how many bytes ahead a long run asks for its memory: into the
-// next page, where the processor does not look by itself.
-const streamAhead = 4096
-
 // mapJob makes the job of a kernel that maps every element on its own.
 func mapJob(f *family, kernel cpu.Elementwise) job {
+	strands := strandJob(f, kernel)
 	return func(c *call, w *worker, number int64) {
-		a, cur, l := f.arm(w), &w.cursors[0], &c.all
-		if a.Stream {
-			a.Ahead = streamAhead
+		if number < c.strands.jobs {
+			strands(c, w, number)
+			return
 		}
-		begin := number * c.perJob
+		a, cur, l := f.arm(w), &w.cursors[0], &c.all
+		begin := (number - c.strands.jobs) * c.perJob
 		l.walk(cur, begin, min(begin+c.perJob, l.count()), kernelOperands, func(n int64) {
 			l.spans(a, cur)
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { kernel(int(n), a) })
@@ -231,11 +229,12 @@ func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 		c.parallel((units+t.unitsPerJob-1)/t.unitsPerJob, n, jobs.tiles)
 		return
 	}
+	f.strand(c)
 	c.perJob = jobSize
 	if f.packed >= 0 {
 		// Whole rows, so that no two jobs share a byte.
 		row := r.rowLength(len(f.shape) - 1)
 		c.perJob = row * max(1, jobSize/max(1, row))
 	}
-	c.parallel((n+c.perJob-1)/max(1, c.perJob), n, jobs.runs)
+	c.parallel(c.strands.jobs+(c.all.count()+c.perJob-1)/max(1, c.perJob), n, jobs.runs)
 }

@@ -74,7 +74,7 @@ func getCall() *call { return calls.Get().(*call) }
 func putCall(c *call) {
 	c.plan, c.args, c.workspace, c.embedding = nil, nil, nil, embeddingCall{}
 	clear(c.anchored)
-	for _, l := range []*layout{&c.all, &c.groups, &c.members} {
+	for _, l := range []*layout{&c.all, &c.strands.first, &c.groups, &c.members} {
 		clear(l.start[:])
 	}
 	calls.Put(c)

@@ -98,7 +98,8 @@ type call struct {
 	args        []tensor.View
 	anchored    []tensor.View // args, where anchorEmpty changed them
 	threads     int
-	all         layout // elementwise ops: every element
+	all         layout // elementwise ops: every element, but those of strands
+	strands     strands
 	perJob      int64  // elementwise ops: elements of one job
 	tiles       tiling // elementwise ops: short groups
 	groups      layout // reductions: the groups

@@ -46,11 +46,23 @@ func (v variant) typeNames() (name string) {
 	return name
 }
 
-// frameFields is the layout of cpu.frame, which kernels read.
-var frameFields = []struct {
+// field is one of a struct that kernels read.
+type field struct {
 	name, goType, doc string
 	offset            int
-}{
+}
+
+func offsetOf(fields []field, name string) int {
+	for _, f := range fields {
+		if f.name == name {
+			return f.offset
+		}
+	}
+	panic("no field " + name)
+}
+
+// frameFields is the layout of cpu.frame, which kernels read.
+var frameFields = []field{
 	{"in0", "unsafe.Pointer", "the data inputs, contiguous", 0},
 	{"in1", "unsafe.Pointer", "", 8},
 	{"out", "unsafe.Pointer", "the data output, contiguous", 16},
@@ -65,7 +77,22 @@ var frameFields = []struct {
 	{"wide", "bool", "there are accumulators for each element", 74},
 	{"reciprocal", "bool", "multiply by 1/scale", 75},
 	{"stream", "bool", "store around the caches; out is a multiple of the register size", 76},
+	{"quick", "bool", "strands have what quick codes are made of", 77},
 	{"ahead", "int", "bytes from a data input's element to one that is asked for, or 0", 80},
+	{"steps", "int", "how many runs each strand has; 0: there is one run, with the parameters above", 88},
+	{"strands", "int", "how many there are", 96},
+	{"turn", "int", "how many blocks of each are taken in turn: one, or all of a single strand", 104},
+	{"params", "unsafe.Pointer", "of every step those of each run, a strand", 112},
+	{"paramsStep", "int", "bytes from those of a step to the next", 120},
+	{"in0Apart", "int", "bytes from where a block ends to where the next strand's begins", 128},
+	{"in0Turn", "int", "from behind the last strand to where the first's next block begins", 136},
+	{"in0Step", "int", "and from where a run ends, in whole vectors, to the strand's next", 144},
+	{"in1Apart", "int", "", 152},
+	{"in1Turn", "int", "", 160},
+	{"in1Step", "int", "", 168},
+	{"outApart", "int", "", 176},
+	{"outTurn", "int", "", 184},
+	{"outStep", "int", "", 192},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -93,6 +120,22 @@ func (o *op) step(isa *isa, v variant) int {
 	}
 	group, _ := o.block(isa, v)
 	return group * isa.bytes / v.compute.size
+}
+
+// hasStrands reports whether kernels for some types take strands.
+func (o *op) hasStrands(v variant) bool { return o.sums == 0 && v.code == nil }
+
+// strandBlock returns how many elements of a strand are taken at a time: whole
+// cache lines of the output, at least.
+func (o *op) strandBlock(isa *isa, v variant) int {
+	switch {
+	case v.compute == f64:
+		group, _ := o.block(isa, v)
+		return group * isa.bytes / f64.size
+	case v.in[0].size == 2:
+		return 128
+	}
+	return 64
 }
 
 // variants returns what an instruction set has kernels for: AVX2 packs no
@@ -170,13 +213,16 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 	c.Load(c.Param("n"), n)
 	k.frame = c.GP64()
 	c.Load(c.Param("f"), k.frame)
+	group, block := o.block(isa, v)
+	k.group = group
+	k.pointers()
+	if o.hasStrands(v) {
+		k.strands(n, o.strandBlock(isa, v), o.hasQuick(v))
+	}
 	k.ahead = c.GP64()
 	c.MOVQ(k.field("ahead"), k.ahead)
-	group, block := o.block(isa, v)
-	k.pointers()
 	k.uniform(group)
 
-	k.group = group
 	rest := k.newLabel("rest")
 	if o.sums > 0 && o.sums*stripeLanes/k.lanes <= isa.held {
 		wide := k.newLabel("wide")
@@ -195,7 +241,7 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 		c.JMP(operand.LabelRef(rest))
 		c.Label(wide)
 	}
-	if o.quick != nil && v.code == nil && !k.double() {
+	if o.hasQuick(v) {
 		k.quickBlocks(n, block)
 	}
 	k.blocks(n, block)

@@ -38,11 +38,15 @@ func (o *op) declarations() ([]byte, error) {
 			if v.out != nil {
 				out = "tensor." + v.out.name
 			}
+			strandBlock := 0
+			if o.hasStrands(v) {
+				strandBlock = o.strandBlock(isa, v)
+			}
 			code := "tensor.None"
 			if v.code != nil {
 				code = "tensor." + v.code.name
 			}
-			fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), o.functionName(isa, v))
+			fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), strandBlock, o.hasQuick(v), o.functionName(isa, v))
 		}
 	}
 	b.WriteString("}\n")
@@ -63,19 +67,30 @@ func (o *op) declarations() ([]byte, error) {
 	return format.Source([]byte(b.String()))
 }
 
-// frameFile declares the struct that kernels read their operands from.
+// frameFile declares the structs that kernels read their operands from, and
+// what else both sides know.
 func frameFile() ([]byte, error) {
 	var b strings.Builder
 	b.WriteString(header + "package cpu\n\nimport \"unsafe\"\n\n")
-	b.WriteString("// frame is what a generated kernel reads: operands and how to run.\ntype frame struct {\n")
-	for _, f := range frameFields {
-		fmt.Fprintf(&b, "%s %s", f.name, f.goType)
-		if f.doc != "" {
-			fmt.Fprintf(&b, " // %s", f.doc)
+	for _, s := range []struct {
+		doc    string
+		fields []field
+	}{
+		{"frame is what a generated kernel reads: operands and how to run.\ntype frame", frameFields},
+		{"strand is the parameters of one of many runs.\ntype strand", strandFields},
+	} {
+		fmt.Fprintf(&b, "// %s struct {\n", s.doc)
+		for _, f := range s.fields {
+			fmt.Fprintf(&b, "%s %s", f.name, f.goType)
+			if f.doc != "" {
+				fmt.Fprintf(&b, " // %s", f.doc)
+			}
+			b.WriteString("\n")
 		}
-		b.WriteString("\n")
+		b.WriteString("}\n\n")
 	}
-	b.WriteString("}\n")
+	b.WriteString("// What quick codes ask for: the length of a run, the bits of scales and of bounds.\nconst (\n")
+	fmt.Fprintf(&b, "quickLength = %d\nsmallestScale = %#x\nlargestScale = %#x\nlargestBound = %#x\n)\n", quickLength, smallestScale, largestScale, largestBound)
 	return format.Source([]byte(b.String()))
 }
 

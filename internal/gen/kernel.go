@@ -273,12 +273,7 @@ func (k *kernel) jumpUnless(flag, label string) {
 }
 
 func (k *kernel) field(name string) operand.Mem {
-	for _, f := range frameFields {
-		if f.name == name {
-			return operand.Mem{Base: k.frame, Disp: f.offset}
-		}
-	}
-	panic("no field " + name)
+	return operand.Mem{Base: k.frame, Disp: offsetOf(frameFields, name)}
 }
 
 // double reports whether the kernel computes in f64.

@@ -34,11 +34,20 @@ func (k *kernel) loop(n reg.GPVirtual, block int, body func(k *kernel)) {
 	c.Label(done)
 }
 
-// rest handles less than a block: a vector at a time under a mask, or, where
-// there are no masks, a group at a time.
+// rest handles less than a block.
 func (k *kernel) rest(n reg.GPVirtual, block int) {
-	c := k.c
-	step := k.group * k.lanes
+	k.some(n, block, func(step int) {
+		k.parameters()
+		k.op.body(k)
+		k.advance(step, false)
+	})
+}
+
+// some handles less than a block, a step at a time: a vector under a mask, or,
+// where there are no masks, a group.
+func (k *kernel) some(n reg.GPVirtual, block int, body func(step int)) {
+	c, group := k.c, k.group
+	step := group * k.lanes
 	if k.isa.masks {
 		step, k.group = k.lanes, 1
 	} else if step == block {
@@ -55,12 +64,11 @@ func (k *kernel) rest(n reg.GPVirtual, block int) {
 		c.BZHIQ(n, bits, bits)
 		c.KMOVW(bits.As32(), k.tail)
 	}
-	k.parameters()
-	k.op.body(k)
-	k.advance(step, false)
+	body(step)
 	c.SUBQ(operand.U32(step), n)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
+	k.group, k.tail = group, nil
 }
 
 // pointers loads the addresses of the operands in use.
@@ -69,20 +77,30 @@ func (k *kernel) pointers() {
 		k.ptr[name] = k.c.GP64()
 		k.c.MOVQ(k.field(name), k.ptr[name])
 	}
-	for i, t := range k.in {
-		if t != nil {
-			load(fmt.Sprintf("in%d", i))
-		}
-	}
-	if k.out != nil {
-		load("out")
-	}
+	k.forData(func(name string, _ *storage) { load(name) })
 	for _, name := range k.paramNames() {
 		load(name)
 	}
 	for i := range k.op.sums {
 		load(fmt.Sprintf("sum%d", i))
 	}
+}
+
+// forData ranges over the data operands.
+func (k *kernel) forData(body func(name string, t *storage)) {
+	for i, t := range k.in {
+		if t != nil {
+			body(fmt.Sprintf("in%d", i), t)
+		}
+	}
+	if k.out != nil {
+		body("out", k.out)
+	}
+}
+
+// advanceData moves the pointers to data operands on.
+func (k *kernel) advanceData(elements int) {
+	k.forData(func(name string, t *storage) { k.c.ADDQ(operand.I32(elements*t.size), k.ptr[name]) })
 }
 
 func (k *kernel) paramNames() []string { return []string{"scale", "zero"}[:k.op.params] }
@@ -98,11 +116,16 @@ func (k *kernel) uniform(group int) {
 		}
 	}
 	if k.op.bounds {
-		for _, name := range []string{"lo", "hi"} {
-			r := k.vector()
-			k.emit(k.broadcast(), k.field(name), r)
-			k.param[name] = value{r}
-		}
+		k.bounds()
+	}
+}
+
+// bounds fills the registers of the codes' bounds.
+func (k *kernel) bounds() {
+	for _, name := range []string{"lo", "hi"} {
+		r := k.vector()
+		k.emit(k.broadcast(), k.field(name), r)
+		k.param[name] = value{r}
 	}
 }
 
@@ -148,14 +171,7 @@ func (k *kernel) prefetch(block int) {
 func (k *kernel) advance(elements int, block bool) {
 	c := k.c
 	add := func(name string, size int) { c.ADDQ(operand.U32(elements*size), k.ptr[name]) }
-	for i, t := range k.in {
-		if t != nil {
-			add(fmt.Sprintf("in%d", i), t.size)
-		}
-	}
-	if k.out != nil {
-		add("out", k.out.size)
-	}
+	k.advanceData(elements)
 	for _, name := range k.paramNames() {
 		add(name, k.compute.size)
 	}

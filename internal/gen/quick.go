@@ -32,13 +32,20 @@ const (
 	largestBound  = 0x44000000
 )
 
+// hasQuick reports whether kernels for some types can do without divisions.
+func (o *op) hasQuick(v variant) bool { return o.quick != nil && v.code == nil && v.compute == f32 }
+
+func (k *kernel) newQuick() *quick {
+	return &quick{k.vector(), k.vector(), k.vector(), k.vector(), k.vector()}
+}
+
 // quickBlocks handles all whole blocks, or none.
 func (k *kernel) quickBlocks(n reg.GPVirtual, block int) {
 	divide := k.newLabel("divide")
 	k.c.CMPQ(n, operand.U32(quickLength))
 	k.c.JLT(operand.LabelRef(divide))
 	k.allowQuick(divide)
-	q := &quick{k.vector(), k.vector(), k.vector(), k.vector(), k.vector()}
+	q := k.newQuick()
 	scale, zero := k.param["scale"][0], k.param["zero"][0]
 	k.emit("VMOVUPS", k.one(), q.rest)
 	k.emit("VDIVPS", scale, q.rest, q.inverse)
@@ -52,7 +59,7 @@ func (k *kernel) quickBlocks(n reg.GPVirtual, block int) {
 	k.emit("VPACKSSDW", q.zeros, q.zeros, q.zeros)
 	k.quick = q
 	k.loop(n, block, k.op.quick)
-	k.finite = false
+	k.quick, k.finite = nil, false
 	k.c.Label(divide)
 }
 

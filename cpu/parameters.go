@@ -1,0 +1,80 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// How operands and parameters get into a kernel's frame.
+
+// load makes the frame for the elements from at on. It returns how many of
+// them it holds for.
+func (k *kernel) load(a *Args, data, at, n int) int {
+	f := &a.frame
+	if k.compute == tensor.F64 {
+		return load[float64](k, f, a, data, at, n)
+	}
+	return load[float32](k, f, a, data, at, n)
+}
+
+func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
+	setBounds[C](f, a)
+	f.stream = a.Stream && a.Out[0].P != nil && k.out != tensor.None
+	f.ahead = a.Ahead
+	limit := callSize
+	in := [2]*unsafe.Pointer{&f.in0, &f.in1}
+	for i, d := range k.in {
+		if d == tensor.None {
+			continue
+		}
+		*in[i] = a.In[i].At(int64(at)).P
+		if a.In[i].P == nil {
+			*in[i], limit = unsafe.Pointer(&a.Scratch.zeros), ParamBlock
+		}
+	}
+	f.out = a.Out[0].At(int64(at)).P
+	if f.out == nil && k.out != tensor.None {
+		f.out, limit = unsafe.Pointer(&a.Scratch.unused), ParamBlock
+	}
+	if a.In[data].P == nil {
+		return limit // no parameters
+	}
+	f.scale, f.scales, limit = param[C](a, data, 0, at, n, limit)
+	f.zero, f.zeros, limit = param[C](a, data+1, 1, at, n, limit)
+	return limit
+}
+
+// setBounds tells the frame of what holds for all elements.
+func setBounds[C Compute](f *frame, a *Args) {
+	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
+	f.reciprocal = a.Attrs.Reciprocal
+}
+
+// param makes a parameter, operand k, for the elements from at on. It returns
+// where it is, whether there is one for each element, and how many it holds for.
+func param[C Compute](a *Args, k, number, at, n, limit int) (p unsafe.Pointer, each bool, holds int) {
+	s := a.In[k]
+	each = n > 1 && s.Stride != 0
+	if a.Ready {
+		return s.At(int64(at)).P, each, limit
+	}
+	p = unsafe.Pointer(&a.Scratch.params[number])
+	m := 1
+	if each {
+		limit = min(limit, ParamBlock)
+		m = min(limit, n-at)
+	}
+	LoadParams(unsafe.Slice((*C)(p), m), s.At(int64(at)), number == 1, a)
+	return p, each, limit
+}
+
+// LoadParams fills v with scales or zero points as kernels want them.
+func LoadParams[C Compute](v []C, s Span, zeroPoints bool, a *Args) {
+	Load(v, s)
+	if zeroPoints && s.P != nil && s.DType.IsFloat() {
+		for i, z := range v {
+			v[i] = roundZeroPoint(z, C(a.Lo), C(a.Hi))
+		}
+	}
+}

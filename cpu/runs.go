@@ -1,0 +1,166 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+const (
+	// MaxStrands is the most strands that kernels have been measured with.
+	MaxStrands = 8
+	// maxRuns is how many runs a kernel handles in one call at most, and runsCall
+	// about how many elements: less than 100 microseconds.
+	maxRuns  = 128
+	runsCall = 1 << 17
+)
+
+// runByRun makes a kernel that takes many runs of one that takes one.
+func runByRun(one Elementwise) Elementwise {
+	return func(n int, a *Args) {
+		runs := a.Runs
+		a.Runs = Runs{}
+		for step := range max(1, runs.Steps) {
+			for strand := range max(1, runs.Strands) {
+				a.move(&runs, step, strand, 1)
+				one(n, a)
+				a.move(&runs, step, strand, -1)
+			}
+		}
+		a.Runs = runs
+	}
+}
+
+// move moves all operands to a run, or back from there.
+func (a *Args) move(r *Runs, step, strand, by int) {
+	to := func(s *Span, k int) {
+		if s.P != nil {
+			s.P = unsafe.Add(s.P, by*(step*int(r.Step[k])+strand*int(r.Apart[k])))
+		}
+	}
+	for k := range a.In {
+		to(&a.In[k], k)
+	}
+	for k := range a.Out {
+		to(&a.Out[k], len(a.In)+k)
+	}
+}
+
+// runs runs the kernel on many runs, if it can.
+func (k *kernel) runs(n, data int, a *Args) bool {
+	if k.block == 0 || a.Ready || n%k.step != 0 || !k.takes(n, a) || k.lacks(a) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
+		return false
+	}
+	r, out, head := &a.Runs, len(a.In), 0
+	if a.Stream { // around the caches from where each output is at a multiple of a register
+		head = min(n, misaligned(a.Out[0].P, k.out))
+		if head%k.step != 0 || r.Apart[out]%streamAlignment != 0 || r.Step[out]%streamAlignment != 0 {
+			return false
+		}
+	}
+	f, most := &a.frame, min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
+	for step := 0; step < r.Steps; step += most {
+		steps := min(most, r.Steps-step)
+		if k.compute == tensor.F64 {
+			loadRuns[float64](k, a, data, step, steps)
+		} else {
+			loadRuns[float32](k, a, data, step, steps)
+		}
+		f.quick = f.quick && n >= quickLength
+		for at := 0; at < n; {
+			m := min(n-at, max(callSize, runsCall/r.Strands))
+			if f.stream = a.Stream && at >= head; at < head {
+				m = head
+			}
+			k.operands(a, step, at, m)
+			k.run(m, f)
+			at += m
+		}
+	}
+	a.frame = frame{}
+	return true
+}
+
+// lacks reports whether a data operand that the kernel reads or writes is absent.
+func (k *kernel) lacks(a *Args) bool {
+	for i, d := range k.in {
+		if d != tensor.None && a.In[i].P == nil {
+			return true
+		}
+	}
+	return a.Out[0].P == nil
+}
+
+// operands makes the frame for m elements, from at on, of the runs from a step on.
+func (k *kernel) operands(a *Args, step, at, m int) {
+	f, r, vector := &a.frame, &a.Runs, vectorBytes[k.needs]/int(k.compute.Size())
+	whole := (m + vector - 1) / vector * vector
+	place := func(s *Span, number int, d tensor.DType) (p unsafe.Pointer, apart, turn, next int) {
+		if d == tensor.None {
+			return nil, 0, 0, 0
+		}
+		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
+		block := k.block * size
+		return unsafe.Add(s.P, step*between+at*size), apart - block, apart*r.Strands - block, between - whole*size
+	}
+	f.in0, f.in0Apart, f.in0Turn, f.in0Step = place(&a.In[0], 0, k.in[0])
+	f.in1, f.in1Apart, f.in1Turn, f.in1Step = place(&a.In[1], 1, k.in[1])
+	f.out, f.outApart, f.outTurn, f.outStep = place(&a.Out[0], len(a.In), k.out)
+}
+
+// vectorBytes are the sizes of registers.
+var vectorBytes = [...]int{AVX2: 32, AVX512: 64}
+
+// loadRuns makes the parameters of every run of some steps.
+func loadRuns[C Compute](k *kernel, a *Args, data, first, steps int) {
+	f, r := &a.frame, &a.Runs
+	setBounds[C](f, a)
+	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal
+	if f.turn = 1; r.Strands == 1 {
+		f.turn = math.MaxInt
+	}
+	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.strands), r.Strands*int(unsafe.Sizeof(strand{}))
+	var of [2][]C
+	for i := range of {
+		s, step := a.In[data+i], r.Step[data+i]
+		all := unsafe.Slice((*C)(unsafe.Pointer(&a.Scratch.params[i])), steps*r.Strands)
+		of[i] = all
+		if s.P != nil {
+			s.P = unsafe.Add(s.P, int64(first)*step)
+		}
+		if s.Stride = step; r.Strands == 1 {
+			LoadParams(all, s, i == 1, a)
+			continue
+		}
+		for s.Stride = r.Apart[data+i]; len(all) > 0; all = all[r.Strands:] {
+			LoadParams(all[:r.Strands], s, i == 1, a)
+			if len(all) > r.Strands && s.P != nil {
+				s.P = unsafe.Add(s.P, step)
+			}
+		}
+	}
+	for i := range of[0] {
+		s := &a.Scratch.strands[i]
+		*(*C)(unsafe.Pointer(&s.scale)), *(*C)(unsafe.Pointer(&s.zero)) = of[0][i], of[1][i]
+		f.quick = f.quick && s.makeQuick(float32(of[0][i]), float32(of[1][i]), float32(a.Lo), float32(a.Hi))
+	}
+}
+
+// makeQuick makes what quick codes are made of, if the parameters allow it
+// (internal/gen/quick.go). In f64 the product is exact and so is what it leaves
+// of 1: both are rounded once, as the kernel's fused step does.
+func (s *strand) makeQuick(scale, zero, lo, hi float32) bool {
+	small := func(bound float32) bool { return math.Float32bits(bound)&^(1<<31) <= largestBound }
+	if bits := math.Float32bits(scale); bits < smallestScale || bits > largestScale || !small(lo) || !small(hi) || !(lo <= zero && zero <= hi) {
+		return false
+	}
+	inverse := 1 / scale
+	rest := float32(1-float64(scale)*float64(inverse)) / scale
+	first, last := float32(lo-zero)*scale, float32(hi-zero)*scale
+	s.first, s.last = math.Float32bits(first), math.Float32bits(last)
+	s.inverse, s.rest = math.Float32bits(inverse), math.Float32bits(rest)
+	whole := uint32(uint16(int16(zero)))
+	s.zeros = whole | whole<<16
+	return true
+}

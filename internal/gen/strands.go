@@ -1,0 +1,134 @@
+package main
+
+import (
+	"math/bits"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Strands are runs of equal length at equal distances, side by side: a kernel
+// takes a block of each in turn. So the processor follows several places in
+// memory, which hides how long it looks for the next page of one of them. Many
+// runs of each follow in one call, a step each, with a scale and a zero point of
+// their own: between calls nobody asks for memory.
+
+// strandFields is the layout of cpu.strand: the parameters of a run.
+var strandFields = []field{
+	{"scale", "uint64", "the bits of numbers of the compute type", 0},
+	{"zero", "uint64", "", 8},
+	{"first", "uint32", "what quick codes are made of, the bits of an f32 each", 16},
+	{"last", "uint32", "", 20},
+	{"inverse", "uint32", "", 24},
+	{"rest", "uint32", "", 28},
+	{"zeros", "uint32", "the zero point as two 16-bit integers", 32},
+}
+
+const strandSize = 40
+
+// strands handles a call with strands, if this is one: of each step, which is
+// a run of every strand, all elements.
+func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
+	c, one, steps := k.c, k.newLabel("one"), k.c.GP64()
+	c.MOVQ(k.field("steps"), steps)
+	c.TESTQ(steps, steps)
+	c.JEQ(operand.LabelRef(one))
+	params := c.GP64()
+	c.MOVQ(k.field("params"), params)
+	if k.op.bounds {
+		k.bounds()
+	}
+	step, done := k.newLabel("step"), k.newLabel("steps")
+	c.Label(step)
+	if quick {
+		divide := k.newLabel("divide")
+		k.jumpUnless("quick", divide)
+		k.quick = k.newQuick()
+		k.strandBlocks(n, params, block, k.op.quick)
+		k.quick, k.finite = nil, false
+		c.Label(divide)
+	}
+	k.strandBlocks(n, params, block, k.op.body)
+	k.some(n, block, func(elements int) {
+		k.eachStrand(params, func() {
+			k.op.body(k)
+			k.advanceData(block)
+		})
+		k.advanceData(elements - block)
+	})
+	c.DECQ(steps)
+	c.JEQ(operand.LabelRef(done))
+	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Step"), k.ptr[name]) })
+	c.ADDQ(k.field("paramsStep"), params)
+	c.Load(c.Param("n"), n)
+	c.JMP(operand.LabelRef(step))
+	c.Label(done)
+	c.VZEROUPPER()
+	c.RET()
+	c.Label(one)
+	k.param = map[string]value{}
+}
+
+// strandBlocks handles all whole blocks of a step: one of each strand in turn,
+// or as many as the frame says.
+func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *kernel)) {
+	c := k.c
+	size := bits.TrailingZeros(uint(block))
+	loop, done := k.newLabel("turn"), k.newLabel("turns")
+	c.Label(loop)
+	blocks, left, next := c.GP64(), c.GP64(), k.newLabel("block")
+	c.MOVQ(n, blocks)
+	c.SHRQ(operand.U8(size), blocks)
+	c.JEQ(operand.LabelRef(done))
+	c.CMPQ(blocks, k.field("turn"))
+	c.CMOVQGT(k.field("turn"), blocks)
+	k.eachStrand(params, func() {
+		c.MOVQ(blocks, left)
+		c.Label(next)
+		for k.at = 0; k.at < block; k.at += k.group * k.lanes {
+			body(k)
+		}
+		k.at = 0
+		k.advanceData(block)
+		c.DECQ(left)
+		c.JNE(operand.LabelRef(next))
+	})
+	c.SHLQ(operand.U8(size), blocks)
+	c.SUBQ(blocks, n)
+	c.JMP(operand.LabelRef(loop))
+	c.Label(done)
+}
+
+// eachStrand emits what happens to each strand in a turn, after its parameters
+// are loaded. It moves the pointers on by a block: the frame's distances take
+// that back, from a strand to the next, and leave it in the end.
+func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
+	c, left, of, next := k.c, k.c.GP64(), k.c.GP64(), k.newLabel("strand")
+	c.MOVQ(k.field("strands"), left)
+	c.MOVQ(params, of)
+	c.Label(next)
+	at := func(name string) operand.Mem {
+		return operand.Mem{Base: of, Disp: offsetOf(strandFields, name)}
+	}
+	for _, name := range k.paramNames() {
+		r := k.vector()
+		k.emit(k.broadcast(), at(name), r)
+		k.param[name] = nil
+		for range k.group {
+			k.param[name] = append(k.param[name], r)
+		}
+	}
+	if q := k.quick; q != nil {
+		k.emit("VBROADCASTSS", at("first"), q.first)
+		k.emit("VBROADCASTSS", at("last"), q.last)
+		k.emit("VBROADCASTSS", at("inverse"), q.inverse)
+		k.emit("VBROADCASTSS", at("rest"), q.rest)
+		k.emit("VPBROADCASTD", at("zeros"), q.zeros)
+	}
+	body()
+	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Apart"), k.ptr[name]) })
+	c.ADDQ(operand.U32(strandSize), of)
+	c.DECQ(left)
+	c.JNE(operand.LabelRef(next))
+	k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Turn"), k.ptr[name]) })
+}

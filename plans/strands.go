@@ -1,0 +1,144 @@
+package plans
+
+import "github.com/isobit-ml/isobit/cpu"
+
+// Many runs in a call of a kernel (cpu.Runs). Small tensors take them one after
+// the other. Those that come from memory are parted into windows of strands, of
+// which a block each is taken in turn (internal/gen/strands.go).
+
+// strands is the part of a call's elements that is taken in such calls.
+type strands struct {
+	jobs        int64
+	first       layout // the elements of every window's first strand
+	count       int    // strands of a window
+	apart       [kernelOperands]int64
+	stepsPerJob int64
+}
+
+const (
+	// strandBytes is about how long a strand is: the first lines of each are
+	// waited for.
+	strandBytes = 1 << 17
+	// cacheLine is what stores around the caches begin at in all runs or none.
+	cacheLine = 64
+	// longestStep is how many elements a run may have where there is one strand.
+	longestStep = jobSize / 2
+)
+
+// strand parts a call's elements: what is taken in runs, and the rest.
+func (f *family) strand(c *call) {
+	l, s := &c.all, &c.strands
+	s.jobs = 0
+	inner := l.dims - 1
+	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) {
+		return
+	}
+	d, window := inner, int64(0)
+	if s.count = 1; f.args.Stream {
+		s.count = f.placesToRead()
+		d, window = f.windows(l, int64(s.count))
+	} else if inner == 0 || l.size[inner] > longestStep {
+		return
+	} else {
+		d, window = 0, 1
+	}
+	if window == 0 {
+		return
+	}
+	steps := window / int64(s.count)
+	s.first.split(l, d, window, steps)
+	for k := range s.apart {
+		s.apart[k] = steps * l.stride[k][d]
+	}
+	last := s.first.dims - 1
+	s.stepsPerJob = max(1, jobSize/s.first.size[last])
+	rows := s.first.count() / s.first.size[last]
+	s.jobs = (rows + s.stepsPerJob - 1) / s.stepsPerJob
+	l.skip(d, l.size[d]/window*window)
+}
+
+// placesToRead returns how many strands there are: half as many where each
+// reads from two inputs.
+func (f *family) placesToRead() int {
+	if f.operand[1] >= 0 && !f.param[1] {
+		return cpu.MaxStrands / 2
+	}
+	return cpu.MaxStrands
+}
+
+// windows returns the dimension that windows of strands lie along, and its steps
+// in one, 0 for none: the outermost that leaves little over, so that strands are
+// long, but for runs that are long themselves.
+func (f *family) windows(l *layout, count int64) (d int, window int64) {
+	inner, each := l.dims-1, f.args.In[0].DType.Size() // bytes of a step
+	if l.size[inner]*each < count*strandBytes {
+		few := func(n int64) bool { return n < 4*count && n%count != 0 }
+		for d < inner && few(l.size[d]) {
+			d++
+		}
+	} else {
+		d = inner
+	}
+	for _, n := range l.size[d+1 : l.dims] {
+		each *= n
+	}
+	even := int64(1) // steps after which stores begin alike among cache lines
+	for even < cacheLine && even*l.stride[firstOutput][d]%cacheLine != 0 {
+		even *= 2
+	}
+	windows := max(1, l.size[d]*each/(count*strandBytes))
+	return d, l.size[d] / (count * windows * even) * even * count
+}
+
+// split makes windows along dimension d of another layout, of which the first
+// steps are taken.
+func (l *layout) split(from *layout, d int, window, steps int64) {
+	inner := d + 1 // the dimension of steps
+	if l.dims = from.dims + 1; steps == 1 {
+		inner, l.dims = d, from.dims
+	}
+	l.start, l.packed = from.start, from.packed
+	part := func(to, from []int64, windows, step int64) {
+		copy(to, from[:d])
+		to[inner] = step
+		to[d] = windows
+		copy(to[inner+1:], from[d+1:])
+	}
+	part(l.size[:l.dims], from.size[:from.dims], from.size[d]/window, steps)
+	for k := range kernelOperands {
+		step := from.stride[k][d]
+		part(l.stride[k][:l.dims], from.stride[k][:from.dims], window*step, step)
+	}
+}
+
+// skip leaves out the first steps along dimension d.
+func (l *layout) skip(d int, steps int64) {
+	if l.size[d] -= steps; l.size[d] == 0 {
+		return // no pointer behind the end of memory
+	}
+	for k := range kernelOperands {
+		l.start[k] = l.along(l.start[k], k, d, steps)
+	}
+}
+
+// strandJob makes the job of a kernel over a call's strands.
+func strandJob(f *family, kernel cpu.Elementwise) job {
+	return func(c *call, w *worker, number int64) {
+		s, l, cur := &c.strands, &c.strands.first, &w.cursors[0]
+		inner := l.dims - 1
+		row := number * s.stepsPerJob
+		end := min(row+s.stepsPerJob, l.count()/l.size[inner])
+		for row < end {
+			l.seek(cur, row*l.size[inner], kernelOperands)
+			steps := min(end-row, l.size[inner-1]-cur.index[inner-1])
+			a := f.arm(w)
+			l.spans(a, cur)
+			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Apart: s.apart}
+			for k := range a.Runs.Step {
+				a.Runs.Step[k] = l.stride[k][inner-1]
+			}
+			kernel(int(l.size[inner]), a)
+			row += steps
+		}
+	}
+}
