@@ -18,7 +18,7 @@ type kernel struct {
 	out     tensor.DType
 	code    tensor.DType // the 8-bit float type that codes are rounded to, or None
 	step    int
-	block   int  // elements of a strand that are taken in turn; 0: it takes no strands
+	block   int  // elements of a run that are taken at a time; 0: the kernel takes one run
 	quick   bool // has a way without divisions
 	run     func(n int, f *frame)
 }

@@ -14,6 +14,8 @@ const (
 	// about how many elements: less than 100 microseconds.
 	maxRuns  = 128
 	runsCall = 1 << 17
+	// quickRun is how long a run is that is worth making quick codes for.
+	quickRun = 128
 )
 
 // runByRun makes a kernel that takes many runs of one that takes one.
@@ -63,11 +65,10 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 	for step := 0; step < r.Steps; step += most {
 		steps := min(most, r.Steps-step)
 		if k.compute == tensor.F64 {
-			loadRuns[float64](k, a, data, step, steps)
+			loadRuns[float64](k, a, n, data, step, steps)
 		} else {
-			loadRuns[float32](k, a, data, step, steps)
+			loadRuns[float32](k, a, n, data, step, steps)
 		}
-		f.quick = f.quick && n >= quickLength
 		for at := 0; at < n; {
 			m := min(n-at, max(callSize, runsCall/r.Strands))
 			if f.stream = a.Stream && at >= head; at < head {
@@ -96,30 +97,33 @@ func (k *kernel) lacks(a *Args) bool {
 func (k *kernel) operands(a *Args, step, at, m int) {
 	f, r, vector := &a.frame, &a.Runs, vectorBytes[k.needs]/int(k.compute.Size())
 	whole := (m + vector - 1) / vector * vector
-	place := func(s *Span, number int, d tensor.DType) (p unsafe.Pointer, apart, turn, next int) {
+	switch f.visit = k.block; {
+	case r.Strands == 1:
+		f.visit = max(m-m%k.block, k.block)
+	case k.in[0].Size() == 2:
+		f.visit = 2 * k.block
+	}
+	place := func(s *Span, number int, d tensor.DType) (p unsafe.Pointer, visit, apart, turn, next int) {
 		if d == tensor.None {
-			return nil, 0, 0, 0
+			return
 		}
 		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
-		block := k.block * size
-		return unsafe.Add(s.P, step*between+at*size), apart - block, apart*r.Strands - block, between - whole*size
+		visit = f.visit * size
+		return unsafe.Add(s.P, step*between+at*size), visit, apart - visit, apart*r.Strands - visit, between - whole*size
 	}
-	f.in0, f.in0Apart, f.in0Turn, f.in0Step = place(&a.In[0], 0, k.in[0])
-	f.in1, f.in1Apart, f.in1Turn, f.in1Step = place(&a.In[1], 1, k.in[1])
-	f.out, f.outApart, f.outTurn, f.outStep = place(&a.Out[0], len(a.In), k.out)
+	f.in0, f.in0Visit, f.in0Apart, f.in0Turn, f.in0Step = place(&a.In[0], 0, k.in[0])
+	f.in1, f.in1Visit, f.in1Apart, f.in1Turn, f.in1Step = place(&a.In[1], 1, k.in[1])
+	f.out, f.outVisit, f.outApart, f.outTurn, f.outStep = place(&a.Out[0], len(a.In), k.out)
 }
 
 // vectorBytes are the sizes of registers.
 var vectorBytes = [...]int{AVX2: 32, AVX512: 64}
 
-// loadRuns makes the parameters of every run of some steps.
-func loadRuns[C Compute](k *kernel, a *Args, data, first, steps int) {
+// loadRuns makes the parameters of every run, of n elements, of some steps.
+func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
 	f, r := &a.frame, &a.Runs
 	setBounds[C](f, a)
-	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal
-	if f.turn = 1; r.Strands == 1 {
-		f.turn = math.MaxInt
-	}
+	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal && n >= quickRun
 	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.strands), r.Strands*int(unsafe.Sizeof(strand{}))
 	var of [2][]C
 	for i := range of {

@@ -23,8 +23,8 @@ var dequantizeKernels = kernels{
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, dequantizeAVX512F8E5M2BF16},
 	{AVX512, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 1, 64, false, dequantizeAVX512F32F32},
 	{AVX512, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 1, 32, false, dequantizeAVX512F64F64},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, 128, false, dequantizeAVX512F16F16},
-	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 128, false, dequantizeAVX512BF16BF16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 1, 64, false, dequantizeAVX512F16F16},
+	{AVX512, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 1, 64, false, dequantizeAVX512BF16BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F32, tensor.None, 16, 64, false, dequantizeAVX2S8F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F64, tensor.None, 8, 8, false, dequantizeAVX2S8F64},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.S8, tensor.None}, tensor.F16, tensor.None, 16, 64, false, dequantizeAVX2S8F16},
@@ -43,8 +43,8 @@ var dequantizeKernels = kernels{
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F8E5M2, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, dequantizeAVX2F8E5M2BF16},
 	{AVX2, tensor.F32, [2]tensor.DType{tensor.F32, tensor.None}, tensor.F32, tensor.None, 16, 64, false, dequantizeAVX2F32F32},
 	{AVX2, tensor.F64, [2]tensor.DType{tensor.F64, tensor.None}, tensor.F64, tensor.None, 8, 8, false, dequantizeAVX2F64F64},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, 128, false, dequantizeAVX2F16F16},
-	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 16, 128, false, dequantizeAVX2BF16BF16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.F16, tensor.None}, tensor.F16, tensor.None, 16, 64, false, dequantizeAVX2F16F16},
+	{AVX2, tensor.F32, [2]tensor.DType{tensor.BF16, tensor.None}, tensor.BF16, tensor.None, 16, 64, false, dequantizeAVX2BF16BF16},
 }
 
 // dequantizeAVX512S8F32 is, for i from 0 to n-1:

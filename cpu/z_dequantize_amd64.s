@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func dequantizeAVX512S8F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -20,20 +20,17 @@ TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -67,20 +64,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -98,25 +94,27 @@ strand12:
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -232,7 +230,7 @@ done22:
 	RET
 
 // func dequantizeAVX512S8F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512S8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -247,20 +245,17 @@ TEXT ·dequantizeAVX512S8F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z0
-	VBROADCASTSD 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -294,20 +289,19 @@ around8:
 stored9:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -325,25 +319,27 @@ strand12:
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
 	VMOVUPD      Z0, K1, (BX)
-	ADDQ         $+32, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-24, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -459,7 +455,7 @@ done22:
 	RET
 
 // func dequantizeAVX512S8F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -474,20 +470,17 @@ TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -525,20 +518,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -557,25 +549,27 @@ strand12:
 	VMULPS       Z0, Z1, Z0
 	VCVTPS2PH    $0x00, Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+128, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-96, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -696,7 +690,7 @@ done22:
 	RET
 
 // func dequantizeAVX512S8BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -711,20 +705,17 @@ TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -779,20 +770,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -817,25 +807,27 @@ strand12:
 	VPSRLD       $0x10, Z1, Z0
 	VPMOVDW      Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+128, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-96, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1085,7 +1077,7 @@ DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeAVX512U8F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1100,20 +1092,17 @@ TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1147,20 +1136,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -1178,25 +1166,27 @@ strand12:
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1312,7 +1302,7 @@ done22:
 	RET
 
 // func dequantizeAVX512U8F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512U8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1327,20 +1317,17 @@ TEXT ·dequantizeAVX512U8F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z0
-	VBROADCASTSD 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1374,20 +1361,19 @@ around8:
 stored9:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -1405,25 +1391,27 @@ strand12:
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
 	VMOVUPD      Z0, K1, (BX)
-	ADDQ         $+32, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-24, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1539,7 +1527,7 @@ done22:
 	RET
 
 // func dequantizeAVX512U8F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1554,20 +1542,17 @@ TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1605,20 +1590,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -1637,25 +1621,27 @@ strand12:
 	VMULPS       Z0, Z1, Z0
 	VCVTPS2PH    $0x00, Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+128, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-96, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1776,7 +1762,7 @@ done22:
 	RET
 
 // func dequantizeAVX512U8BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512U8BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1791,20 +1777,17 @@ TEXT ·dequantizeAVX512U8BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1859,20 +1842,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -1897,25 +1879,27 @@ strand12:
 	VPSRLD       $0x10, Z1, Z0
 	VPMOVDW      Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+128, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-96, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -2059,7 +2043,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F8E4M3F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -2074,20 +2058,17 @@ TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -2145,20 +2126,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -2182,25 +2162,27 @@ strand12:
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -2418,7 +2400,7 @@ DATA all32_43800000<>+60(SB)/4, $0x43800000
 GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeAVX512F8E4M3F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
 TEXT ·dequantizeAVX512F8E4M3F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -2433,20 +2415,17 @@ TEXT ·dequantizeAVX512F8E4M3F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z0
-	VBROADCASTSD 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -2508,20 +2487,19 @@ around8:
 stored9:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -2546,25 +2524,27 @@ strand12:
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
 	VMOVUPD      Z0, K1, (BX)
-	ADDQ         $+32, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-24, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -2715,7 +2695,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F8E4M3F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512F8E4M3F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -2730,20 +2710,17 @@ TEXT ·dequantizeAVX512F8E4M3F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -2805,20 +2782,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -2843,25 +2819,27 @@ strand12:
 	VMULPS       Z0, Z1, Z0
 	VCVTPS2PH    $0x00, Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+128, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-96, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -3012,7 +2990,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F8E4M3BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512F8E4M3BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -3027,20 +3005,17 @@ TEXT ·dequantizeAVX512F8E4M3BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -3119,20 +3094,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -3163,25 +3137,27 @@ strand12:
 	VPSRLD       $0x10, Z1, Z0
 	VPMOVDW      Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+128, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-96, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -3355,7 +3331,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F8E5M2F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512F8E5M2F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -3370,20 +3346,17 @@ TEXT ·dequantizeAVX512F8E5M2F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -3421,20 +3394,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -3453,25 +3425,27 @@ strand12:
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -3592,7 +3566,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F8E5M2F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
 TEXT ·dequantizeAVX512F8E5M2F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -3607,20 +3581,17 @@ TEXT ·dequantizeAVX512F8E5M2F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z0
-	VBROADCASTSD 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -3662,20 +3633,19 @@ around8:
 stored9:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -3695,25 +3665,27 @@ strand12:
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
 	VMOVUPD      Z0, K1, (BX)
-	ADDQ         $+32, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-24, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -3839,7 +3811,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F8E5M2F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512F8E5M2F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -3854,20 +3826,17 @@ TEXT ·dequantizeAVX512F8E5M2F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -3909,20 +3878,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -3942,25 +3910,27 @@ strand12:
 	VMULPS       Z0, Z1, Z0
 	VCVTPS2PH    $0x00, Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+128, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-96, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4086,7 +4056,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512F8E5M2BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -4101,20 +4071,17 @@ TEXT ·dequantizeAVX512F8E5M2BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -4173,20 +4140,19 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -4212,25 +4178,27 @@ strand12:
 	VPSRLD       $0x10, Z1, Z0
 	VPMOVDW      Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+64, DX
-	ADDQ         $+128, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-48, DX
-	ADDQ         $-96, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4379,7 +4347,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -4394,20 +4362,17 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -4437,20 +4402,19 @@ around8:
 stored9:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -4467,25 +4431,27 @@ strand12:
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (BX)
-	ADDQ         $+256, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-192, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4599,7 +4565,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -4614,20 +4580,17 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z0
-	VBROADCASTSD 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -4657,20 +4620,19 @@ around8:
 stored9:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -4687,25 +4649,27 @@ strand12:
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
 	VMOVUPD      Z0, K1, (BX)
-	ADDQ         $+256, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-192, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
 	JMP          some10
 
 done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4819,7 +4783,7 @@ done22:
 	RET
 
 // func dequantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -4834,20 +4798,17 @@ TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -4879,63 +4840,31 @@ around8:
 	VMOVNTDQ Y5, 96(BX)
 
 stored9:
-	VCVTPH2PS 128(DX), Z2
-	VCVTPH2PS 160(DX), Z3
-	VCVTPH2PS 192(DX), Z4
-	VCVTPH2PS 224(DX), Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Y2, 128(BX)
-	VMOVDQU64 Y3, 160(BX)
-	VMOVDQU64 Y4, 192(BX)
-	VMOVDQU64 Y5, 224(BX)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Y2, 128(BX)
-	VMOVNTDQ Y3, 160(BX)
-	VMOVNTDQ Y4, 192(BX)
-	VMOVNTDQ Y5, 224(BX)
-
-stored11:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some12:
+turns6:
+some10:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done11
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand14:
+strand12:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -4943,25 +4872,27 @@ strand14:
 	VMULPS       Z0, Z1, Z0
 	VCVTPS2PH    $0x00, Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+256, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand14
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-224, DX
-	ADDQ         $-224, BX
+	JNE          strand12
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some12
+	JMP          some10
 
-done13:
+done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4981,31 +4912,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block16:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks15
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near18:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded17
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded19:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded18
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded20:
+loaded18:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -5023,44 +4954,44 @@ loaded20:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around19
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored22
+	JMP       stored20
 
-around21:
+around19:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored22:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block14
 
-blocks17:
-some23:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done24
+	JLE       done22
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded23
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded25:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded26
+	JEQ       loaded24
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded26:
+loaded24:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -5071,14 +5002,14 @@ loaded26:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some23
+	JMP         some21
 
-done24:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -5093,20 +5024,17 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	VBROADCASTSS 8(R11), Z1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VPMOVZXWD 32(DX), Z3
@@ -5159,84 +5087,31 @@ around8:
 	VMOVNTDQ Z4, 64(BX)
 
 stored9:
-	VPMOVZXWD 128(DX), Z2
-	VPSLLD    $0x10, Z2, Z2
-	VPMOVZXWD 160(DX), Z3
-	VPSLLD    $0x10, Z3, Z3
-	VPMOVZXWD 192(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 224(DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z6
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z7
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z8
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD  all32_10000<>+0(SB), Z5, K1
-	VPADDD    all32_7fff<>+0(SB), Z5, Z9
-	VPADDD    all32_8000<>+0(SB), Z5, K1, Z9
-	VCMPPS    $0x03, Z2, Z2, K1
-	VCMPPS    $0x03, Z3, Z3, K2
-	VCMPPS    $0x03, Z4, Z4, K3
-	VCMPPS    $0x03, Z5, Z5, K4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z7
-	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z8
-	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z9
-	VMOVDQU64 odd16<>+0(SB), Z2
-	VMOVDQA64 Z6, Z3
-	VPERMT2W  Z7, Z2, Z3
-	VMOVDQA64 Z8, Z4
-	VPERMT2W  Z9, Z2, Z4
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Z3, 128(BX)
-	VMOVDQU64 Z4, 192(BX)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Z3, 128(BX)
-	VMOVNTDQ Z4, 192(BX)
-
-stored11:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some12:
+turns6:
+some10:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done11
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand14:
+strand12:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXWD.Z  (DX), K1, Z2
@@ -5251,25 +5126,27 @@ strand14:
 	VPSRLD       $0x10, Z1, Z0
 	VPMOVDW      Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+256, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand14
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-224, DX
-	ADDQ         $-224, BX
+	JNE          strand12
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some12
+	JMP          some10
 
-done13:
+done11:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -5289,31 +5166,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block16:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks15
 	TESTQ      R8, R8
-	JEQ        near18
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near18:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded17
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded19:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded20
+	JEQ     loaded18
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded20:
+loaded18:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -5356,40 +5233,40 @@ loaded20:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around19
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored22
+	JMP       stored20
 
-around21:
+around19:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored22:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block14
 
-blocks17:
-some23:
+blocks15:
+some21:
 	TESTQ     AX, AX
-	JLE       done24
+	JLE       done22
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded23
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded25:
+loaded23:
 	CMPB      73(CX), $0x00
-	JEQ       loaded26
+	JEQ       loaded24
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded26:
+loaded24:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -5407,14 +5284,14 @@ loaded26:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some23
+	JMP         some21
 
-done24:
+done22:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2S8F32(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -5429,20 +5306,17 @@ TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5521,20 +5395,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -5563,25 +5436,27 @@ around19:
 	VMOVNTDQ Y0, 32(BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-192, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -5648,7 +5523,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2S8F64(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -5663,20 +5538,17 @@ TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x03, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Y0
-	VBROADCASTSD 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXBD 4(DX), X3
@@ -5698,24 +5570,23 @@ around8:
 stored9:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x03, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -5782,7 +5653,7 @@ blocks12:
 	RET
 
 // func dequantizeAVX2S8F16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2S8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -5797,20 +5668,17 @@ TEXT ·dequantizeAVX2S8F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5897,20 +5765,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -5941,25 +5808,27 @@ around19:
 	VMOVNTDQ X0, 16(BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-96, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -6028,7 +5897,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2S8BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2S8BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -6043,20 +5912,17 @@ TEXT ·dequantizeAVX2S8BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -6191,20 +6057,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -6247,25 +6112,27 @@ around19:
 	VMOVNTDQ Y0, (BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-96, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -6364,7 +6231,7 @@ DATA all32_1<>+60(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeAVX2U8F32(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -6379,20 +6246,17 @@ TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -6471,20 +6335,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -6513,25 +6376,27 @@ around19:
 	VMOVNTDQ Y0, 32(BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-192, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -6598,7 +6463,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2U8F64(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -6613,20 +6478,17 @@ TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x03, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Y0
-	VBROADCASTSD 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVZXBD 4(DX), X3
@@ -6648,24 +6510,23 @@ around8:
 stored9:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x03, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -6732,7 +6593,7 @@ blocks12:
 	RET
 
 // func dequantizeAVX2U8F16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2U8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -6747,20 +6608,17 @@ TEXT ·dequantizeAVX2U8F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -6847,20 +6705,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -6891,25 +6748,27 @@ around19:
 	VMOVNTDQ X0, 16(BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-96, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -6978,7 +6837,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2U8BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2U8BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -6993,20 +6852,17 @@ TEXT ·dequantizeAVX2U8BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -7141,20 +6997,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -7197,25 +7052,27 @@ around19:
 	VMOVNTDQ Y0, (BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-96, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -7296,7 +7153,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2F8E4M3F32(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F8E4M3F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -7311,20 +7168,17 @@ TEXT ·dequantizeAVX2F8E4M3F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7451,20 +7305,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -7505,25 +7358,27 @@ around19:
 	VMOVNTDQ Y0, 32(BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-192, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -7602,7 +7457,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2F8E4M3F64(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F8E4M3F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -7617,20 +7472,17 @@ TEXT ·dequantizeAVX2F8E4M3F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x03, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Y0
-	VBROADCASTSD 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
 	VPSLLW    $0x07, X2, X2
@@ -7668,24 +7520,23 @@ around8:
 stored9:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x03, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -7768,7 +7619,7 @@ blocks12:
 	RET
 
 // func dequantizeAVX2F8E4M3F16(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F8E4M3F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -7783,20 +7634,17 @@ TEXT ·dequantizeAVX2F8E4M3F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7931,20 +7779,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -7987,25 +7834,27 @@ around19:
 	VMOVNTDQ X0, 16(BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-96, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -8086,7 +7935,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2F8E4M3BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2F8E4M3BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -8101,20 +7950,17 @@ TEXT ·dequantizeAVX2F8E4M3BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -8297,20 +8143,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -8365,25 +8210,27 @@ around19:
 	VMOVNTDQ Y0, (BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-96, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -8476,7 +8323,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2F8E5M2F32(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F8E5M2F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -8491,20 +8338,17 @@ TEXT ·dequantizeAVX2F8E5M2F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8591,20 +8435,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -8635,25 +8478,27 @@ around19:
 	VMOVNTDQ Y0, 32(BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+256, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-192, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -8722,7 +8567,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2F8E5M2F64(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F8E5M2F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -8737,20 +8582,17 @@ TEXT ·dequantizeAVX2F8E5M2F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x03, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Y0
-	VBROADCASTSD 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVD     (DX), X2
 	VPMOVZXBW X2, X2
 	VPSLLW    $0x08, X2, X2
@@ -8778,24 +8620,23 @@ around8:
 stored9:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x03, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -8868,7 +8709,7 @@ blocks12:
 	RET
 
 // func dequantizeAVX2F8E5M2F16(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F8E5M2F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -8883,20 +8724,17 @@ TEXT ·dequantizeAVX2F8E5M2F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8991,20 +8829,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -9037,25 +8874,27 @@ around19:
 	VMOVNTDQ X0, 16(BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-96, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -9126,7 +8965,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, F16C, MMX+
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeAVX2F8E5M2BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -9141,20 +8980,17 @@ TEXT ·dequantizeAVX2F8E5M2BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -9297,20 +9133,19 @@ around14:
 stored15:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -9355,25 +9190,27 @@ around19:
 	VMOVNTDQ Y0, (BX)
 
 stored20:
-	ADDQ $+64, DX
-	ADDQ $+128, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-48, DX
-	ADDQ $-96, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+16, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -9456,7 +9293,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -9471,20 +9308,17 @@ TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -9555,20 +9389,19 @@ around14:
 stored15:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -9595,25 +9428,27 @@ around19:
 	VMOVNTDQ Y0, 32(BX)
 
 stored20:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-192, DX
-	ADDQ $-192, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -9678,7 +9513,7 @@ blocks23:
 	RET
 
 // func dequantizeAVX2F64F64(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -9693,20 +9528,17 @@ TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x03, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Y0
-	VBROADCASTSD 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Y0
+	VBROADCASTSD 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VSUBPD  Y1, Y2, Y2
@@ -9726,24 +9558,23 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x03, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -9808,7 +9639,7 @@ blocks12:
 	RET
 
 // func dequantizeAVX2F16F16(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -9823,20 +9654,17 @@ TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -9913,105 +9741,28 @@ around14:
 	VMOVNTDQ X3, 112(BX)
 
 stored15:
-	VCVTPH2PS 128(DX), Y2
-	VCVTPH2PS 144(DX), Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   X2, 128(BX)
-	VMOVDQU   X3, 144(BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ X2, 128(BX)
-	VMOVNTDQ X3, 144(BX)
-
-stored17:
-	VCVTPH2PS 160(DX), Y2
-	VCVTPH2PS 176(DX), Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around18
-	VMOVDQU   X2, 160(BX)
-	VMOVDQU   X3, 176(BX)
-	JMP       stored19
-
-around18:
-	VMOVNTDQ X2, 160(BX)
-	VMOVNTDQ X3, 176(BX)
-
-stored19:
-	VCVTPH2PS 192(DX), Y2
-	VCVTPH2PS 208(DX), Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU   X2, 192(BX)
-	VMOVDQU   X3, 208(BX)
-	JMP       stored21
-
-around20:
-	VMOVNTDQ X2, 192(BX)
-	VMOVNTDQ X3, 208(BX)
-
-stored21:
-	VCVTPH2PS 224(DX), Y2
-	VCVTPH2PS 240(DX), Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y2, X2
-	VCVTPS2PH $0x00, Y3, X3
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   X2, 224(BX)
-	VMOVDQU   X3, 240(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ X2, 224(BX)
-	VMOVNTDQ X3, 240(BX)
-
-stored23:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some24:
+turns6:
+some16:
 	TESTQ AX, AX
-	JLE   done25
+	JLE   done17
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand26:
+strand18:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VCVTPH2PS    (DX), Y2
@@ -10023,35 +9774,37 @@ strand26:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around19
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored28
+	JMP          stored20
 
-around27:
+around19:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored28:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored20:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand26
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-224, BX
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some16
 
-done25:
+done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -10067,26 +9820,26 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block30:
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks31
+	JLT        blocks23
 	TESTQ      R8, R8
-	JEQ        near32
+	JEQ        near24
 	PREFETCHT1 (DX)(R8*1)
 
-near32:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded25
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded33:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded26
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded34:
+loaded26:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -10096,29 +9849,29 @@ loaded34:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around27
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored36
+	JMP       stored28
 
-around35:
+around27:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored36:
+stored28:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block30
+	JMP  block22
 
-blocks31:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -10133,20 +9886,17 @@ TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	VBROADCASTSS 8(R11), Y1
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y0
+	VBROADCASTSS 8(R10), Y1
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -10279,161 +10029,28 @@ around14:
 	VMOVNTDQ Y2, 96(BX)
 
 stored15:
-	VPMOVZXWD 128(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 144(DX), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   Y2, 128(BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y2, 128(BX)
-
-stored17:
-	VPMOVZXWD 160(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 176(DX), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around18
-	VMOVDQU   Y2, 160(BX)
-	JMP       stored19
-
-around18:
-	VMOVNTDQ Y2, 160(BX)
-
-stored19:
-	VPMOVZXWD 192(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 208(DX), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU   Y2, 192(BX)
-	JMP       stored21
-
-around20:
-	VMOVNTDQ Y2, 192(BX)
-
-stored21:
-	VPMOVZXWD 224(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 240(DX), Y3
-	VPSLLD    $0x10, Y3, Y3
-	VSUBPS    Y1, Y2, Y2
-	VSUBPS    Y1, Y3, Y3
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y5
-	VPAND     all32_1<>+0(SB), Y5, Y5
-	VPADDD    Y3, Y5, Y5
-	VPADDD    all32_7fff<>+0(SB), Y5, Y5
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VCMPPS    $0x03, Y3, Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
-	VPSRLD    $0x10, Y4, Y2
-	VPSRLD    $0x10, Y5, Y3
-	VPACKUSDW Y3, Y2, Y2
-	VPERMQ    $0xd8, Y2, Y2
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y2, 224(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y2, 224(BX)
-
-stored23:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some24:
+turns6:
+some16:
 	TESTQ AX, AX
-	JLE   done25
+	JLE   done17
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand26:
+strand18:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVZXWD    (DX), Y2
@@ -10461,33 +10078,35 @@ strand26:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around19
 	VMOVDQU      Y0, (BX)
-	JMP          stored28
+	JMP          stored20
 
-around27:
+around19:
 	VMOVNTDQ Y0, (BX)
 
-stored28:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored20:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand26
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-224, BX
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some16
 
-done25:
+done17:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -10503,26 +10122,26 @@ one1:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block30:
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks31
+	JLT        blocks23
 	TESTQ      R8, R8
-	JEQ        near32
+	JEQ        near24
 	PREFETCHT1 (DX)(R8*1)
 
-near32:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded25
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded33:
+loaded25:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded26
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded34:
+loaded26:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -10548,21 +10167,21 @@ loaded34:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around27
 	VMOVDQU   Y4, (BX)
-	JMP       stored36
+	JMP       stored28
 
-around35:
+around27:
 	VMOVNTDQ Y4, (BX)
 
-stored36:
+stored28:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block30
+	JMP  block22
 
-blocks31:
+blocks23:
 	VZEROUPPER
 	RET

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func dequantizeBackwardInputAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -19,19 +19,16 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x06, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	MOVQ         R8, R9
+	VBROADCASTSS (R10), Z0
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -57,20 +54,19 @@ around8:
 stored9:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -85,25 +81,27 @@ strand12:
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (BX)
-	ADDQ         $+256, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-192, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
 	JMP          some10
 
 done11:
 	DECQ DI
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -193,7 +191,7 @@ done21:
 	RET
 
 // func dequantizeBackwardInputAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -207,19 +205,16 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x05, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z0
-	MOVQ         R8, R9
+	VBROADCASTSD (R10), Z0
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -245,20 +240,19 @@ around8:
 stored9:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000020, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some10:
 	TESTQ AX, AX
 	JLE   done11
@@ -273,25 +267,27 @@ strand12:
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
 	VMOVUPD      Z0, K1, (BX)
-	ADDQ         $+256, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
 	JNE          strand12
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-192, DX
-	ADDQ         $-192, BX
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
 	JMP          some10
 
 done11:
 	DECQ DI
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -381,7 +377,7 @@ done21:
 	RET
 
 // func dequantizeBackwardInputAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -395,19 +391,16 @@ TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x07, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	MOVQ         R8, R9
+	VBROADCASTSS (R10), Z0
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -435,83 +428,57 @@ around8:
 	VMOVNTDQ Y4, 96(BX)
 
 stored9:
-	VCVTPH2PS 128(DX), Z1
-	VCVTPH2PS 160(DX), Z2
-	VCVTPH2PS 192(DX), Z3
-	VCVTPH2PS 224(DX), Z4
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VCVTPS2PH $0x00, Z1, Y1
-	VCVTPS2PH $0x00, Z2, Y2
-	VCVTPS2PH $0x00, Z3, Y3
-	VCVTPS2PH $0x00, Z4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Y1, 128(BX)
-	VMOVDQU64 Y2, 160(BX)
-	VMOVDQU64 Y3, 192(BX)
-	VMOVDQU64 Y4, 224(BX)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Y1, 128(BX)
-	VMOVNTDQ Y2, 160(BX)
-	VMOVNTDQ Y3, 192(BX)
-	VMOVNTDQ Y4, 224(BX)
-
-stored11:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some12:
+turns6:
+some10:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done11
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand14:
+strand12:
 	VBROADCASTSS (R9), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
 	VCVTPS2PH    $0x00, Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+256, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand14
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-224, DX
-	ADDQ         $-224, BX
+	JNE          strand12
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some12
+	JMP          some10
 
-done13:
+done11:
 	DECQ DI
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -527,23 +494,23 @@ one1:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
-block16:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks15
 	TESTQ      DI, DI
-	JEQ        near18
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near18:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded17
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded19:
+loaded17:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -557,38 +524,38 @@ loaded19:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around18
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored21
+	JMP       stored19
 
-around20:
+around18:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored21:
+stored19:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block14
 
-blocks17:
-some22:
+blocks15:
+some20:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done21
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded22
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded22:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
@@ -597,14 +564,14 @@ loaded24:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some20
 
-done23:
+done21:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -618,19 +585,16 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x07, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Z0
-	MOVQ         R8, R9
+	VBROADCASTSS (R10), Z0
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VPMOVZXWD 32(DX), Z2
@@ -679,80 +643,31 @@ around8:
 	VMOVNTDQ Z3, 64(BX)
 
 stored9:
-	VPMOVZXWD 128(DX), Z1
-	VPSLLD    $0x10, Z1, Z1
-	VPMOVZXWD 160(DX), Z2
-	VPSLLD    $0x10, Z2, Z2
-	VPMOVZXWD 192(DX), Z3
-	VPSLLD    $0x10, Z3, Z3
-	VPMOVZXWD 224(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VPTESTMD  all32_10000<>+0(SB), Z1, K1
-	VPADDD    all32_7fff<>+0(SB), Z1, Z5
-	VPADDD    all32_8000<>+0(SB), Z1, K1, Z5
-	VPTESTMD  all32_10000<>+0(SB), Z2, K1
-	VPADDD    all32_7fff<>+0(SB), Z2, Z6
-	VPADDD    all32_8000<>+0(SB), Z2, K1, Z6
-	VPTESTMD  all32_10000<>+0(SB), Z3, K1
-	VPADDD    all32_7fff<>+0(SB), Z3, Z7
-	VPADDD    all32_8000<>+0(SB), Z3, K1, Z7
-	VPTESTMD  all32_10000<>+0(SB), Z4, K1
-	VPADDD    all32_7fff<>+0(SB), Z4, Z8
-	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
-	VCMPPS    $0x03, Z1, Z1, K1
-	VCMPPS    $0x03, Z2, Z2, K2
-	VCMPPS    $0x03, Z3, Z3, K3
-	VCMPPS    $0x03, Z4, Z4, K4
-	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z5
-	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z6
-	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z7
-	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z8
-	VMOVDQU64 odd16<>+0(SB), Z1
-	VMOVDQA64 Z5, Z2
-	VPERMT2W  Z6, Z1, Z2
-	VMOVDQA64 Z7, Z3
-	VPERMT2W  Z8, Z1, Z3
-	CMPB      76(CX), $0x00
-	JNE       around10
-	VMOVDQU64 Z2, 128(BX)
-	VMOVDQU64 Z3, 192(BX)
-	JMP       stored11
-
-around10:
-	VMOVNTDQ Z2, 128(BX)
-	VMOVNTDQ Z3, 192(BX)
-
-stored11:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some12:
+turns6:
+some10:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done11
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand14:
+strand12:
 	VBROADCASTSS (R9), Z0
 	VPMOVZXWD.Z  (DX), K1, Z1
 	VPSLLD       $0x10, Z1, Z1
@@ -765,25 +680,27 @@ strand14:
 	VPSRLD       $0x10, Z1, Z0
 	VPMOVDW      Z0, Y0
 	VMOVDQU16    Y0, K1, (BX)
-	ADDQ         $+256, DX
-	ADDQ         $+256, BX
 	ADDQ         128(CX), DX
-	ADDQ         176(CX), BX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand14
-	SUBQ         136(CX), DX
-	SUBQ         184(CX), BX
-	ADDQ         $-224, DX
-	ADDQ         $-224, BX
+	JNE          strand12
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some12
+	JMP          some10
 
-done13:
+done11:
 	DECQ DI
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -799,23 +716,23 @@ one1:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
-block16:
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks17
+	JLT        blocks15
 	TESTQ      DI, DI
-	JEQ        near18
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near18:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded17
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded19:
+loaded17:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -854,34 +771,34 @@ loaded19:
 	VMOVDQA64 Z10, Z6
 	VPERMT2W  Z11, Z4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around18
 	VMOVDQU64 Z5, (BX)
 	VMOVDQU64 Z6, 64(BX)
-	JMP       stored21
+	JMP       stored19
 
-around20:
+around18:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored21:
+stored19:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block16
+	JMP  block14
 
-blocks17:
-some22:
+blocks15:
+some20:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done21
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded22
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded22:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -897,9 +814,9 @@ loaded24:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some20
 
-done23:
+done21:
 	VZEROUPPER
 	RET
 
@@ -1010,7 +927,7 @@ DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeBackwardInputAVX2F32F32(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1024,19 +941,16 @@ TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x06, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	MOVQ         R8, R9
+	VBROADCASTSS (R10), Y0
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VMOVUPS (DX), Y1
 	VMOVUPS 32(DX), Y2
 	VMULPS  Y0, Y1, Y1
@@ -1099,20 +1013,19 @@ around14:
 stored15:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some16:
 	TESTQ AX, AX
 	JLE   done17
@@ -1136,25 +1049,27 @@ around19:
 	VMOVNTDQ Y0, 32(BX)
 
 stored20:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ R8
 	JNE  strand18
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-192, DX
-	ADDQ $-192, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
 	JMP  some16
 
 done17:
 	DECQ DI
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1208,7 +1123,7 @@ blocks23:
 	RET
 
 // func dequantizeBackwardInputAVX2F64F64(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1222,19 +1137,16 @@ TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x03, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Y0
-	MOVQ         R8, R9
+	VBROADCASTSD (R10), Y0
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VMOVUPD (DX), Y1
 	VMOVUPD 32(DX), Y2
 	VMULPD  Y0, Y1, Y1
@@ -1252,24 +1164,23 @@ around8:
 stored9:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000008, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x03, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ DI
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1323,7 +1234,7 @@ blocks12:
 	RET
 
 // func dequantizeBackwardInputAVX2F16F16(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1337,19 +1248,16 @@ TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x07, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	MOVQ         R8, R9
+	VBROADCASTSS (R10), Y0
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VCVTPH2PS (DX), Y1
 	VCVTPH2PS 16(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1418,97 +1326,28 @@ around14:
 	VMOVNTDQ X2, 112(BX)
 
 stored15:
-	VCVTPH2PS 128(DX), Y1
-	VCVTPH2PS 144(DX), Y2
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y1, X1
-	VCVTPS2PH $0x00, Y2, X2
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   X1, 128(BX)
-	VMOVDQU   X2, 144(BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ X1, 128(BX)
-	VMOVNTDQ X2, 144(BX)
-
-stored17:
-	VCVTPH2PS 160(DX), Y1
-	VCVTPH2PS 176(DX), Y2
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y1, X1
-	VCVTPS2PH $0x00, Y2, X2
-	CMPB      76(CX), $0x00
-	JNE       around18
-	VMOVDQU   X1, 160(BX)
-	VMOVDQU   X2, 176(BX)
-	JMP       stored19
-
-around18:
-	VMOVNTDQ X1, 160(BX)
-	VMOVNTDQ X2, 176(BX)
-
-stored19:
-	VCVTPH2PS 192(DX), Y1
-	VCVTPH2PS 208(DX), Y2
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y1, X1
-	VCVTPS2PH $0x00, Y2, X2
-	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU   X1, 192(BX)
-	VMOVDQU   X2, 208(BX)
-	JMP       stored21
-
-around20:
-	VMOVNTDQ X1, 192(BX)
-	VMOVNTDQ X2, 208(BX)
-
-stored21:
-	VCVTPH2PS 224(DX), Y1
-	VCVTPH2PS 240(DX), Y2
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y1, X1
-	VCVTPS2PH $0x00, Y2, X2
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   X1, 224(BX)
-	VMOVDQU   X2, 240(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ X1, 224(BX)
-	VMOVNTDQ X2, 240(BX)
-
-stored23:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some24:
+turns6:
+some16:
 	TESTQ AX, AX
-	JLE   done25
+	JLE   done17
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand26:
+strand18:
 	VBROADCASTSS (R9), Y0
 	VCVTPH2PS    (DX), Y1
 	VCVTPH2PS    16(DX), Y2
@@ -1517,35 +1356,37 @@ strand26:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around19
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored28
+	JMP          stored20
 
-around27:
+around19:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored28:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored20:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ R8
-	JNE  strand26
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-224, BX
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some16
 
-done25:
+done17:
 	DECQ DI
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1559,20 +1400,20 @@ one1:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 
-block30:
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks31
+	JLT        blocks23
 	TESTQ      DI, DI
-	JEQ        near32
+	JEQ        near24
 	PREFETCHT1 (DX)(DI*1)
 
-near32:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded25
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded33:
+loaded25:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -1580,28 +1421,28 @@ loaded33:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around26
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored35
+	JMP       stored27
 
-around34:
+around26:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored35:
+stored27:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block30
+	JMP  block22
 
-blocks31:
+blocks23:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1615,19 +1456,16 @@ TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x07, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSS (R11), Y0
-	MOVQ         R8, R9
+	VBROADCASTSS (R10), Y0
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VPMOVZXWD (DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 16(DX), Y2
@@ -1752,153 +1590,28 @@ around14:
 	VMOVNTDQ Y1, 96(BX)
 
 stored15:
-	VPMOVZXWD 128(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 144(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
-	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU   Y1, 128(BX)
-	JMP       stored17
-
-around16:
-	VMOVNTDQ Y1, 128(BX)
-
-stored17:
-	VPMOVZXWD 160(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 176(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
-	CMPB      76(CX), $0x00
-	JNE       around18
-	VMOVDQU   Y1, 160(BX)
-	JMP       stored19
-
-around18:
-	VMOVNTDQ Y1, 160(BX)
-
-stored19:
-	VPMOVZXWD 192(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 208(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
-	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU   Y1, 192(BX)
-	JMP       stored21
-
-around20:
-	VMOVNTDQ Y1, 192(BX)
-
-stored21:
-	VPMOVZXWD 224(DX), Y1
-	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 240(DX), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VPSRLD    $0x10, Y1, Y3
-	VPAND     all32_1<>+0(SB), Y3, Y3
-	VPADDD    Y1, Y3, Y3
-	VPADDD    all32_7fff<>+0(SB), Y3, Y3
-	VPSRLD    $0x10, Y2, Y4
-	VPAND     all32_1<>+0(SB), Y4, Y4
-	VPADDD    Y2, Y4, Y4
-	VPADDD    all32_7fff<>+0(SB), Y4, Y4
-	VCMPPS    $0x03, Y1, Y1, Y1
-	VCMPPS    $0x03, Y2, Y2, Y2
-	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
-	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
-	VPSRLD    $0x10, Y3, Y1
-	VPSRLD    $0x10, Y4, Y2
-	VPACKUSDW Y2, Y1, Y1
-	VPERMQ    $0xd8, Y1, Y1
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU   Y1, 224(BX)
-	JMP       stored23
-
-around22:
-	VMOVNTDQ Y1, 224(BX)
-
-stored23:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some24:
+turns6:
+some16:
 	TESTQ AX, AX
-	JLE   done25
+	JLE   done17
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand26:
+strand18:
 	VBROADCASTSS (R9), Y0
 	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
@@ -1923,33 +1636,35 @@ strand26:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around19
 	VMOVDQU      Y0, (BX)
-	JMP          stored28
+	JMP          stored20
 
-around27:
+around19:
 	VMOVNTDQ Y0, (BX)
 
-stored28:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored20:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ R8
-	JNE  strand26
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-224, BX
+	JNE  strand18
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some16
 
-done25:
+done17:
 	DECQ DI
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1963,20 +1678,20 @@ one1:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 
-block30:
+block22:
 	CMPQ       AX, $0x00000010
-	JLT        blocks31
+	JLT        blocks23
 	TESTQ      DI, DI
-	JEQ        near32
+	JEQ        near24
 	PREFETCHT1 (DX)(DI*1)
 
-near32:
+near24:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded25
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded33:
+loaded25:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -2000,21 +1715,21 @@ loaded33:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around26
 	VMOVDQU   Y2, (BX)
-	JMP       stored35
+	JMP       stored27
 
-around34:
+around26:
 	VMOVNTDQ Y2, (BX)
 
-stored35:
+stored27:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block30
+	JMP  block22
 
-blocks31:
+blocks23:
 	VZEROUPPER
 	RET
 

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func fakeQuantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -25,25 +25,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z7
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z7
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -97,36 +94,32 @@ around9:
 stored10:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
 turn11:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns12
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand14:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block13:
+block12:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
@@ -199,20 +192,19 @@ around17:
 stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block13
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand14
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn11
 
-turns12:
+turns13:
 some19:
 	TESTQ AX, AX
 	JLE   done20
@@ -245,25 +237,27 @@ divided23:
 	VSUBPS        Z3, Z4, Z3
 	VMULPS        Z2, Z3, Z2
 	VMOVUPS       Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+256, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
 	JNE           strand21
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-192, DX
-	ADDQ          $-192, BX
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
 	JMP           some19
 
 done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -568,7 +562,7 @@ DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -585,20 +579,17 @@ TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 8(R11), Z3
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
@@ -671,20 +662,19 @@ around10:
 stored11:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some12:
 	TESTQ AX, AX
 	JLE   done13
@@ -717,25 +707,27 @@ divided16:
 	VSUBPD        Z3, Z4, Z3
 	VMULPD        Z2, Z3, Z2
 	VMOVUPD       Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+256, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
 	JNE           strand14
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-192, DX
-	ADDQ          $-192, BX
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
 	JMP           some12
 
 done13:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -920,7 +912,7 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -940,25 +932,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z7
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z7
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -1014,106 +1003,47 @@ around9:
 	VMOVNTDQ Y8, 96(BX)
 
 stored10:
-	VCVTPH2PS     128(DX), Z6
-	VCVTPH2PS     160(DX), Z8
-	VCVTPH2PS     192(DX), Z9
-	VCVTPH2PS     224(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
-	VMINPS        Z8, Z3, Z8
-	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
-	VMINPS        Z9, Z3, Z9
-	VMAXPS        Z9, Z2, Z9
-	VMULPS        Z5, Z9, Z8
-	VFMADD231PS   Z4, Z9, Z8
-	VMINPS        Z10, Z3, Z10
-	VMAXPS        Z10, Z2, Z10
-	VMULPS        Z5, Z10, Z9
-	VFMADD231PS   Z4, Z10, Z9
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z8, Z8, K3
-	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K4, Z11
-	VXORPS        Z9, Z9, Z9
-	VFMADD231PS   Z7, Z10, Z9
-	VXORPS        Z10, Z10, Z10
-	VFMADD231PS   Z7, Z6, Z10
-	VXORPS        Z6, Z6, Z6
-	VFMADD231PS   Z7, Z8, Z6
-	VXORPS        Z8, Z8, Z8
-	VFMADD231PS   Z7, Z11, Z8
-	VCVTPS2PH     $0x00, Z9, Y9
-	VCVTPS2PH     $0x00, Z10, Y10
-	VCVTPS2PH     $0x00, Z6, Y6
-	VCVTPS2PH     $0x00, Z8, Y8
-	CMPB          76(CX), $0x00
-	JNE           around11
-	VMOVDQU64     Y9, 128(BX)
-	VMOVDQU64     Y10, 160(BX)
-	VMOVDQU64     Y6, 192(BX)
-	VMOVDQU64     Y8, 224(BX)
-	JMP           stored12
-
-around11:
-	VMOVNTDQ Y9, 128(BX)
-	VMOVNTDQ Y10, 160(BX)
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y8, 224(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn13:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns14
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand16:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block15:
+block12:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided16
 
-reciprocal17:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1127,7 +1057,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided16:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1161,134 +1091,59 @@ divided18:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around17
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored20
+	JMP           stored18
 
-around19:
+around17:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored20:
-	VCVTPH2PS 128(DX), Z4
-	VCVTPH2PS 160(DX), Z5
-	VCVTPH2PS 192(DX), Z6
-	VCVTPH2PS 224(DX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided22:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VSUBPS        Z3, Z4, Z4
-	VSUBPS        Z3, Z5, Z5
-	VSUBPS        Z3, Z6, Z6
-	VSUBPS        Z3, Z7, Z7
-	VMULPS        Z2, Z4, Z4
-	VMULPS        Z2, Z5, Z5
-	VMULPS        Z2, Z6, Z6
-	VMULPS        Z2, Z7, Z7
-	VCVTPS2PH     $0x00, Z4, Y4
-	VCVTPS2PH     $0x00, Z5, Y5
-	VCVTPS2PH     $0x00, Z6, Y6
-	VCVTPS2PH     $0x00, Z7, Y7
-	CMPB          76(CX), $0x00
-	JNE           around23
-	VMOVDQU64     Y4, 128(BX)
-	VMOVDQU64     Y5, 160(BX)
-	VMOVDQU64     Y6, 192(BX)
-	VMOVDQU64     Y7, 224(BX)
-	JMP           stored24
-
-around23:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block15
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand16
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn13
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
 
-turns14:
-some25:
+turns13:
+some19:
 	TESTQ AX, AX
-	JLE   done26
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand27:
+strand21:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided29
+	JMP          divided23
 
-reciprocal28:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided29:
+divided23:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -1298,25 +1153,27 @@ divided29:
 	VMULPS        Z2, Z3, Z2
 	VCVTPS2PH     $0x00, Z2, Y2
 	VMOVDQU16     Y2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+256, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand27
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-224, DX
-	ADDQ          $-224, BX
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some25
+	JMP           some19
 
-done26:
+done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1338,25 +1195,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1367,7 +1224,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
 	CMPL         R9, (DI)
-	JNE          divide31
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1379,15 +1236,15 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block32:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks27
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near28:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -1429,67 +1286,67 @@ near34:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around29
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored36
+	JMP           stored30
 
-around35:
+around29:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored36:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block26
 
-blocks33:
-divide31:
-block37:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks32
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near33
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded34
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded35
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded35:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided37
 
-reciprocal42:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1503,7 +1360,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1537,56 +1394,56 @@ divided43:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around38
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored45
+	JMP           stored39
 
-around44:
+around38:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored45:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block31
 
-blocks38:
-some46:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done41
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded42
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded43
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded43:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal44
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided51
+	JMP         divided45
 
-reciprocal50:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided51:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1601,14 +1458,14 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some40
 
-done47:
+done41:
 	VZEROUPPER
 	RET
 
 // func fakeQuantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1628,25 +1485,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z7
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z7
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VPMOVZXWD     (DX), Z6
 	VPSLLD        $0x10, Z6, Z6
 	VPMOVZXWD     32(DX), Z8
@@ -1715,106 +1569,34 @@ around9:
 	VMOVNTDQ Z9, 64(BX)
 
 stored10:
-	VPMOVZXWD     128(DX), Z6
-	VPSLLD        $0x10, Z6, Z6
-	VPMOVZXWD     160(DX), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     192(DX), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     224(DX), Z10
-	VPSLLD        $0x10, Z10, Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
-	VMINPS        Z8, Z3, Z8
-	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
-	VMINPS        Z9, Z3, Z9
-	VMAXPS        Z9, Z2, Z9
-	VMULPS        Z5, Z9, Z8
-	VFMADD231PS   Z4, Z9, Z8
-	VMINPS        Z10, Z3, Z10
-	VMAXPS        Z10, Z2, Z10
-	VMULPS        Z5, Z10, Z9
-	VFMADD231PS   Z4, Z10, Z9
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z8, Z8, K3
-	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K4, Z11
-	VXORPS        Z9, Z9, Z9
-	VFMADD231PS   Z7, Z10, Z9
-	VXORPS        Z10, Z10, Z10
-	VFMADD231PS   Z7, Z6, Z10
-	VXORPS        Z6, Z6, Z6
-	VFMADD231PS   Z7, Z8, Z6
-	VXORPS        Z8, Z8, Z8
-	VFMADD231PS   Z7, Z11, Z8
-	VPTESTMD      all32_10000<>+0(SB), Z9, K1
-	VPADDD        all32_7fff<>+0(SB), Z9, Z11
-	VPADDD        all32_8000<>+0(SB), Z9, K1, Z11
-	VPTESTMD      all32_10000<>+0(SB), Z10, K1
-	VPADDD        all32_7fff<>+0(SB), Z10, Z9
-	VPADDD        all32_8000<>+0(SB), Z10, K1, Z9
-	VPTESTMD      all32_10000<>+0(SB), Z6, K1
-	VPADDD        all32_7fff<>+0(SB), Z6, Z10
-	VPADDD        all32_8000<>+0(SB), Z6, K1, Z10
-	VPTESTMD      all32_10000<>+0(SB), Z8, K1
-	VPADDD        all32_7fff<>+0(SB), Z8, Z6
-	VPADDD        all32_8000<>+0(SB), Z8, K1, Z6
-	VMOVDQU64     odd16<>+0(SB), Z8
-	VMOVDQA64     Z11, Z11
-	VPERMT2W      Z9, Z8, Z11
-	VMOVDQA64     Z10, Z9
-	VPERMT2W      Z6, Z8, Z9
-	CMPB          76(CX), $0x00
-	JNE           around11
-	VMOVDQU64     Z11, 128(BX)
-	VMOVDQU64     Z9, 192(BX)
-	JMP           stored12
-
-around11:
-	VMOVNTDQ Z11, 128(BX)
-	VMOVNTDQ Z9, 192(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn13:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns14
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand16:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block15:
+block12:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -1824,14 +1606,14 @@ block15:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided16
 
-reciprocal17:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1845,7 +1627,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided16:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1900,152 +1682,56 @@ divided18:
 	VMOVDQA64     Z10, Z6
 	VPERMT2W      Z11, Z4, Z6
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around17
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored20
+	JMP           stored18
 
-around19:
+around17:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored20:
-	VPMOVZXWD 128(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 160(DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 192(DX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 224(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided22:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VSUBPS        Z3, Z4, Z4
-	VSUBPS        Z3, Z5, Z5
-	VSUBPS        Z3, Z6, Z6
-	VSUBPS        Z3, Z7, Z7
-	VMULPS        Z2, Z4, Z4
-	VMULPS        Z2, Z5, Z5
-	VMULPS        Z2, Z6, Z6
-	VMULPS        Z2, Z7, Z7
-	VPTESTMD      all32_10000<>+0(SB), Z4, K1
-	VPADDD        all32_7fff<>+0(SB), Z4, Z8
-	VPADDD        all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD      all32_10000<>+0(SB), Z5, K1
-	VPADDD        all32_7fff<>+0(SB), Z5, Z9
-	VPADDD        all32_8000<>+0(SB), Z5, K1, Z9
-	VPTESTMD      all32_10000<>+0(SB), Z6, K1
-	VPADDD        all32_7fff<>+0(SB), Z6, Z10
-	VPADDD        all32_8000<>+0(SB), Z6, K1, Z10
-	VPTESTMD      all32_10000<>+0(SB), Z7, K1
-	VPADDD        all32_7fff<>+0(SB), Z7, Z11
-	VPADDD        all32_8000<>+0(SB), Z7, K1, Z11
-	VCMPPS        $0x03, Z4, Z4, K1
-	VCMPPS        $0x03, Z5, Z5, K2
-	VCMPPS        $0x03, Z6, Z6, K3
-	VCMPPS        $0x03, Z7, Z7, K4
-	VMOVDQU32     all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU32     all32_7fc00000<>+0(SB), K3, Z10
-	VMOVDQU32     all32_7fc00000<>+0(SB), K4, Z11
-	VMOVDQU64     odd16<>+0(SB), Z4
-	VMOVDQA64     Z8, Z5
-	VPERMT2W      Z9, Z4, Z5
-	VMOVDQA64     Z10, Z6
-	VPERMT2W      Z11, Z4, Z6
-	CMPB          76(CX), $0x00
-	JNE           around23
-	VMOVDQU64     Z5, 128(BX)
-	VMOVDQU64     Z6, 192(BX)
-	JMP           stored24
-
-around23:
-	VMOVNTDQ Z5, 128(BX)
-	VMOVNTDQ Z6, 192(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block15
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand16
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn13
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
 
-turns14:
-some25:
+turns13:
+some19:
 	TESTQ AX, AX
-	JLE   done26
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand27:
+strand21:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided29
+	JMP          divided23
 
-reciprocal28:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided29:
+divided23:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2061,25 +1747,27 @@ divided29:
 	VPSRLD        $0x10, Z3, Z2
 	VPMOVDW       Z2, Y2
 	VMOVDQU16     Y2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+256, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand27
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-224, DX
-	ADDQ          $-224, BX
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some25
+	JMP           some19
 
-done26:
+done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -2101,25 +1789,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2130,7 +1818,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
 	CMPL         R9, (DI)
-	JNE          divide31
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2142,15 +1830,15 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block32:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks27
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near28:
 	VPMOVZXWD     (DX), Z14
 	VPSLLD        $0x10, Z14, Z14
 	VPMOVZXWD     32(DX), Z15
@@ -2209,50 +1897,50 @@ near34:
 	VMOVDQA64     Z17, Z16
 	VPERMT2W      Z14, Z15, Z16
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around29
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored36
+	JMP           stored30
 
-around35:
+around29:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored36:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block26
 
-blocks33:
-divide31:
-block37:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks32
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near33
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded34
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded35
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded35:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -2262,14 +1950,14 @@ loaded41:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided37
 
-reciprocal42:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2283,7 +1971,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2338,53 +2026,53 @@ divided43:
 	VMOVDQA64     Z16, Z12
 	VPERMT2W      Z17, Z10, Z12
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around38
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored45
+	JMP           stored39
 
-around44:
+around38:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored45:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block31
 
-blocks38:
-some46:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done41
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded42
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded43
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded43:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal44
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided51
+	JMP         divided45
 
-reciprocal50:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided51:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -2405,9 +2093,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some40
 
-done47:
+done41:
 	VZEROUPPER
 	RET
 
@@ -4338,7 +4026,7 @@ done12:
 	RET
 
 // func fakeQuantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4358,25 +4046,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y7
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y7
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VMOVUPS     (DX), Y6
 	VMOVUPS     32(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4503,36 +4188,32 @@ around15:
 stored16:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
 turn17:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns18
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand20:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block19:
+block18:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
@@ -4711,20 +4392,19 @@ around35:
 stored36:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block19
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand20
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn17
 
-turns18:
+turns19:
 some37:
 	TESTQ AX, AX
 	JLE   done38
@@ -4778,25 +4458,27 @@ around42:
 	VMOVNTDQ Y2, 32(BX)
 
 stored43:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand39
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-192, DX
-	ADDQ $-192, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
 	JMP  some37
 
 done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4975,7 +4657,7 @@ blocks52:
 	RET
 
 // func fakeQuantizeAVX2F64F64(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4992,20 +4674,17 @@ TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x03, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Y2
-	VBROADCASTSD 8(R11), Y3
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
@@ -5052,24 +4731,23 @@ around10:
 stored11:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x03, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -5163,7 +4841,7 @@ blocks14:
 	RET
 
 // func fakeQuantizeAVX2F16F16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -5183,25 +4861,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y7
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y7
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VCVTPH2PS   (DX), Y6
 	VCVTPH2PS   16(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -5334,172 +5009,128 @@ around15:
 	VMOVNTDQ X8, 112(BX)
 
 stored16:
-	VCVTPH2PS   128(DX), Y6
-	VCVTPH2PS   144(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU     X6, 128(BX)
-	VMOVDQU     X8, 144(BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ X6, 128(BX)
-	VMOVNTDQ X8, 144(BX)
-
-stored18:
-	VCVTPH2PS   160(DX), Y6
-	VCVTPH2PS   176(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around19
-	VMOVDQU     X6, 160(BX)
-	VMOVDQU     X8, 176(BX)
-	JMP         stored20
-
-around19:
-	VMOVNTDQ X6, 160(BX)
-	VMOVNTDQ X8, 176(BX)
-
-stored20:
-	VCVTPH2PS   192(DX), Y6
-	VCVTPH2PS   208(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around21
-	VMOVDQU     X6, 192(BX)
-	VMOVDQU     X8, 208(BX)
-	JMP         stored22
-
-around21:
-	VMOVNTDQ X6, 192(BX)
-	VMOVNTDQ X8, 208(BX)
-
-stored22:
-	VCVTPH2PS   224(DX), Y6
-	VCVTPH2PS   240(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VCVTPS2PH   $0x00, Y6, X6
-	VCVTPS2PH   $0x00, Y8, X8
-	CMPB        76(CX), $0x00
-	JNE         around23
-	VMOVDQU     X6, 224(BX)
-	VMOVDQU     X8, 240(BX)
-	JMP         stored24
-
-around23:
-	VMOVNTDQ X6, 224(BX)
-	VMOVNTDQ X8, 240(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn25:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns26
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand28:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+strand20:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block27:
+block18:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VSUBPS    Y3, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y2, Y4, Y4
+	VMULPS    Y2, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored24:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VSUBPS    Y3, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y2, Y4, Y4
+	VMULPS    Y2, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored28:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal29
 	VDIVPS    Y2, Y4, Y4
@@ -5535,17 +5166,17 @@ divided30:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around31
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
 
 stored32:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal33
 	VDIVPS    Y2, Y4, Y4
@@ -5581,325 +5212,48 @@ divided34:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around35
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored36:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided38:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored40:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal41
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided42
-
-reciprocal41:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided42:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored44
-
-around43:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored44:
-	VCVTPH2PS 128(DX), Y4
-	VCVTPH2PS 144(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided46:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   X4, 128(BX)
-	VMOVDQU   X5, 144(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ X4, 128(BX)
-	VMOVNTDQ X5, 144(BX)
-
-stored48:
-	VCVTPH2PS 160(DX), Y4
-	VCVTPH2PS 176(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal49
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided50
-
-reciprocal49:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided50:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   X4, 160(BX)
-	VMOVDQU   X5, 176(BX)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ X4, 160(BX)
-	VMOVNTDQ X5, 176(BX)
-
-stored52:
-	VCVTPH2PS 192(DX), Y4
-	VCVTPH2PS 208(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal53
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided54
-
-reciprocal53:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided54:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around55
-	VMOVDQU   X4, 192(BX)
-	VMOVDQU   X5, 208(BX)
-	JMP       stored56
-
-around55:
-	VMOVNTDQ X4, 192(BX)
-	VMOVNTDQ X5, 208(BX)
-
-stored56:
-	VCVTPH2PS 224(DX), Y4
-	VCVTPH2PS 240(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   X4, 224(BX)
-	VMOVDQU   X5, 240(BX)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ X4, 224(BX)
-	VMOVNTDQ X5, 240(BX)
-
-stored60:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block27
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn25
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
 
-turns26:
-some61:
+turns19:
+some37:
 	TESTQ AX, AX
-	JLE   done62
+	JLE   done38
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand63:
+strand39:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal64
+	JNE          reciprocal40
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided65
+	JMP          divided41
 
-reciprocal64:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5907,7 +5261,7 @@ reciprocal64:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided65:
+divided41:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5927,35 +5281,37 @@ divided65:
 	VCVTPS2PH $0x00, Y4, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around42
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored67
+	JMP       stored43
 
-around66:
+around42:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored67:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored43:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand63
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-224, BX
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some37
 
-done62:
+done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -5973,32 +5329,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide69
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
 	CMPL         R9, (DI)
-	JNE          divide69
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6010,14 +5366,14 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block70:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks71
+	JLT        blocks47
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near48:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -6041,54 +5397,54 @@ near72:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around73
+	JNE         around49
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored74
+	JMP         stored50
 
-around73:
+around49:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored74:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block70
+	JMP  block46
 
-blocks71:
-divide69:
-block75:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks76
+	JLT        blocks52
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near77:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded78:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded79:
+loaded55:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided57
 
-reciprocal80:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6096,7 +5452,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided57:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6116,29 +5472,29 @@ divided81:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around58
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored83
+	JMP       stored59
 
-around82:
+around58:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored83:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block75
+	JMP  block51
 
-blocks76:
+blocks52:
 	VZEROUPPER
 	RET
 
 // func fakeQuantizeAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -6158,25 +5514,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y7
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y7
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VPMOVZXWD   (DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX), Y8
@@ -6349,213 +5702,157 @@ around15:
 	VMOVNTDQ Y6, 96(BX)
 
 stored16:
-	VPMOVZXWD   128(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   144(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU     Y6, 128(BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ Y6, 128(BX)
-
-stored18:
-	VPMOVZXWD   160(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   176(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around19
-	VMOVDQU     Y6, 160(BX)
-	JMP         stored20
-
-around19:
-	VMOVNTDQ Y6, 160(BX)
-
-stored20:
-	VPMOVZXWD   192(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   208(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around21
-	VMOVDQU     Y6, 192(BX)
-	JMP         stored22
-
-around21:
-	VMOVNTDQ Y6, 192(BX)
-
-stored22:
-	VPMOVZXWD   224(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   240(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y9
-	VXORPS      Y6, Y6, Y6
-	VFMADD231PS Y7, Y8, Y6
-	VXORPS      Y8, Y8, Y8
-	VFMADD231PS Y7, Y9, Y8
-	VPSRLD      $0x10, Y6, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y6, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y8, Y6
-	VPAND       all32_1<>+0(SB), Y6, Y6
-	VPADDD      Y8, Y6, Y6
-	VPADDD      all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD      $0x10, Y9, Y8
-	VPSRLD      $0x10, Y6, Y6
-	VPACKUSDW   Y6, Y8, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around23
-	VMOVDQU     Y6, 224(BX)
-	JMP         stored24
-
-around23:
-	VMOVNTDQ Y6, 224(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn25:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns26
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand28:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+strand20:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block27:
+block18:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VSUBPS    Y3, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y2, Y4, Y4
+	VMULPS    Y2, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, (BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, (BX)
+
+stored24:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VSUBPS    Y3, Y4, Y4
+	VSUBPS    Y3, Y5, Y5
+	VMULPS    Y2, Y4, Y4
+	VMULPS    Y2, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y4, 32(BX)
+
+stored28:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal29
@@ -6606,16 +5903,16 @@ divided30:
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around31
-	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y4, 64(BX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y4, 64(BX)
 
 stored32:
-	VPMOVZXWD 32(DX), Y4
+	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
+	VPMOVZXWD 112(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal33
@@ -6666,396 +5963,35 @@ divided34:
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around35
-	VMOVDQU   Y4, 32(BX)
+	VMOVDQU   Y4, 96(BX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ Y4, 32(BX)
-
-stored36:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided38:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y4, 64(BX)
-
-stored40:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal41
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided42
-
-reciprocal41:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided42:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored44
-
-around43:
 	VMOVNTDQ Y4, 96(BX)
 
-stored44:
-	VPMOVZXWD 128(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 144(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided46:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y4, 128(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y4, 128(BX)
-
-stored48:
-	VPMOVZXWD 160(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 176(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal49
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided50
-
-reciprocal49:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided50:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y4, 160(BX)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y4, 160(BX)
-
-stored52:
-	VPMOVZXWD 192(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 208(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal53
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided54
-
-reciprocal53:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided54:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around55
-	VMOVDQU   Y4, 192(BX)
-	JMP       stored56
-
-around55:
-	VMOVNTDQ Y4, 192(BX)
-
-stored56:
-	VPMOVZXWD 224(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 240(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VSUBPS    Y3, Y4, Y4
-	VSUBPS    Y3, Y5, Y5
-	VMULPS    Y2, Y4, Y4
-	VMULPS    Y2, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   Y4, 224(BX)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ Y4, 224(BX)
-
-stored60:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block27
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn25
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
 
-turns26:
-some61:
+turns19:
+some37:
 	TESTQ AX, AX
-	JLE   done62
+	JLE   done38
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand63:
+strand39:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -7063,12 +5999,12 @@ strand63:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal64
+	JNE          reciprocal40
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided65
+	JMP          divided41
 
-reciprocal64:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -7076,7 +6012,7 @@ reciprocal64:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided65:
+divided41:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -7110,33 +6046,35 @@ divided65:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around42
 	VMOVDQU   Y2, (BX)
-	JMP       stored67
+	JMP       stored43
 
-around66:
+around42:
 	VMOVNTDQ Y2, (BX)
 
-stored67:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored43:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand63
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-224, BX
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some37
 
-done62:
+done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -7154,32 +6092,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide69
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
 	CMPL         R9, (DI)
-	JNE          divide69
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -7191,14 +6129,14 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block70:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks71
+	JLT        blocks47
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near48:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -7234,54 +6172,54 @@ near72:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around73
+	JNE         around49
 	VMOVDQU     Y10, (BX)
-	JMP         stored74
+	JMP         stored50
 
-around73:
+around49:
 	VMOVNTDQ Y10, (BX)
 
-stored74:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block70
+	JMP  block46
 
-blocks71:
-divide69:
-block75:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks76
+	JLT        blocks52
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near77:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded78:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded79:
+loaded55:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided57
 
-reciprocal80:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -7289,7 +6227,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided57:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -7323,22 +6261,22 @@ divided81:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around58
 	VMOVDQU   Y6, (BX)
-	JMP       stored83
+	JMP       stored59
 
-around82:
+around58:
 	VMOVNTDQ Y6, (BX)
 
-stored83:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block75
+	JMP  block51
 
-blocks76:
+blocks52:
 	VZEROUPPER
 	RET
 

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func fakeQuantizeBackwardInputAVX512F32F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -23,20 +23,17 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x06, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R11
-	MOVQ    DI, R12
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
 strand7:
-	VBROADCASTSS (R12), Z2
-	VBROADCASTSS 8(R12), Z3
-	MOVQ         R8, R10
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
@@ -106,22 +103,21 @@ stored11:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
-	ADDQ $0x00000028, R12
-	DECQ R11
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	SHLQ $0x06, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some12:
 	TESTQ AX, AX
 	JLE   done13
@@ -153,30 +149,33 @@ divided16:
 	VMOVUPS.Z   (DX), K1, Z2
 	VMOVAPS.Z   Z2, K2, Z2
 	VMOVUPS     Z2, K1, (SI)
-	ADDQ        $+256, DX
-	ADDQ        $+256, BX
-	ADDQ        $+256, SI
 	ADDQ        128(CX), DX
-	ADDQ        152(CX), BX
-	ADDQ        176(CX), SI
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
 	JNE         strand14
-	SUBQ        136(CX), DX
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
 	SUBQ        160(CX), BX
-	SUBQ        184(CX), SI
-	ADDQ        $-192, DX
-	ADDQ        $-192, BX
-	ADDQ        $-192, SI
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
 	JMP         some12
 
 done13:
 	DECQ R9
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 192(CX), SI
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -370,7 +369,7 @@ DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeBackwardInputAVX512F64F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -388,20 +387,17 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x05, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R11
-	MOVQ    DI, R12
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
 strand7:
-	VBROADCASTSD (R12), Z2
-	VBROADCASTSD 8(R12), Z3
-	MOVQ         R8, R10
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 8(R11), Z3
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
@@ -471,22 +467,21 @@ stored11:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
+	SUBQ $0x00000020, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
-	ADDQ $0x00000028, R12
-	DECQ R11
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	SHLQ $0x05, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some12:
 	TESTQ AX, AX
 	JLE   done13
@@ -518,30 +513,33 @@ divided16:
 	VMOVUPD.Z   (DX), K1, Z2
 	VMOVAPD.Z   Z2, K2, Z2
 	VMOVUPD     Z2, K1, (SI)
-	ADDQ        $+256, DX
-	ADDQ        $+256, BX
-	ADDQ        $+256, SI
 	ADDQ        128(CX), DX
-	ADDQ        152(CX), BX
-	ADDQ        176(CX), SI
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
 	JNE         strand14
-	SUBQ        136(CX), DX
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
 	SUBQ        160(CX), BX
-	SUBQ        184(CX), SI
-	ADDQ        $-192, DX
-	ADDQ        $-192, BX
-	ADDQ        $-192, SI
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
 	JMP         some12
 
 done13:
 	DECQ R9
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 192(CX), SI
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -727,7 +725,7 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeBackwardInputAVX512F16F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -745,20 +743,17 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x07, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R11
-	MOVQ    DI, R12
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
 strand7:
-	VBROADCASTSS (R12), Z2
-	VBROADCASTSS 8(R12), Z3
-	MOVQ         R8, R10
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VCVTPH2PS (BX), Z4
 	VCVTPH2PS 32(BX), Z5
 	VCVTPH2PS 64(BX), Z6
@@ -829,119 +824,48 @@ around10:
 	VMOVNTDQ Y7, 96(SI)
 
 stored11:
-	VCVTPH2PS 128(BX), Z4
-	VCVTPH2PS 160(BX), Z5
-	VCVTPH2PS 192(BX), Z6
-	VCVTPH2PS 224(BX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal12
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided13
-
-reciprocal12:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided13:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VRNDSCALEPS $0x08, Z5, Z5
-	VRNDSCALEPS $0x08, Z6, Z6
-	VRNDSCALEPS $0x08, Z7, Z7
-	VADDPS      Z3, Z4, Z4
-	VADDPS      Z3, Z5, Z5
-	VADDPS      Z3, Z6, Z6
-	VADDPS      Z3, Z7, Z7
-	VCMPPS      $0x1d, Z0, Z4, K1
-	VCMPPS      $0x1d, Z0, Z5, K2
-	VCMPPS      $0x1d, Z0, Z6, K3
-	VCMPPS      $0x1d, Z0, Z7, K4
-	VCMPPS      $0x12, Z1, Z4, K1, K1
-	VCMPPS      $0x12, Z1, Z5, K2, K2
-	VCMPPS      $0x12, Z1, Z6, K3, K3
-	VCMPPS      $0x12, Z1, Z7, K4, K4
-	VCVTPH2PS   128(DX), Z4
-	VCVTPH2PS   160(DX), Z5
-	VCVTPH2PS   192(DX), Z6
-	VCVTPH2PS   224(DX), Z7
-	VMOVAPS.Z   Z4, K1, Z4
-	VMOVAPS.Z   Z5, K2, Z5
-	VMOVAPS.Z   Z6, K3, Z6
-	VMOVAPS.Z   Z7, K4, Z7
-	VCVTPS2PH   $0x00, Z4, Y4
-	VCVTPS2PH   $0x00, Z5, Y5
-	VCVTPS2PH   $0x00, Z6, Y6
-	VCVTPS2PH   $0x00, Z7, Y7
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU64   Y4, 128(SI)
-	VMOVDQU64   Y5, 160(SI)
-	VMOVDQU64   Y6, 192(SI)
-	VMOVDQU64   Y7, 224(SI)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Y4, 128(SI)
-	VMOVNTDQ Y5, 160(SI)
-	VMOVNTDQ Y6, 192(SI)
-	VMOVNTDQ Y7, 224(SI)
-
-stored15:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
-	ADDQ $0x00000028, R12
-	DECQ R11
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	SHLQ $0x07, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some16:
+turns6:
+some12:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done13
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand18:
+strand14:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal15
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided20
+	JMP          divided16
 
-reciprocal19:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided20:
+divided16:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -950,30 +874,33 @@ divided20:
 	VMOVAPS.Z   Z2, K2, Z2
 	VCVTPS2PH   $0x00, Z2, Y2
 	VMOVDQU16   Y2, K1, (SI)
-	ADDQ        $+256, DX
-	ADDQ        $+256, BX
-	ADDQ        $+256, SI
 	ADDQ        128(CX), DX
-	ADDQ        152(CX), BX
-	ADDQ        176(CX), SI
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand18
-	SUBQ        136(CX), DX
+	JNE         strand14
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
 	SUBQ        160(CX), BX
-	SUBQ        184(CX), SI
-	ADDQ        $-224, DX
-	ADDQ        $-224, BX
-	ADDQ        $-224, SI
+	SUBQ        192(CX), SI
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some16
+	JMP         some12
 
-done17:
+done13:
 	DECQ R9
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 192(CX), SI
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -995,46 +922,46 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block22:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks23
+	JLT        blocks19
 	TESTQ      R9, R9
-	JEQ        near24
+	JEQ        near20
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near24:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded21
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded25:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded22
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded26:
+loaded22:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal27
+	JNE       reciprocal23
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided28
+	JMP       divided24
 
-reciprocal27:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1048,7 +975,7 @@ reciprocal27:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided28:
+divided24:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1078,57 +1005,57 @@ divided28:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around25
 	VMOVDQU64   Y10, (SI)
 	VMOVDQU64   Y11, 32(SI)
 	VMOVDQU64   Y12, 64(SI)
 	VMOVDQU64   Y13, 96(SI)
-	JMP         stored30
+	JMP         stored26
 
-around29:
+around25:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored30:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block22
+	JMP  block18
 
-blocks23:
-some31:
+blocks19:
+some27:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done28
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded29:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded30
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded30:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal35
+	JNE         reciprocal31
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided36
+	JMP         divided32
 
-reciprocal35:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided36:
+divided32:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -1143,14 +1070,14 @@ divided36:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some27
 
-done32:
+done28:
 	VZEROUPPER
 	RET
 
 // func fakeQuantizeBackwardInputAVX512BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1168,20 +1095,17 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x07, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R11
-	MOVQ    DI, R12
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
 strand7:
-	VBROADCASTSS (R12), Z2
-	VBROADCASTSS 8(R12), Z3
-	MOVQ         R8, R10
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(BX), Z5
@@ -1257,125 +1181,49 @@ around10:
 	VMOVNTDQ Z5, 64(SI)
 
 stored11:
-	VPMOVZXWD 128(BX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 160(BX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 192(BX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 224(BX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal12
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided13
-
-reciprocal12:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided13:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VRNDSCALEPS $0x08, Z5, Z5
-	VRNDSCALEPS $0x08, Z6, Z6
-	VRNDSCALEPS $0x08, Z7, Z7
-	VADDPS      Z3, Z4, Z4
-	VADDPS      Z3, Z5, Z5
-	VADDPS      Z3, Z6, Z6
-	VADDPS      Z3, Z7, Z7
-	VCMPPS      $0x1d, Z0, Z4, K1
-	VCMPPS      $0x1d, Z0, Z5, K2
-	VCMPPS      $0x1d, Z0, Z6, K3
-	VCMPPS      $0x1d, Z0, Z7, K4
-	VCMPPS      $0x12, Z1, Z4, K1, K1
-	VCMPPS      $0x12, Z1, Z5, K2, K2
-	VCMPPS      $0x12, Z1, Z6, K3, K3
-	VCMPPS      $0x12, Z1, Z7, K4, K4
-	VPMOVZXWD   128(DX), Z4
-	VPSLLD      $0x10, Z4, Z4
-	VPMOVZXWD   160(DX), Z5
-	VPSLLD      $0x10, Z5, Z5
-	VPMOVZXWD   192(DX), Z6
-	VPSLLD      $0x10, Z6, Z6
-	VPMOVZXWD   224(DX), Z7
-	VPSLLD      $0x10, Z7, Z7
-	VMOVAPS.Z   Z4, K1, Z4
-	VMOVAPS.Z   Z5, K2, Z5
-	VMOVAPS.Z   Z6, K3, Z6
-	VMOVAPS.Z   Z7, K4, Z7
-	VMOVDQU64   odd16<>+0(SB), Z8
-	VMOVDQA64   Z4, Z4
-	VPERMT2W    Z5, Z8, Z4
-	VMOVDQA64   Z6, Z5
-	VPERMT2W    Z7, Z8, Z5
-	CMPB        76(CX), $0x00
-	JNE         around14
-	VMOVDQU64   Z4, 128(SI)
-	VMOVDQU64   Z5, 192(SI)
-	JMP         stored15
-
-around14:
-	VMOVNTDQ Z4, 128(SI)
-	VMOVNTDQ Z5, 192(SI)
-
-stored15:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
-	ADDQ $0x00000028, R12
-	DECQ R11
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	SHLQ $0x07, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some16:
+turns6:
+some12:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done13
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand18:
+strand14:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VPMOVZXWD.Z  (BX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal19
+	JNE          reciprocal15
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided20
+	JMP          divided16
 
-reciprocal19:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided20:
+divided16:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -1386,30 +1234,33 @@ divided20:
 	VPSRLD      $0x10, Z2, Z2
 	VPMOVDW     Z2, Y2
 	VMOVDQU16   Y2, K1, (SI)
-	ADDQ        $+256, DX
-	ADDQ        $+256, BX
-	ADDQ        $+256, SI
 	ADDQ        128(CX), DX
-	ADDQ        152(CX), BX
-	ADDQ        176(CX), SI
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand18
-	SUBQ        136(CX), DX
+	JNE         strand14
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
 	SUBQ        160(CX), BX
-	SUBQ        184(CX), SI
-	ADDQ        $-224, DX
-	ADDQ        $-224, BX
-	ADDQ        $-224, SI
+	SUBQ        192(CX), SI
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some16
+	JMP         some12
 
-done17:
+done13:
 	DECQ R9
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 192(CX), SI
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1431,33 +1282,33 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block22:
+block18:
 	CMPQ       AX, $0x00000040
-	JLT        blocks23
+	JLT        blocks19
 	TESTQ      R9, R9
-	JEQ        near24
+	JEQ        near20
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near24:
+near20:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded21
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded25:
+loaded21:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded22
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded26:
+loaded22:
 	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(BX), Z11
@@ -1467,14 +1318,14 @@ loaded26:
 	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal27
+	JNE       reciprocal23
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided28
+	JMP       divided24
 
-reciprocal27:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1488,7 +1339,7 @@ reciprocal27:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided28:
+divided24:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1523,54 +1374,54 @@ divided28:
 	VMOVDQA64   Z12, Z11
 	VPERMT2W    Z13, Z14, Z11
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around25
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
-	JMP         stored30
+	JMP         stored26
 
-around29:
+around25:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 
-stored30:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block22
+	JMP  block18
 
-blocks23:
-some31:
+blocks19:
+some27:
 	TESTQ     AX, AX
-	JLE       done32
+	JLE       done28
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded33:
+loaded29:
 	CMPB      73(CX), $0x00
-	JEQ       loaded34
+	JEQ       loaded30
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded34:
+loaded30:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal35
+	JNE         reciprocal31
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided36
+	JMP         divided32
 
-reciprocal35:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided36:
+divided32:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -1587,9 +1438,9 @@ divided36:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some31
+	JMP         some27
 
-done32:
+done28:
 	VZEROUPPER
 	RET
 
@@ -2968,7 +2819,7 @@ done12:
 	RET
 
 // func fakeQuantizeBackwardInputAVX2F32F32F32(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2986,20 +2837,17 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x06, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R11
-	MOVQ    DI, R12
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
 strand7:
-	VBROADCASTSS (R12), Y2
-	VBROADCASTSS 8(R12), Y3
-	MOVQ         R8, R10
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
 	CMPB    75(CX), $0x00
@@ -3171,22 +3019,21 @@ stored23:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
-	ADDQ $0x00000028, R12
-	DECQ R11
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	SHLQ $0x06, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some24:
 	TESTQ AX, AX
 	JLE   done25
@@ -3238,30 +3085,33 @@ around29:
 	VMOVNTDQ Y2, 32(SI)
 
 stored30:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
 	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R10
 	DECQ R8
 	JNE  strand26
-	SUBQ 136(CX), DX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
 	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	ADDQ $-192, DX
-	ADDQ $-192, BX
-	ADDQ $-192, SI
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
 	SUBQ $0x00000010, AX
 	JMP  some24
 
 done25:
 	DECQ R9
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 192(CX), SI
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -3355,7 +3205,7 @@ blocks33:
 	RET
 
 // func fakeQuantizeBackwardInputAVX2F64F64F64(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -3373,20 +3223,17 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x03, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R11
-	MOVQ    DI, R12
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
 strand7:
-	VBROADCASTSD (R12), Y2
-	VBROADCASTSD 8(R12), Y3
-	MOVQ         R8, R10
+	VBROADCASTSD (R11), Y2
+	VBROADCASTSD 8(R11), Y3
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VMOVUPD (BX), Y4
 	VMOVUPD 32(BX), Y5
 	CMPB    75(CX), $0x00
@@ -3432,27 +3279,26 @@ stored11:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
+	SUBQ $0x00000008, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
-	ADDQ $0x00000028, R12
-	DECQ R11
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	SHLQ $0x03, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ R9
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 192(CX), SI
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -3546,7 +3392,7 @@ blocks14:
 	RET
 
 // func fakeQuantizeBackwardInputAVX2F16F16F16(n int, f *frame)
-// Requires: AVX, CMOV, F16C, MMX+
+// Requires: AVX, F16C, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -3564,20 +3410,17 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x07, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R11
-	MOVQ    DI, R12
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
 strand7:
-	VBROADCASTSS (R12), Y2
-	VBROADCASTSS 8(R12), Y3
-	MOVQ         R8, R10
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VCVTPH2PS (BX), Y4
 	VCVTPH2PS 16(BX), Y5
 	CMPB      75(CX), $0x00
@@ -3754,219 +3597,42 @@ around22:
 	VMOVNTDQ X5, 112(SI)
 
 stored23:
-	VCVTPH2PS 128(BX), Y4
-	VCVTPH2PS 144(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided25:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 128(DX), Y6
-	VCVTPH2PS 144(DX), Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU   X4, 128(SI)
-	VMOVDQU   X5, 144(SI)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ X4, 128(SI)
-	VMOVNTDQ X5, 144(SI)
-
-stored27:
-	VCVTPH2PS 160(BX), Y4
-	VCVTPH2PS 176(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal28
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided29
-
-reciprocal28:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided29:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 160(DX), Y6
-	VCVTPH2PS 176(DX), Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU   X4, 160(SI)
-	VMOVDQU   X5, 176(SI)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ X4, 160(SI)
-	VMOVNTDQ X5, 176(SI)
-
-stored31:
-	VCVTPH2PS 192(BX), Y4
-	VCVTPH2PS 208(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal32
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided33:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 192(DX), Y6
-	VCVTPH2PS 208(DX), Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around34
-	VMOVDQU   X4, 192(SI)
-	VMOVDQU   X5, 208(SI)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ X4, 192(SI)
-	VMOVNTDQ X5, 208(SI)
-
-stored35:
-	VCVTPH2PS 224(BX), Y4
-	VCVTPH2PS 240(BX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal36
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided37
-
-reciprocal36:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided37:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VCVTPH2PS 224(DX), Y6
-	VCVTPH2PS 240(DX), Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around38
-	VMOVDQU   X4, 224(SI)
-	VMOVDQU   X5, 240(SI)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ X4, 224(SI)
-	VMOVNTDQ X5, 240(SI)
-
-stored39:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
-	ADDQ $0x00000028, R12
-	DECQ R11
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	SHLQ $0x07, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some40:
+turns6:
+some24:
 	TESTQ AX, AX
-	JLE   done41
+	JLE   done25
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand42:
+strand26:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal27
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided28
 
-reciprocal43:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3974,7 +3640,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -3992,40 +3658,43 @@ divided44:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   X3, (SI)
 	VMOVDQU   X2, 16(SI)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ X3, (SI)
 	VMOVNTDQ X2, 16(SI)
 
-stored46:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
+stored30:
 	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R10
 	DECQ R8
-	JNE  strand42
-	SUBQ 136(CX), DX
+	JNE  strand26
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
 	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	ADDQ $-224, DX
-	ADDQ $-224, BX
-	ADDQ $-224, SI
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some40
+	JMP  some24
 
-done41:
+done25:
 	DECQ R9
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 192(CX), SI
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4043,36 +3712,36 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block48:
+block32:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks33
 	TESTQ      R9, R9
-	JEQ        near50
+	JEQ        near34
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near50:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded35
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded51:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded36
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded52:
+loaded36:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal53
+	JNE       reciprocal37
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided54
+	JMP       divided38
 
-reciprocal53:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4080,7 +3749,7 @@ reciprocal53:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided54:
+divided38:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4098,30 +3767,30 @@ divided54:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around39
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored56
+	JMP       stored40
 
-around55:
+around39:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored56:
+stored40:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block32
 
-blocks49:
+blocks33:
 	VZEROUPPER
 	RET
 
 // func fakeQuantizeBackwardInputAVX2BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, MMX+
+// Requires: AVX, AVX2, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4139,20 +3808,17 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, R8
-	SHRQ    $0x07, R8
-	JEQ     turns5
-	CMPQ    R8, 104(CX)
-	CMOVQGT 104(CX), R8
-	MOVQ    96(CX), R11
-	MOVQ    DI, R12
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
 
 strand7:
-	VBROADCASTSS (R12), Y2
-	VBROADCASTSS 8(R12), Y3
-	MOVQ         R8, R10
+	VBROADCASTSS (R11), Y2
+	VBROADCASTSS 8(R11), Y3
+	MOVQ         104(CX), R8
 
-block6:
+block5:
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX), Y5
@@ -4345,224 +4011,31 @@ around22:
 	VMOVNTDQ Y4, 96(SI)
 
 stored23:
-	VPMOVZXWD 128(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 144(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided25
-
-reciprocal24:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided25:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 128(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 144(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU   Y4, 128(SI)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Y4, 128(SI)
-
-stored27:
-	VPMOVZXWD 160(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 176(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal28
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided29
-
-reciprocal28:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided29:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 160(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 176(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU   Y4, 160(SI)
-	JMP       stored31
-
-around30:
-	VMOVNTDQ Y4, 160(SI)
-
-stored31:
-	VPMOVZXWD 192(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 208(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal32
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided33
-
-reciprocal32:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided33:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 192(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 208(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around34
-	VMOVDQU   Y4, 192(SI)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Y4, 192(SI)
-
-stored35:
-	VPMOVZXWD 224(BX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 240(BX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal36
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided37
-
-reciprocal36:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided37:
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VCMPPS    $0x1d, Y0, Y4, Y6
-	VCMPPS    $0x1d, Y0, Y5, Y7
-	VCMPPS    $0x12, Y1, Y4, Y4
-	VCMPPS    $0x12, Y1, Y5, Y5
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VPMOVZXWD 224(DX), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 240(DX), Y7
-	VPSLLD    $0x10, Y7, Y7
-	VANDPS    Y6, Y4, Y4
-	VANDPS    Y7, Y5, Y5
-	VPSRLD    $0x10, Y4, Y4
-	VPSRLD    $0x10, Y5, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around38
-	VMOVDQU   Y4, 224(SI)
-	JMP       stored39
-
-around38:
-	VMOVNTDQ Y4, 224(SI)
-
-stored39:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
-	ADDQ $0x00000028, R12
-	DECQ R11
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	SHLQ $0x07, R8
-	SUBQ R8, AX
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
-some40:
+turns6:
+some24:
 	TESTQ AX, AX
-	JLE   done41
+	JLE   done25
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand42:
+strand26:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	VPMOVZXWD    (BX), Y4
@@ -4570,12 +4043,12 @@ strand42:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal27
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided44
+	JMP          divided28
 
-reciprocal43:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4583,7 +4056,7 @@ reciprocal43:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided44:
+divided28:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -4605,38 +4078,41 @@ divided44:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around29
 	VMOVDQU   Y2, (SI)
-	JMP       stored46
+	JMP       stored30
 
-around45:
+around29:
 	VMOVNTDQ Y2, (SI)
 
-stored46:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
-	ADDQ $+256, SI
+stored30:
 	ADDQ 128(CX), DX
-	ADDQ 152(CX), BX
-	ADDQ 176(CX), SI
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R10
 	DECQ R8
-	JNE  strand42
-	SUBQ 136(CX), DX
+	JNE  strand26
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
 	SUBQ 160(CX), BX
-	SUBQ 184(CX), SI
-	ADDQ $-224, DX
-	ADDQ $-224, BX
-	ADDQ $-224, SI
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some40
+	JMP  some24
 
-done41:
+done25:
 	DECQ R9
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 192(CX), SI
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4654,38 +4130,38 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block48:
+block32:
 	CMPQ       AX, $0x00000010
-	JLT        blocks49
+	JLT        blocks33
 	TESTQ      R9, R9
-	JEQ        near50
+	JEQ        near34
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near50:
+near34:
 	CMPB    72(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded35
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded51:
+loaded35:
 	CMPB    73(CX), $0x00
-	JEQ     loaded52
+	JEQ     loaded36
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded52:
+loaded36:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal53
+	JNE       reciprocal37
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided54
+	JMP       divided38
 
-reciprocal53:
+reciprocal37:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4693,7 +4169,7 @@ reciprocal53:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided54:
+divided38:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4715,23 +4191,23 @@ divided54:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around39
 	VMOVDQU   Y6, (SI)
-	JMP       stored56
+	JMP       stored40
 
-around55:
+around39:
 	VMOVNTDQ Y6, (SI)
 
-stored56:
+stored40:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block48
+	JMP  block32
 
-blocks49:
+blocks33:
 	VZEROUPPER
 	RET
 

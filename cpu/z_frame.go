@@ -24,15 +24,18 @@ type frame struct {
 	ahead      int            // bytes from a data input's element to one that is asked for, or 0
 	steps      int            // how many runs each strand has; 0: there is one run, with the parameters above
 	strands    int            // how many there are
-	turn       int            // how many blocks of each are taken in turn: one, or all of a single strand
+	visit      int            // how many elements of each are taken in turn, a multiple of the kernel's block
 	params     unsafe.Pointer // of every step those of each run, a strand
 	paramsStep int            // bytes from those of a step to the next
-	in0Apart   int            // bytes from where a block ends to where the next strand's begins
-	in0Turn    int            // from behind the last strand to where the first's next block begins
+	in0Visit   int            // bytes of a visit
+	in0Apart   int            // from the end of one to where the next strand's begins
+	in0Turn    int            // from there, after the last strand, to the first's next visit, backwards
 	in0Step    int            // and from where a run ends, in whole vectors, to the strand's next
+	in1Visit   int
 	in1Apart   int
 	in1Turn    int
 	in1Step    int
+	outVisit   int
 	outApart   int
 	outTurn    int
 	outStep    int

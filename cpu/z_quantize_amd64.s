@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func quantizeAVX512F32S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -25,25 +25,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VMOVUPS     (DX), Z7
 	VMOVUPS     64(DX), Z8
 	VMOVUPS     128(DX), Z9
@@ -89,36 +86,32 @@ around9:
 stored10:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
 turn11:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns12
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand14:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block13:
+block12:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
@@ -186,20 +179,19 @@ around17:
 stored18:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block13
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand14
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn11
 
-turns12:
+turns13:
 some19:
 	TESTQ AX, AX
 	JLE   done20
@@ -231,25 +223,27 @@ divided23:
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2DQ     Z2, Z2
 	VPMOVSDB      Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+64, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
 	JNE           strand21
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-192, DX
-	ADDQ          $-48, BX
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
 	JMP           some19
 
 done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -602,7 +596,7 @@ DATA transposed32<>+60(SB)/4, $0x0000000f
 GLOBL transposed32<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX512F32U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -622,25 +616,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VMOVUPS     (DX), Z7
 	VMOVUPS     64(DX), Z8
 	VMOVUPS     128(DX), Z9
@@ -686,36 +677,32 @@ around9:
 stored10:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
 turn11:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns12
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand14:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block13:
+block12:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
@@ -783,20 +770,19 @@ around17:
 stored18:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block13
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand14
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn11
 
-turns12:
+turns13:
 some19:
 	TESTQ AX, AX
 	JLE   done20
@@ -828,25 +814,27 @@ divided23:
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2DQ     Z2, Z2
 	VPMOVUSDB     Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+64, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
 	JNE           strand21
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-192, DX
-	ADDQ          $-48, BX
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
 	JMP           some19
 
 done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1119,7 +1107,7 @@ done41:
 	RET
 
 // func quantizeAVX512F64S8(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·quantizeAVX512F64S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1136,20 +1124,17 @@ TEXT ·quantizeAVX512F64S8(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 8(R11), Z3
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
@@ -1218,20 +1203,19 @@ around10:
 stored11:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some12:
 	TESTQ AX, AX
 	JLE   done13
@@ -1263,25 +1247,27 @@ divided16:
 	VMAXPD        Z0, Z2, Z2
 	VCVTPD2DQ     Z2, Y2
 	VPMOVSDB      Y2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+32, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
 	JNE           strand14
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-192, DX
-	ADDQ          $-24, BX
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
 	JMP           some12
 
 done13:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1461,7 +1447,7 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX512F64U8(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·quantizeAVX512F64U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1478,20 +1464,17 @@ TEXT ·quantizeAVX512F64U8(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 8(R11), Z3
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
@@ -1560,20 +1543,19 @@ around10:
 stored11:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some12:
 	TESTQ AX, AX
 	JLE   done13
@@ -1605,25 +1587,27 @@ divided16:
 	VMAXPD        Z0, Z2, Z2
 	VCVTPD2DQ     Z2, Y2
 	VPMOVUSDB     Y2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+32, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
 	JNE           strand14
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-192, DX
-	ADDQ          $-24, BX
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
 	JMP           some12
 
 done13:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -1793,7 +1777,7 @@ done28:
 	RET
 
 // func quantizeAVX512F16S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1813,25 +1797,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VCVTPH2PS   (DX), Z7
 	VCVTPH2PS   32(DX), Z8
 	VCVTPH2PS   64(DX), Z9
@@ -1875,94 +1856,47 @@ around9:
 	VMOVNTDQ Z7, (BX)
 
 stored10:
-	VCVTPH2PS   128(DX), Z7
-	VCVTPH2PS   160(DX), Z8
-	VCVTPH2PS   192(DX), Z9
-	VCVTPH2PS   224(DX), Z10
-	VMINPS      Z7, Z3, Z7
-	VMAXPS      Z7, Z2, Z7
-	VMULPS      Z5, Z7, Z11
-	VFMADD231PS Z4, Z7, Z11
-	VMINPS      Z8, Z3, Z8
-	VMAXPS      Z8, Z2, Z8
-	VMULPS      Z5, Z8, Z7
-	VFMADD231PS Z4, Z8, Z7
-	VMINPS      Z9, Z3, Z9
-	VMAXPS      Z9, Z2, Z9
-	VMULPS      Z5, Z9, Z8
-	VFMADD231PS Z4, Z9, Z8
-	VMINPS      Z10, Z3, Z10
-	VMAXPS      Z10, Z2, Z10
-	VMULPS      Z5, Z10, Z9
-	VFMADD231PS Z4, Z10, Z9
-	VCVTPS2DQ   Z11, Z10
-	VCVTPS2DQ   Z7, Z7
-	VCVTPS2DQ   Z8, Z8
-	VCVTPS2DQ   Z9, Z9
-	VMOVDQU64   even16<>+0(SB), Z11
-	VMOVDQA64   Z10, Z10
-	VPERMT2W    Z7, Z11, Z10
-	VMOVDQA64   Z8, Z7
-	VPERMT2W    Z9, Z11, Z7
-	VPADDW      Z6, Z10, Z10
-	VPADDW      Z6, Z7, Z7
-	VPACKSSWB   Z7, Z10, Z7
-	VMOVDQU64   quarters64<>+0(SB), Z8
-	VPERMQ      Z7, Z8, Z7
-	CMPB        76(CX), $0x00
-	JNE         around11
-	VMOVDQU64   Z7, 64(BX)
-	JMP         stored12
-
-around11:
-	VMOVNTDQ Z7, 64(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn13:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns14
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand16:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block15:
+block12:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided16
 
-reciprocal17:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1976,7 +1910,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided16:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2007,119 +1941,53 @@ divided18:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around17
 	VMOVDQU64     Z4, (BX)
-	JMP           stored20
+	JMP           stored18
 
-around19:
+around17:
 	VMOVNTDQ Z4, (BX)
 
-stored20:
-	VCVTPH2PS 128(DX), Z4
-	VCVTPH2PS 160(DX), Z5
-	VCVTPH2PS 192(DX), Z6
-	VCVTPH2PS 224(DX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided22:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z4
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VPACKSSDW     Z5, Z4, Z4
-	VPACKSSDW     Z7, Z6, Z5
-	VPACKSSWB     Z5, Z4, Z4
-	VMOVDQU32     transposed32<>+0(SB), Z5
-	VPERMD        Z4, Z5, Z4
-	CMPB          76(CX), $0x00
-	JNE           around23
-	VMOVDQU64     Z4, 64(BX)
-	JMP           stored24
-
-around23:
-	VMOVNTDQ Z4, 64(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block15
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand16
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn13
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
 
-turns14:
-some25:
+turns13:
+some19:
 	TESTQ AX, AX
-	JLE   done26
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand27:
+strand21:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided29
+	JMP          divided23
 
-reciprocal28:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided29:
+divided23:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -2127,25 +1995,27 @@ divided29:
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2DQ     Z2, Z2
 	VPMOVSDB      Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+128, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand27
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-224, DX
-	ADDQ          $-112, BX
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some25
+	JMP           some19
 
-done26:
+done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -2167,25 +2037,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2196,7 +2066,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
 	CMPL         R9, (DI)
-	JNE          divide31
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2208,15 +2078,15 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block32:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks27
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near28:
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
@@ -2252,61 +2122,61 @@ near34:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around29
 	VMOVDQU64   Z15, (BX)
-	JMP         stored36
+	JMP         stored30
 
-around35:
+around29:
 	VMOVNTDQ Z15, (BX)
 
-stored36:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block26
 
-blocks33:
-divide31:
-block37:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks32
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near33
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded34
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded35
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded35:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided37
 
-reciprocal42:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2320,7 +2190,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2351,50 +2221,50 @@ divided43:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around38
 	VMOVDQU64     Z10, (BX)
-	JMP           stored45
+	JMP           stored39
 
-around44:
+around38:
 	VMOVNTDQ Z10, (BX)
 
-stored45:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block31
 
-blocks38:
-some46:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done41
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded42
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded43
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded43:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal44
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided51
+	JMP         divided45
 
-reciprocal50:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided51:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -2407,14 +2277,14 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some40
 
-done47:
+done41:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F16U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2434,25 +2304,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VCVTPH2PS   (DX), Z7
 	VCVTPH2PS   32(DX), Z8
 	VCVTPH2PS   64(DX), Z9
@@ -2496,94 +2363,47 @@ around9:
 	VMOVNTDQ Z7, (BX)
 
 stored10:
-	VCVTPH2PS   128(DX), Z7
-	VCVTPH2PS   160(DX), Z8
-	VCVTPH2PS   192(DX), Z9
-	VCVTPH2PS   224(DX), Z10
-	VMINPS      Z7, Z3, Z7
-	VMAXPS      Z7, Z2, Z7
-	VMULPS      Z5, Z7, Z11
-	VFMADD231PS Z4, Z7, Z11
-	VMINPS      Z8, Z3, Z8
-	VMAXPS      Z8, Z2, Z8
-	VMULPS      Z5, Z8, Z7
-	VFMADD231PS Z4, Z8, Z7
-	VMINPS      Z9, Z3, Z9
-	VMAXPS      Z9, Z2, Z9
-	VMULPS      Z5, Z9, Z8
-	VFMADD231PS Z4, Z9, Z8
-	VMINPS      Z10, Z3, Z10
-	VMAXPS      Z10, Z2, Z10
-	VMULPS      Z5, Z10, Z9
-	VFMADD231PS Z4, Z10, Z9
-	VCVTPS2DQ   Z11, Z10
-	VCVTPS2DQ   Z7, Z7
-	VCVTPS2DQ   Z8, Z8
-	VCVTPS2DQ   Z9, Z9
-	VMOVDQU64   even16<>+0(SB), Z11
-	VMOVDQA64   Z10, Z10
-	VPERMT2W    Z7, Z11, Z10
-	VMOVDQA64   Z8, Z7
-	VPERMT2W    Z9, Z11, Z7
-	VPADDW      Z6, Z10, Z10
-	VPADDW      Z6, Z7, Z7
-	VPACKUSWB   Z7, Z10, Z7
-	VMOVDQU64   quarters64<>+0(SB), Z8
-	VPERMQ      Z7, Z8, Z7
-	CMPB        76(CX), $0x00
-	JNE         around11
-	VMOVDQU64   Z7, 64(BX)
-	JMP         stored12
-
-around11:
-	VMOVNTDQ Z7, 64(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn13:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns14
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand16:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block15:
+block12:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided16
 
-reciprocal17:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -2597,7 +2417,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided16:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2628,119 +2448,53 @@ divided18:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around17
 	VMOVDQU64     Z4, (BX)
-	JMP           stored20
+	JMP           stored18
 
-around19:
+around17:
 	VMOVNTDQ Z4, (BX)
 
-stored20:
-	VCVTPH2PS 128(DX), Z4
-	VCVTPH2PS 160(DX), Z5
-	VCVTPH2PS 192(DX), Z6
-	VCVTPH2PS 224(DX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided22:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z4
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VPACKSSDW     Z5, Z4, Z4
-	VPACKSSDW     Z7, Z6, Z5
-	VPACKUSWB     Z5, Z4, Z4
-	VMOVDQU32     transposed32<>+0(SB), Z5
-	VPERMD        Z4, Z5, Z4
-	CMPB          76(CX), $0x00
-	JNE           around23
-	VMOVDQU64     Z4, 64(BX)
-	JMP           stored24
-
-around23:
-	VMOVNTDQ Z4, 64(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block15
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand16
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn13
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
 
-turns14:
-some25:
+turns13:
+some19:
 	TESTQ AX, AX
-	JLE   done26
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand27:
+strand21:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided29
+	JMP          divided23
 
-reciprocal28:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided29:
+divided23:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -2748,25 +2502,27 @@ divided29:
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2DQ     Z2, Z2
 	VPMOVUSDB     Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+128, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand27
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-224, DX
-	ADDQ          $-112, BX
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some25
+	JMP           some19
 
-done26:
+done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -2788,25 +2544,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2817,7 +2573,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
 	CMPL         R9, (DI)
-	JNE          divide31
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2829,15 +2585,15 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block32:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks27
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near28:
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
@@ -2873,61 +2629,61 @@ near34:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around29
 	VMOVDQU64   Z15, (BX)
-	JMP         stored36
+	JMP         stored30
 
-around35:
+around29:
 	VMOVNTDQ Z15, (BX)
 
-stored36:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block26
 
-blocks33:
-divide31:
-block37:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks32
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near33
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded34
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded35
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded35:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided37
 
-reciprocal42:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2941,7 +2697,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2972,50 +2728,50 @@ divided43:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around38
 	VMOVDQU64     Z10, (BX)
-	JMP           stored45
+	JMP           stored39
 
-around44:
+around38:
 	VMOVNTDQ Z10, (BX)
 
-stored45:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block31
 
-blocks38:
-some46:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done41
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded42
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded43
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded43:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal44
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided51
+	JMP         divided45
 
-reciprocal50:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided51:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -3028,14 +2784,14 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some40
 
-done47:
+done41:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512BF16S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -3055,25 +2811,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VPMOVZXWD   (DX), Z7
 	VPSLLD      $0x10, Z7, Z7
 	VPMOVZXWD   32(DX), Z8
@@ -3121,85 +2874,34 @@ around9:
 	VMOVNTDQ Z7, (BX)
 
 stored10:
-	VPMOVZXWD   128(DX), Z7
-	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   160(DX), Z8
-	VPSLLD      $0x10, Z8, Z8
-	VPMOVZXWD   192(DX), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VPMOVZXWD   224(DX), Z10
-	VPSLLD      $0x10, Z10, Z10
-	VMINPS      Z7, Z3, Z7
-	VMAXPS      Z7, Z2, Z7
-	VMULPS      Z5, Z7, Z11
-	VFMADD231PS Z4, Z7, Z11
-	VMINPS      Z8, Z3, Z8
-	VMAXPS      Z8, Z2, Z8
-	VMULPS      Z5, Z8, Z7
-	VFMADD231PS Z4, Z8, Z7
-	VMINPS      Z9, Z3, Z9
-	VMAXPS      Z9, Z2, Z9
-	VMULPS      Z5, Z9, Z8
-	VFMADD231PS Z4, Z9, Z8
-	VMINPS      Z10, Z3, Z10
-	VMAXPS      Z10, Z2, Z10
-	VMULPS      Z5, Z10, Z9
-	VFMADD231PS Z4, Z10, Z9
-	VCVTPS2DQ   Z11, Z10
-	VCVTPS2DQ   Z7, Z7
-	VCVTPS2DQ   Z8, Z8
-	VCVTPS2DQ   Z9, Z9
-	VMOVDQU64   even16<>+0(SB), Z11
-	VMOVDQA64   Z10, Z10
-	VPERMT2W    Z7, Z11, Z10
-	VMOVDQA64   Z8, Z7
-	VPERMT2W    Z9, Z11, Z7
-	VPADDW      Z6, Z10, Z10
-	VPADDW      Z6, Z7, Z7
-	VPACKSSWB   Z7, Z10, Z7
-	VMOVDQU64   quarters64<>+0(SB), Z8
-	VPERMQ      Z7, Z8, Z7
-	CMPB        76(CX), $0x00
-	JNE         around11
-	VMOVDQU64   Z7, 64(BX)
-	JMP         stored12
-
-around11:
-	VMOVNTDQ Z7, 64(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn13:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns14
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand16:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block15:
+block12:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -3209,14 +2911,14 @@ block15:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided16
 
-reciprocal17:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -3230,7 +2932,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided16:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -3261,124 +2963,54 @@ divided18:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around17
 	VMOVDQU64     Z4, (BX)
-	JMP           stored20
+	JMP           stored18
 
-around19:
+around17:
 	VMOVNTDQ Z4, (BX)
 
-stored20:
-	VPMOVZXWD 128(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 160(DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 192(DX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 224(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided22:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z4
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VPACKSSDW     Z5, Z4, Z4
-	VPACKSSDW     Z7, Z6, Z5
-	VPACKSSWB     Z5, Z4, Z4
-	VMOVDQU32     transposed32<>+0(SB), Z5
-	VPERMD        Z4, Z5, Z4
-	CMPB          76(CX), $0x00
-	JNE           around23
-	VMOVDQU64     Z4, 64(BX)
-	JMP           stored24
-
-around23:
-	VMOVNTDQ Z4, 64(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block15
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand16
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn13
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
 
-turns14:
-some25:
+turns13:
+some19:
 	TESTQ AX, AX
-	JLE   done26
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand27:
+strand21:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided29
+	JMP          divided23
 
-reciprocal28:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided29:
+divided23:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -3386,25 +3018,27 @@ divided29:
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2DQ     Z2, Z2
 	VPMOVSDB      Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+128, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand27
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-224, DX
-	ADDQ          $-112, BX
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some25
+	JMP           some19
 
-done26:
+done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -3426,25 +3060,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -3455,7 +3089,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
 	CMPL         R9, (DI)
-	JNE          divide31
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -3467,15 +3101,15 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block32:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks27
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near28:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -3515,48 +3149,48 @@ near34:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around29
 	VMOVDQU64   Z15, (BX)
-	JMP         stored36
+	JMP         stored30
 
-around35:
+around29:
 	VMOVNTDQ Z15, (BX)
 
-stored36:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block26
 
-blocks33:
-divide31:
-block37:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks32
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near33
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded34
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded35
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded35:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -3566,14 +3200,14 @@ loaded41:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided37
 
-reciprocal42:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -3587,7 +3221,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3618,51 +3252,51 @@ divided43:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around38
 	VMOVDQU64     Z10, (BX)
-	JMP           stored45
+	JMP           stored39
 
-around44:
+around38:
 	VMOVNTDQ Z10, (BX)
 
-stored45:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block31
 
-blocks38:
-some46:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done41
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded42
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded43
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded43:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal44
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided51
+	JMP         divided45
 
-reciprocal50:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided51:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -3675,14 +3309,14 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some40
 
-done47:
+done41:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512BF16U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -3702,25 +3336,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z2
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z2
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VPMOVZXWD   (DX), Z7
 	VPSLLD      $0x10, Z7, Z7
 	VPMOVZXWD   32(DX), Z8
@@ -3768,85 +3399,34 @@ around9:
 	VMOVNTDQ Z7, (BX)
 
 stored10:
-	VPMOVZXWD   128(DX), Z7
-	VPSLLD      $0x10, Z7, Z7
-	VPMOVZXWD   160(DX), Z8
-	VPSLLD      $0x10, Z8, Z8
-	VPMOVZXWD   192(DX), Z9
-	VPSLLD      $0x10, Z9, Z9
-	VPMOVZXWD   224(DX), Z10
-	VPSLLD      $0x10, Z10, Z10
-	VMINPS      Z7, Z3, Z7
-	VMAXPS      Z7, Z2, Z7
-	VMULPS      Z5, Z7, Z11
-	VFMADD231PS Z4, Z7, Z11
-	VMINPS      Z8, Z3, Z8
-	VMAXPS      Z8, Z2, Z8
-	VMULPS      Z5, Z8, Z7
-	VFMADD231PS Z4, Z8, Z7
-	VMINPS      Z9, Z3, Z9
-	VMAXPS      Z9, Z2, Z9
-	VMULPS      Z5, Z9, Z8
-	VFMADD231PS Z4, Z9, Z8
-	VMINPS      Z10, Z3, Z10
-	VMAXPS      Z10, Z2, Z10
-	VMULPS      Z5, Z10, Z9
-	VFMADD231PS Z4, Z10, Z9
-	VCVTPS2DQ   Z11, Z10
-	VCVTPS2DQ   Z7, Z7
-	VCVTPS2DQ   Z8, Z8
-	VCVTPS2DQ   Z9, Z9
-	VMOVDQU64   even16<>+0(SB), Z11
-	VMOVDQA64   Z10, Z10
-	VPERMT2W    Z7, Z11, Z10
-	VMOVDQA64   Z8, Z7
-	VPERMT2W    Z9, Z11, Z7
-	VPADDW      Z6, Z10, Z10
-	VPADDW      Z6, Z7, Z7
-	VPACKUSWB   Z7, Z10, Z7
-	VMOVDQU64   quarters64<>+0(SB), Z8
-	VPERMQ      Z7, Z8, Z7
-	CMPB        76(CX), $0x00
-	JNE         around11
-	VMOVDQU64   Z7, 64(BX)
-	JMP         stored12
-
-around11:
-	VMOVNTDQ Z7, 64(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn13:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns14
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand16:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block15:
+block12:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -3856,14 +3436,14 @@ block15:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided16
 
-reciprocal17:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -3877,7 +3457,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided16:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -3908,124 +3488,54 @@ divided18:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around17
 	VMOVDQU64     Z4, (BX)
-	JMP           stored20
+	JMP           stored18
 
-around19:
+around17:
 	VMOVNTDQ Z4, (BX)
 
-stored20:
-	VPMOVZXWD 128(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 160(DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 192(DX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 224(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided22:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z4
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VPACKSSDW     Z5, Z4, Z4
-	VPACKSSDW     Z7, Z6, Z5
-	VPACKUSWB     Z5, Z4, Z4
-	VMOVDQU32     transposed32<>+0(SB), Z5
-	VPERMD        Z4, Z5, Z4
-	CMPB          76(CX), $0x00
-	JNE           around23
-	VMOVDQU64     Z4, 64(BX)
-	JMP           stored24
-
-around23:
-	VMOVNTDQ Z4, 64(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block15
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand16
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn13
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
 
-turns14:
-some25:
+turns13:
+some19:
 	TESTQ AX, AX
-	JLE   done26
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand27:
+strand21:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided29
+	JMP          divided23
 
-reciprocal28:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided29:
+divided23:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -4033,25 +3543,27 @@ divided29:
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2DQ     Z2, Z2
 	VPMOVUSDB     Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+128, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand27
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-224, DX
-	ADDQ          $-112, BX
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some25
+	JMP           some19
 
-done26:
+done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4073,25 +3585,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -4102,7 +3614,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
 	CMPL         R9, (DI)
-	JNE          divide31
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -4114,15 +3626,15 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block32:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks27
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near28:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -4162,48 +3674,48 @@ near34:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around35
+	JNE         around29
 	VMOVDQU64   Z15, (BX)
-	JMP         stored36
+	JMP         stored30
 
-around35:
+around29:
 	VMOVNTDQ Z15, (BX)
 
-stored36:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block26
 
-blocks33:
-divide31:
-block37:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks32
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near33
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded34
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded35
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded35:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -4213,14 +3725,14 @@ loaded41:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided37
 
-reciprocal42:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -4234,7 +3746,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -4265,51 +3777,51 @@ divided43:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around38
 	VMOVDQU64     Z10, (BX)
-	JMP           stored45
+	JMP           stored39
 
-around44:
+around38:
 	VMOVNTDQ Z10, (BX)
 
-stored45:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block31
 
-blocks38:
-some46:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done41
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded42
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded43
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded43:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal44
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided51
+	JMP         divided45
 
-reciprocal50:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided51:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -4322,14 +3834,14 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some40
 
-done47:
+done41:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4349,25 +3861,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z7
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z7
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -4417,36 +3926,32 @@ around9:
 stored10:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
 turn11:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns12
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand14:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block13:
+block12:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
@@ -4511,20 +4016,19 @@ around17:
 stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block13
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand14
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn11
 
-turns12:
+turns13:
 some19:
 	TESTQ AX, AX
 	JLE   done20
@@ -4555,25 +4059,27 @@ divided23:
 	VMINPS        Z1, Z2, Z2
 	VMAXPS        Z0, Z2, Z2
 	VMOVUPS       Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+256, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
 	JNE           strand21
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-192, DX
-	ADDQ          $-192, BX
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
 	JMP           some19
 
 done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -4846,7 +4352,7 @@ done41:
 	RET
 
 // func quantizeAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4863,20 +4369,17 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x05, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 8(R11), Z3
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
@@ -4941,20 +4444,19 @@ around10:
 stored11:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000020, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x05, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 some12:
 	TESTQ AX, AX
 	JLE   done13
@@ -4985,25 +4487,27 @@ divided16:
 	VMINPD        Z1, Z2, Z2
 	VMAXPD        Z0, Z2, Z2
 	VMOVUPD       Z2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+256, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
 	JNE           strand14
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-192, DX
-	ADDQ          $-192, BX
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
 	JMP           some12
 
 done13:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -5168,7 +4672,7 @@ done28:
 	RET
 
 // func quantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -5188,25 +4692,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z7
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z7
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -5258,102 +4759,47 @@ around9:
 	VMOVNTDQ Y9, 96(BX)
 
 stored10:
-	VCVTPH2PS     128(DX), Z6
-	VCVTPH2PS     160(DX), Z8
-	VCVTPH2PS     192(DX), Z9
-	VCVTPH2PS     224(DX), Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
-	VMINPS        Z8, Z3, Z8
-	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
-	VMINPS        Z9, Z3, Z9
-	VMAXPS        Z9, Z2, Z9
-	VMULPS        Z5, Z9, Z8
-	VFMADD231PS   Z4, Z9, Z8
-	VMINPS        Z10, Z3, Z10
-	VMAXPS        Z10, Z2, Z10
-	VMULPS        Z5, Z10, Z9
-	VFMADD231PS   Z4, Z10, Z9
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z8, Z8, K3
-	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
-	VCVTPS2PH     $0x00, Z10, Y10
-	VCVTPS2PH     $0x00, Z6, Y6
-	VCVTPS2PH     $0x00, Z8, Y8
-	VCVTPS2PH     $0x00, Z9, Y9
-	CMPB          76(CX), $0x00
-	JNE           around11
-	VMOVDQU64     Y10, 128(BX)
-	VMOVDQU64     Y6, 160(BX)
-	VMOVDQU64     Y8, 192(BX)
-	VMOVDQU64     Y9, 224(BX)
-	JMP           stored12
-
-around11:
-	VMOVNTDQ Y10, 128(BX)
-	VMOVNTDQ Y6, 160(BX)
-	VMOVNTDQ Y8, 192(BX)
-	VMOVNTDQ Y9, 224(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn13:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns14
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand16:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block15:
+block12:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided16
 
-reciprocal17:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -5367,7 +4813,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided16:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5393,126 +4839,59 @@ divided18:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around17
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored20
+	JMP           stored18
 
-around19:
+around17:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored20:
-	VCVTPH2PS 128(DX), Z4
-	VCVTPH2PS 160(DX), Z5
-	VCVTPH2PS 192(DX), Z6
-	VCVTPH2PS 224(DX), Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided22:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2PH     $0x00, Z4, Y4
-	VCVTPS2PH     $0x00, Z5, Y5
-	VCVTPS2PH     $0x00, Z6, Y6
-	VCVTPS2PH     $0x00, Z7, Y7
-	CMPB          76(CX), $0x00
-	JNE           around23
-	VMOVDQU64     Y4, 128(BX)
-	VMOVDQU64     Y5, 160(BX)
-	VMOVDQU64     Y6, 192(BX)
-	VMOVDQU64     Y7, 224(BX)
-	JMP           stored24
-
-around23:
-	VMOVNTDQ Y4, 128(BX)
-	VMOVNTDQ Y5, 160(BX)
-	VMOVNTDQ Y6, 192(BX)
-	VMOVNTDQ Y7, 224(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block15
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand16
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn13
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
 
-turns14:
-some25:
+turns13:
+some19:
 	TESTQ AX, AX
-	JLE   done26
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand27:
+strand21:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided29
+	JMP          divided23
 
-reciprocal28:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided29:
+divided23:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5520,25 +4899,27 @@ divided29:
 	VMAXPS        Z0, Z2, Z2
 	VCVTPS2PH     $0x00, Z2, Y2
 	VMOVDQU16     Y2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+256, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand27
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-224, DX
-	ADDQ          $-224, BX
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some25
+	JMP           some19
 
-done26:
+done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -5560,25 +4941,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5589,7 +4970,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
 	CMPL         R9, (DI)
-	JNE          divide31
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5601,15 +4982,15 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block32:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks27
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near28:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -5647,67 +5028,67 @@ near34:
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around29
 	VMOVDQU64     Y17, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored36
+	JMP           stored30
 
-around35:
+around29:
 	VMOVNTDQ Y17, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored36:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block26
 
-blocks33:
-divide31:
-block37:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks32
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near33
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded34
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded35
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded35:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided37
 
-reciprocal42:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -5721,7 +5102,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5747,56 +5128,56 @@ divided43:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around38
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored45
+	JMP           stored39
 
-around44:
+around38:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored45:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block31
 
-blocks38:
-some46:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done41
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded42
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded43
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded43:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal44
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided51
+	JMP         divided45
 
-reciprocal50:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided51:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -5809,14 +5190,14 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some40
 
-done47:
+done41:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -5836,25 +5217,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z7
-	VBROADCASTSS 16(R11), Z2
-	VBROADCASTSS 20(R11), Z3
-	VBROADCASTSS 24(R11), Z4
-	VBROADCASTSS 28(R11), Z5
-	VPBROADCASTD 32(R11), Z6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z7
+	VBROADCASTSS 16(R10), Z2
+	VBROADCASTSS 20(R10), Z3
+	VBROADCASTSS 24(R10), Z4
+	VBROADCASTSS 28(R10), Z5
+	VPBROADCASTD 32(R10), Z6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VPMOVZXWD     (DX), Z6
 	VPSLLD        $0x10, Z6, Z6
 	VPMOVZXWD     32(DX), Z8
@@ -5927,110 +5305,34 @@ around9:
 	VMOVNTDQ Z9, 64(BX)
 
 stored10:
-	VPMOVZXWD     128(DX), Z6
-	VPSLLD        $0x10, Z6, Z6
-	VPMOVZXWD     160(DX), Z8
-	VPSLLD        $0x10, Z8, Z8
-	VPMOVZXWD     192(DX), Z9
-	VPSLLD        $0x10, Z9, Z9
-	VPMOVZXWD     224(DX), Z10
-	VPSLLD        $0x10, Z10, Z10
-	VMINPS        Z6, Z3, Z6
-	VMAXPS        Z6, Z2, Z6
-	VMULPS        Z5, Z6, Z11
-	VFMADD231PS   Z4, Z6, Z11
-	VMINPS        Z8, Z3, Z8
-	VMAXPS        Z8, Z2, Z8
-	VMULPS        Z5, Z8, Z6
-	VFMADD231PS   Z4, Z8, Z6
-	VMINPS        Z9, Z3, Z9
-	VMAXPS        Z9, Z2, Z9
-	VMULPS        Z5, Z9, Z8
-	VFMADD231PS   Z4, Z9, Z8
-	VMINPS        Z10, Z3, Z10
-	VMAXPS        Z10, Z2, Z10
-	VMULPS        Z5, Z10, Z9
-	VFMADD231PS   Z4, Z10, Z9
-	VCMPPS        $0x07, Z11, Z11, K1
-	VCMPPS        $0x07, Z6, Z6, K2
-	VCMPPS        $0x07, Z8, Z8, K3
-	VCMPPS        $0x07, Z9, Z9, K4
-	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
-	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
-	VADDPS        Z7, Z10, Z10
-	VADDPS        Z7, Z6, Z6
-	VADDPS        Z7, Z8, Z8
-	VADDPS        Z7, Z9, Z9
-	VPTESTMD      all32_10000<>+0(SB), Z10, K1
-	VPADDD        all32_7fff<>+0(SB), Z10, Z11
-	VPADDD        all32_8000<>+0(SB), Z10, K1, Z11
-	VPTESTMD      all32_10000<>+0(SB), Z6, K1
-	VPADDD        all32_7fff<>+0(SB), Z6, Z12
-	VPADDD        all32_8000<>+0(SB), Z6, K1, Z12
-	VPTESTMD      all32_10000<>+0(SB), Z8, K1
-	VPADDD        all32_7fff<>+0(SB), Z8, Z13
-	VPADDD        all32_8000<>+0(SB), Z8, K1, Z13
-	VPTESTMD      all32_10000<>+0(SB), Z9, K1
-	VPADDD        all32_7fff<>+0(SB), Z9, Z14
-	VPADDD        all32_8000<>+0(SB), Z9, K1, Z14
-	VCMPPS        $0x03, Z10, Z10, K1
-	VCMPPS        $0x03, Z6, Z6, K2
-	VCMPPS        $0x03, Z8, Z8, K3
-	VCMPPS        $0x03, Z9, Z9, K4
-	VMOVDQU32     all32_7fc00000<>+0(SB), K1, Z11
-	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z12
-	VMOVDQU32     all32_7fc00000<>+0(SB), K3, Z13
-	VMOVDQU32     all32_7fc00000<>+0(SB), K4, Z14
-	VMOVDQU64     odd16<>+0(SB), Z6
-	VMOVDQA64     Z11, Z8
-	VPERMT2W      Z12, Z6, Z8
-	VMOVDQA64     Z13, Z9
-	VPERMT2W      Z14, Z6, Z9
-	CMPB          76(CX), $0x00
-	JNE           around11
-	VMOVDQU64     Z8, 128(BX)
-	VMOVDQU64     Z9, 192(BX)
-	JMP           stored12
-
-around11:
-	VMOVNTDQ Z8, 128(BX)
-	VMOVNTDQ Z9, 192(BX)
-
-stored12:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn13:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns14
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn11:
+	CMPQ AX, 104(CX)
+	JLT  turns13
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand16:
-	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
-	MOVQ         DI, R9
+strand14:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	MOVQ         104(CX), DI
 
-block15:
+block12:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -6040,14 +5342,14 @@ block15:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided16
 
-reciprocal17:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -6061,7 +5363,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided16:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -6108,144 +5410,56 @@ divided18:
 	VMOVDQA64     Z10, Z6
 	VPERMT2W      Z11, Z4, Z6
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around17
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored20
+	JMP           stored18
 
-around19:
+around17:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored20:
-	VPMOVZXWD 128(DX), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 160(DX), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 192(DX), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 224(DX), Z7
-	VPSLLD    $0x10, Z7, Z7
-	CMPB      75(CX), $0x00
-	JNE       reciprocal21
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VDIVPS    Z2, Z7, Z7
-	JMP       divided22
-
-reciprocal21:
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z4, Z4
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z5, Z5
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z6, Z6
-	VMOVUPS all32_3f800000<>+0(SB), Z8
-	VDIVPS  Z2, Z8, Z8
-	VMULPS  Z8, Z7, Z7
-
-divided22:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VPTESTMD      all32_10000<>+0(SB), Z4, K1
-	VPADDD        all32_7fff<>+0(SB), Z4, Z8
-	VPADDD        all32_8000<>+0(SB), Z4, K1, Z8
-	VPTESTMD      all32_10000<>+0(SB), Z5, K1
-	VPADDD        all32_7fff<>+0(SB), Z5, Z9
-	VPADDD        all32_8000<>+0(SB), Z5, K1, Z9
-	VPTESTMD      all32_10000<>+0(SB), Z6, K1
-	VPADDD        all32_7fff<>+0(SB), Z6, Z10
-	VPADDD        all32_8000<>+0(SB), Z6, K1, Z10
-	VPTESTMD      all32_10000<>+0(SB), Z7, K1
-	VPADDD        all32_7fff<>+0(SB), Z7, Z11
-	VPADDD        all32_8000<>+0(SB), Z7, K1, Z11
-	VCMPPS        $0x03, Z4, Z4, K1
-	VCMPPS        $0x03, Z5, Z5, K2
-	VCMPPS        $0x03, Z6, Z6, K3
-	VCMPPS        $0x03, Z7, Z7, K4
-	VMOVDQU32     all32_7fc00000<>+0(SB), K1, Z8
-	VMOVDQU32     all32_7fc00000<>+0(SB), K2, Z9
-	VMOVDQU32     all32_7fc00000<>+0(SB), K3, Z10
-	VMOVDQU32     all32_7fc00000<>+0(SB), K4, Z11
-	VMOVDQU64     odd16<>+0(SB), Z4
-	VMOVDQA64     Z8, Z5
-	VPERMT2W      Z9, Z4, Z5
-	VMOVDQA64     Z10, Z6
-	VPERMT2W      Z11, Z4, Z6
-	CMPB          76(CX), $0x00
-	JNE           around23
-	VMOVDQU64     Z5, 128(BX)
-	VMOVDQU64     Z6, 192(BX)
-	JMP           stored24
-
-around23:
-	VMOVNTDQ Z5, 128(BX)
-	VMOVNTDQ Z6, 192(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block12
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block15
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand16
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn13
+	JNE  strand14
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn11
 
-turns14:
-some25:
+turns13:
+some19:
 	TESTQ AX, AX
-	JLE   done26
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand27:
+strand21:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal28
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided29
+	JMP          divided23
 
-reciprocal28:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided29:
+divided23:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -6259,25 +5473,27 @@ divided29:
 	VPSRLD        $0x10, Z3, Z2
 	VPMOVDW       Z2, Y2
 	VMOVDQU16     Y2, K1, (BX)
-	ADDQ          $+256, DX
-	ADDQ          $+256, BX
 	ADDQ          128(CX), DX
-	ADDQ          176(CX), BX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand27
-	SUBQ          136(CX), DX
-	SUBQ          184(CX), BX
-	ADDQ          $-224, DX
-	ADDQ          $-224, BX
+	JNE           strand21
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some25
+	JMP           some19
 
-done26:
+done20:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -6299,25 +5515,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide31
+	JLT          divide25
 	CMPB         72(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         73(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	CMPB         75(CX), $0x00
-	JNE          divide31
+	JNE          divide25
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide31
+	JHI          divide25
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -6328,7 +5544,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R9
 	CMPL         R9, (DI)
-	JNE          divide31
+	JNE          divide25
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -6340,15 +5556,15 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block32:
+block26:
 	CMPQ       AX, $0x00000040
-	JLT        blocks33
+	JLT        blocks27
 	TESTQ      R8, R8
-	JEQ        near34
+	JEQ        near28
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near34:
+near28:
 	VPMOVZXWD     (DX), Z14
 	VPSLLD        $0x10, Z14, Z14
 	VPMOVZXWD     32(DX), Z15
@@ -6411,50 +5627,50 @@ near34:
 	VMOVDQA64     Z20, Z16
 	VPERMT2W      Z21, Z14, Z16
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around29
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored36
+	JMP           stored30
 
-around35:
+around29:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored36:
+stored30:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block32
+	JMP  block26
 
-blocks33:
-divide31:
-block37:
+blocks27:
+divide25:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks38
+	JLT        blocks32
 	TESTQ      R8, R8
-	JEQ        near39
+	JEQ        near33
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near39:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded34
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded40:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded35
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded41:
+loaded35:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -6464,14 +5680,14 @@ loaded41:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal36
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided43
+	JMP       divided37
 
-reciprocal42:
+reciprocal36:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -6485,7 +5701,7 @@ reciprocal42:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided43:
+divided37:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -6532,53 +5748,53 @@ divided43:
 	VMOVDQA64     Z16, Z12
 	VPERMT2W      Z17, Z10, Z12
 	CMPB          76(CX), $0x00
-	JNE           around44
+	JNE           around38
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored45
+	JMP           stored39
 
-around44:
+around38:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored45:
+stored39:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block37
+	JMP  block31
 
-blocks38:
-some46:
+blocks32:
+some40:
 	TESTQ     AX, AX
-	JLE       done47
+	JLE       done41
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded48
+	JEQ       loaded42
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded48:
+loaded42:
 	CMPB      73(CX), $0x00
-	JEQ       loaded49
+	JEQ       loaded43
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded49:
+loaded43:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal50
+	JNE         reciprocal44
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided51
+	JMP         divided45
 
-reciprocal50:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided51:
+divided45:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -6597,9 +5813,9 @@ divided51:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some46
+	JMP           some40
 
-done47:
+done41:
 	VZEROUPPER
 	RET
 
@@ -8784,7 +8000,7 @@ done12:
 	RET
 
 // func quantizeAVX2F32S8(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -8804,25 +8020,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VMOVUPS      (DX), Y7
 	VMOVUPS      32(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8937,36 +8150,32 @@ around15:
 stored16:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
 turn17:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns18
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand20:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block19:
+block18:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
@@ -9145,20 +8354,19 @@ around35:
 stored36:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block19
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand20
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn17
 
-turns18:
+turns19:
 some37:
 	TESTQ AX, AX
 	JLE   done38
@@ -9212,25 +8420,27 @@ around42:
 	VMOVNTDQ X2, (BX)
 
 stored43:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand39
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-192, DX
-	ADDQ $-48, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
 	JMP  some37
 
 done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -9424,7 +8634,7 @@ DATA all32_ffff<>+60(SB)/4, $0x0000ffff
 GLOBL all32_ffff<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX2F32U8(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -9444,25 +8654,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VMOVUPS      (DX), Y7
 	VMOVUPS      32(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -9577,36 +8784,32 @@ around15:
 stored16:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
 turn17:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns18
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand20:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block19:
+block18:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
@@ -9785,20 +8988,19 @@ around35:
 stored36:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block19
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand20
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn17
 
-turns18:
+turns19:
 some37:
 	TESTQ AX, AX
 	JLE   done38
@@ -9852,25 +9054,27 @@ around42:
 	VMOVNTDQ X2, (BX)
 
 stored43:
-	ADDQ $+256, DX
-	ADDQ $+64, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand39
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-192, DX
-	ADDQ $-48, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
 	JMP  some37
 
 done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -10046,7 +9250,7 @@ blocks52:
 	RET
 
 // func quantizeAVX2F16S8(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -10066,25 +9270,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VCVTPH2PS    (DX), Y7
 	VCVTPH2PS    16(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -10197,152 +9398,124 @@ around15:
 	VMOVNTDQ X7, 48(BX)
 
 stored16:
-	VCVTPH2PS    128(DX), Y7
-	VCVTPH2PS    144(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around17
-	VMOVDQU      X7, 64(BX)
-	JMP          stored18
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
 
-around17:
-	VMOVNTDQ X7, 64(BX)
+turns7:
+divide4:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-stored18:
-	VCVTPH2PS    160(DX), Y7
-	VCVTPH2PS    176(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around19
-	VMOVDQU      X7, 80(BX)
-	JMP          stored20
+strand20:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-around19:
-	VMOVNTDQ X7, 80(BX)
+block18:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
 
-stored20:
-	VCVTPH2PS    192(DX), Y7
-	VCVTPH2PS    208(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      X7, 96(BX)
-	JMP          stored22
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
 
-around21:
-	VMOVNTDQ X7, 96(BX)
-
-stored22:
-	VCVTPH2PS    224(DX), Y7
-	VCVTPH2PS    240(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around23
-	VMOVDQU      X7, 112(BX)
+	VMOVDQU      X4, (BX)
 	JMP          stored24
 
 around23:
-	VMOVNTDQ X7, 112(BX)
+	VMOVNTDQ X4, (BX)
 
 stored24:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn5
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided26
 
-turns6:
-divide4:
-turn25:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns26
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
 
-strand28:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+divided26:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      X4, 16(BX)
+	JMP          stored28
 
-block27:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+around27:
+	VMOVNTDQ X4, 16(BX)
+
+stored28:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal29
 	VDIVPS    Y2, Y4, Y4
@@ -10378,15 +9551,15 @@ divided30:
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around31
-	VMOVDQU      X4, (BX)
+	VMOVDQU      X4, 32(BX)
 	JMP          stored32
 
 around31:
-	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X4, 32(BX)
 
 stored32:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal33
 	VDIVPS    Y2, Y4, Y4
@@ -10422,311 +9595,46 @@ divided34:
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around35
-	VMOVDQU      X4, 16(BX)
+	VMOVDQU      X4, 48(BX)
 	JMP          stored36
 
 around35:
-	VMOVNTDQ X4, 16(BX)
-
-stored36:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided38:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around39
-	VMOVDQU      X4, 32(BX)
-	JMP          stored40
-
-around39:
-	VMOVNTDQ X4, 32(BX)
-
-stored40:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal41
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided42
-
-reciprocal41:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided42:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around43
-	VMOVDQU      X4, 48(BX)
-	JMP          stored44
-
-around43:
 	VMOVNTDQ X4, 48(BX)
 
-stored44:
-	VCVTPH2PS 128(DX), Y4
-	VCVTPH2PS 144(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided46:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around47
-	VMOVDQU      X4, 64(BX)
-	JMP          stored48
-
-around47:
-	VMOVNTDQ X4, 64(BX)
-
-stored48:
-	VCVTPH2PS 160(DX), Y4
-	VCVTPH2PS 176(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal49
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided50
-
-reciprocal49:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided50:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around51
-	VMOVDQU      X4, 80(BX)
-	JMP          stored52
-
-around51:
-	VMOVNTDQ X4, 80(BX)
-
-stored52:
-	VCVTPH2PS 192(DX), Y4
-	VCVTPH2PS 208(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal53
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided54
-
-reciprocal53:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided54:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around55
-	VMOVDQU      X4, 96(BX)
-	JMP          stored56
-
-around55:
-	VMOVNTDQ X4, 96(BX)
-
-stored56:
-	VCVTPH2PS 224(DX), Y4
-	VCVTPH2PS 240(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around59
-	VMOVDQU      X4, 112(BX)
-	JMP          stored60
-
-around59:
-	VMOVNTDQ X4, 112(BX)
-
-stored60:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block27
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn25
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
 
-turns26:
-some61:
+turns19:
+some37:
 	TESTQ AX, AX
-	JLE   done62
+	JLE   done38
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand63:
+strand39:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal64
+	JNE          reciprocal40
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided65
+	JMP          divided41
 
-reciprocal64:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10734,7 +9642,7 @@ reciprocal64:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided65:
+divided41:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -10754,33 +9662,35 @@ divided65:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around66
+	JNE          around42
 	VMOVDQU      X2, (BX)
-	JMP          stored67
+	JMP          stored43
 
-around66:
+around42:
 	VMOVNTDQ X2, (BX)
 
-stored67:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored43:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand63
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-112, BX
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some37
 
-done62:
+done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -10798,32 +9708,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide69
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
 	CMPL         R9, (DI)
-	JNE          divide69
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -10835,14 +9745,14 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block70:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks71
+	JLT        blocks47
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near48:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -10863,52 +9773,52 @@ near72:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around73
+	JNE          around49
 	VMOVDQU      X11, (BX)
-	JMP          stored74
+	JMP          stored50
 
-around73:
+around49:
 	VMOVNTDQ X11, (BX)
 
-stored74:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block70
+	JMP  block46
 
-blocks71:
-divide69:
-block75:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks76
+	JLT        blocks52
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near77:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded78:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded79:
+loaded55:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided57
 
-reciprocal80:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10916,7 +9826,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided57:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10936,27 +9846,27 @@ divided81:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around82
+	JNE          around58
 	VMOVDQU      X6, (BX)
-	JMP          stored83
+	JMP          stored59
 
-around82:
+around58:
 	VMOVNTDQ X6, (BX)
 
-stored83:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block75
+	JMP  block51
 
-blocks76:
+blocks52:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F16U8(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -10976,25 +9886,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VCVTPH2PS    (DX), Y7
 	VCVTPH2PS    16(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -11107,152 +10014,124 @@ around15:
 	VMOVNTDQ X7, 48(BX)
 
 stored16:
-	VCVTPH2PS    128(DX), Y7
-	VCVTPH2PS    144(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around17
-	VMOVDQU      X7, 64(BX)
-	JMP          stored18
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
+	DECQ R9
+	JNE  strand8
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn5
 
-around17:
-	VMOVNTDQ X7, 64(BX)
+turns7:
+divide4:
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-stored18:
-	VCVTPH2PS    160(DX), Y7
-	VCVTPH2PS    176(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around19
-	VMOVDQU      X7, 80(BX)
-	JMP          stored20
+strand20:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-around19:
-	VMOVNTDQ X7, 80(BX)
+block18:
+	VCVTPH2PS (DX), Y4
+	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
 
-stored20:
-	VCVTPH2PS    192(DX), Y7
-	VCVTPH2PS    208(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      X7, 96(BX)
-	JMP          stored22
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
 
-around21:
-	VMOVNTDQ X7, 96(BX)
-
-stored22:
-	VCVTPH2PS    224(DX), Y7
-	VCVTPH2PS    240(DX), Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around23
-	VMOVDQU      X7, 112(BX)
+	VMOVDQU      X4, (BX)
 	JMP          stored24
 
 around23:
-	VMOVNTDQ X7, 112(BX)
+	VMOVNTDQ X4, (BX)
 
 stored24:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
-	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn5
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided26
 
-turns6:
-divide4:
-turn25:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns26
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
 
-strand28:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+divided26:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      X4, 16(BX)
+	JMP          stored28
 
-block27:
-	VCVTPH2PS (DX), Y4
-	VCVTPH2PS 16(DX), Y5
+around27:
+	VMOVNTDQ X4, 16(BX)
+
+stored28:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal29
 	VDIVPS    Y2, Y4, Y4
@@ -11288,15 +10167,15 @@ divided30:
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around31
-	VMOVDQU      X4, (BX)
+	VMOVDQU      X4, 32(BX)
 	JMP          stored32
 
 around31:
-	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X4, 32(BX)
 
 stored32:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal33
 	VDIVPS    Y2, Y4, Y4
@@ -11332,311 +10211,46 @@ divided34:
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around35
-	VMOVDQU      X4, 16(BX)
+	VMOVDQU      X4, 48(BX)
 	JMP          stored36
 
 around35:
-	VMOVNTDQ X4, 16(BX)
-
-stored36:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided38:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around39
-	VMOVDQU      X4, 32(BX)
-	JMP          stored40
-
-around39:
-	VMOVNTDQ X4, 32(BX)
-
-stored40:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal41
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided42
-
-reciprocal41:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided42:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around43
-	VMOVDQU      X4, 48(BX)
-	JMP          stored44
-
-around43:
 	VMOVNTDQ X4, 48(BX)
 
-stored44:
-	VCVTPH2PS 128(DX), Y4
-	VCVTPH2PS 144(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided46:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around47
-	VMOVDQU      X4, 64(BX)
-	JMP          stored48
-
-around47:
-	VMOVNTDQ X4, 64(BX)
-
-stored48:
-	VCVTPH2PS 160(DX), Y4
-	VCVTPH2PS 176(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal49
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided50
-
-reciprocal49:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided50:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around51
-	VMOVDQU      X4, 80(BX)
-	JMP          stored52
-
-around51:
-	VMOVNTDQ X4, 80(BX)
-
-stored52:
-	VCVTPH2PS 192(DX), Y4
-	VCVTPH2PS 208(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal53
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided54
-
-reciprocal53:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided54:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around55
-	VMOVDQU      X4, 96(BX)
-	JMP          stored56
-
-around55:
-	VMOVNTDQ X4, 96(BX)
-
-stored56:
-	VCVTPH2PS 224(DX), Y4
-	VCVTPH2PS 240(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around59
-	VMOVDQU      X4, 112(BX)
-	JMP          stored60
-
-around59:
-	VMOVNTDQ X4, 112(BX)
-
-stored60:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block27
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn25
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
 
-turns26:
-some61:
+turns19:
+some37:
 	TESTQ AX, AX
-	JLE   done62
+	JLE   done38
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand63:
+strand39:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal64
+	JNE          reciprocal40
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided65
+	JMP          divided41
 
-reciprocal64:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11644,7 +10258,7 @@ reciprocal64:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided65:
+divided41:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -11664,33 +10278,35 @@ divided65:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around66
+	JNE          around42
 	VMOVDQU      X2, (BX)
-	JMP          stored67
+	JMP          stored43
 
-around66:
+around42:
 	VMOVNTDQ X2, (BX)
 
-stored67:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored43:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand63
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-112, BX
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some37
 
-done62:
+done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -11708,32 +10324,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide69
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
 	CMPL         R9, (DI)
-	JNE          divide69
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11745,14 +10361,14 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block70:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks71
+	JLT        blocks47
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near48:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -11773,52 +10389,52 @@ near72:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around73
+	JNE          around49
 	VMOVDQU      X11, (BX)
-	JMP          stored74
+	JMP          stored50
 
-around73:
+around49:
 	VMOVNTDQ X11, (BX)
 
-stored74:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block70
+	JMP  block46
 
-blocks71:
-divide69:
-block75:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks76
+	JLT        blocks52
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near77:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded78:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded79:
+loaded55:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided57
 
-reciprocal80:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11826,7 +10442,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided57:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11846,27 +10462,27 @@ divided81:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around82
+	JNE          around58
 	VMOVDQU      X6, (BX)
-	JMP          stored83
+	JMP          stored59
 
-around82:
+around58:
 	VMOVNTDQ X6, (BX)
 
-stored83:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block75
+	JMP  block51
 
-blocks76:
+blocks52:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16S8(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2BF16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -11886,25 +10502,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VPMOVZXWD    (DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    16(DX), Y8
@@ -12025,161 +10638,129 @@ around15:
 	VMOVNTDQ X7, 48(BX)
 
 stored16:
-	VPMOVZXWD    128(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    144(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around17
-	VMOVDQU      X7, 64(BX)
-	JMP          stored18
-
-around17:
-	VMOVNTDQ X7, 64(BX)
-
-stored18:
-	VPMOVZXWD    160(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    176(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around19
-	VMOVDQU      X7, 80(BX)
-	JMP          stored20
-
-around19:
-	VMOVNTDQ X7, 80(BX)
-
-stored20:
-	VPMOVZXWD    192(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    208(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      X7, 96(BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ X7, 96(BX)
-
-stored22:
-	VPMOVZXWD    224(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    240(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKSSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      X7, 112(BX)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ X7, 112(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn25:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns26
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand28:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+strand20:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block27:
+block18:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X4, (BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X4, (BX)
+
+stored24:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKSSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      X4, 16(BX)
+	JMP          stored28
+
+around27:
+	VMOVNTDQ X4, 16(BX)
+
+stored28:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal29
@@ -12216,16 +10797,16 @@ divided30:
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around31
-	VMOVDQU      X4, (BX)
+	VMOVDQU      X4, 32(BX)
 	JMP          stored32
 
 around31:
-	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X4, 32(BX)
 
 stored32:
-	VPMOVZXWD 32(DX), Y4
+	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
+	VPMOVZXWD 112(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal33
@@ -12262,312 +10843,35 @@ divided34:
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around35
-	VMOVDQU      X4, 16(BX)
+	VMOVDQU      X4, 48(BX)
 	JMP          stored36
 
 around35:
-	VMOVNTDQ X4, 16(BX)
-
-stored36:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided38:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around39
-	VMOVDQU      X4, 32(BX)
-	JMP          stored40
-
-around39:
-	VMOVNTDQ X4, 32(BX)
-
-stored40:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal41
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided42
-
-reciprocal41:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided42:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around43
-	VMOVDQU      X4, 48(BX)
-	JMP          stored44
-
-around43:
 	VMOVNTDQ X4, 48(BX)
 
-stored44:
-	VPMOVZXWD 128(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 144(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided46:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around47
-	VMOVDQU      X4, 64(BX)
-	JMP          stored48
-
-around47:
-	VMOVNTDQ X4, 64(BX)
-
-stored48:
-	VPMOVZXWD 160(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 176(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal49
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided50
-
-reciprocal49:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided50:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around51
-	VMOVDQU      X4, 80(BX)
-	JMP          stored52
-
-around51:
-	VMOVNTDQ X4, 80(BX)
-
-stored52:
-	VPMOVZXWD 192(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 208(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal53
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided54
-
-reciprocal53:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided54:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around55
-	VMOVDQU      X4, 96(BX)
-	JMP          stored56
-
-around55:
-	VMOVNTDQ X4, 96(BX)
-
-stored56:
-	VPMOVZXWD 224(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 240(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKSSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around59
-	VMOVDQU      X4, 112(BX)
-	JMP          stored60
-
-around59:
-	VMOVNTDQ X4, 112(BX)
-
-stored60:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block27
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn25
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
 
-turns26:
-some61:
+turns19:
+some37:
 	TESTQ AX, AX
-	JLE   done62
+	JLE   done38
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand63:
+strand39:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -12575,12 +10879,12 @@ strand63:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal64
+	JNE          reciprocal40
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided65
+	JMP          divided41
 
-reciprocal64:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12588,7 +10892,7 @@ reciprocal64:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided65:
+divided41:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -12608,33 +10912,35 @@ divided65:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around66
+	JNE          around42
 	VMOVDQU      X2, (BX)
-	JMP          stored67
+	JMP          stored43
 
-around66:
+around42:
 	VMOVNTDQ X2, (BX)
 
-stored67:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored43:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand63
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-112, BX
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some37
 
-done62:
+done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -12652,32 +10958,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide69
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
 	CMPL         R9, (DI)
-	JNE          divide69
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12689,14 +10995,14 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block70:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks71
+	JLT        blocks47
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near48:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -12719,54 +11025,54 @@ near72:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around73
+	JNE          around49
 	VMOVDQU      X11, (BX)
-	JMP          stored74
+	JMP          stored50
 
-around73:
+around49:
 	VMOVNTDQ X11, (BX)
 
-stored74:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block70
+	JMP  block46
 
-blocks71:
-divide69:
-block75:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks76
+	JLT        blocks52
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near77:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded78:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded79:
+loaded55:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided57
 
-reciprocal80:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12774,7 +11080,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided57:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -12794,27 +11100,27 @@ divided81:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around82
+	JNE          around58
 	VMOVDQU      X6, (BX)
-	JMP          stored83
+	JMP          stored59
 
-around82:
+around58:
 	VMOVNTDQ X6, (BX)
 
-stored83:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block75
+	JMP  block51
 
-blocks76:
+blocks52:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16U8(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2BF16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -12834,25 +11140,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y2
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y2
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VPMOVZXWD    (DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    16(DX), Y8
@@ -12973,161 +11276,129 @@ around15:
 	VMOVNTDQ X7, 48(BX)
 
 stored16:
-	VPMOVZXWD    128(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    144(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around17
-	VMOVDQU      X7, 64(BX)
-	JMP          stored18
-
-around17:
-	VMOVNTDQ X7, 64(BX)
-
-stored18:
-	VPMOVZXWD    160(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    176(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around19
-	VMOVDQU      X7, 80(BX)
-	JMP          stored20
-
-around19:
-	VMOVNTDQ X7, 80(BX)
-
-stored20:
-	VPMOVZXWD    192(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    208(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around21
-	VMOVDQU      X7, 96(BX)
-	JMP          stored22
-
-around21:
-	VMOVNTDQ X7, 96(BX)
-
-stored22:
-	VPMOVZXWD    224(DX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VPMOVZXWD    240(DX), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VMINPS       Y7, Y3, Y7
-	VMAXPS       Y7, Y2, Y7
-	VMULPS       Y5, Y7, Y9
-	VFMADD231PS  Y4, Y7, Y9
-	VMINPS       Y8, Y3, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMULPS       Y5, Y8, Y7
-	VFMADD231PS  Y4, Y8, Y7
-	VCVTPS2DQ    Y9, Y8
-	VCVTPS2DQ    Y7, Y7
-	VPAND        all32_ffff<>+0(SB), Y8, Y8
-	VPAND        all32_ffff<>+0(SB), Y7, Y7
-	VPACKUSDW    Y7, Y8, Y7
-	VPERMQ       $0xd8, Y7, Y7
-	VPADDW       Y6, Y7, Y7
-	VEXTRACTI128 $0x01, Y7, X8
-	VPACKUSWB    X8, X7, X7
-	CMPB         76(CX), $0x00
-	JNE          around23
-	VMOVDQU      X7, 112(BX)
-	JMP          stored24
-
-around23:
-	VMOVNTDQ X7, 112(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn25:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns26
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand28:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+strand20:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block27:
+block18:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around23
+	VMOVDQU      X4, (BX)
+	JMP          stored24
+
+around23:
+	VMOVNTDQ X4, (BX)
+
+stored24:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS       $0x07, Y4, Y4, Y6
+	VCMPPS       $0x07, Y5, Y5, Y7
+	VANDPS       Y4, Y6, Y4
+	VANDPS       Y5, Y7, Y5
+	VROUNDPS     $0x08, Y4, Y4
+	VROUNDPS     $0x08, Y5, Y5
+	VADDPS       Y3, Y4, Y4
+	VADDPS       Y3, Y5, Y5
+	VMINPS       Y1, Y4, Y4
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y0, Y4, Y4
+	VMAXPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X5
+	VPACKUSWB    X5, X4, X4
+	CMPB         76(CX), $0x00
+	JNE          around27
+	VMOVDQU      X4, 16(BX)
+	JMP          stored28
+
+around27:
+	VMOVNTDQ X4, 16(BX)
+
+stored28:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal29
@@ -13164,16 +11435,16 @@ divided30:
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around31
-	VMOVDQU      X4, (BX)
+	VMOVDQU      X4, 32(BX)
 	JMP          stored32
 
 around31:
-	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X4, 32(BX)
 
 stored32:
-	VPMOVZXWD 32(DX), Y4
+	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
+	VPMOVZXWD 112(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal33
@@ -13210,312 +11481,35 @@ divided34:
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
 	JNE          around35
-	VMOVDQU      X4, 16(BX)
+	VMOVDQU      X4, 48(BX)
 	JMP          stored36
 
 around35:
-	VMOVNTDQ X4, 16(BX)
-
-stored36:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided38:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around39
-	VMOVDQU      X4, 32(BX)
-	JMP          stored40
-
-around39:
-	VMOVNTDQ X4, 32(BX)
-
-stored40:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal41
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided42
-
-reciprocal41:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided42:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around43
-	VMOVDQU      X4, 48(BX)
-	JMP          stored44
-
-around43:
 	VMOVNTDQ X4, 48(BX)
 
-stored44:
-	VPMOVZXWD 128(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 144(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided46:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around47
-	VMOVDQU      X4, 64(BX)
-	JMP          stored48
-
-around47:
-	VMOVNTDQ X4, 64(BX)
-
-stored48:
-	VPMOVZXWD 160(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 176(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal49
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided50
-
-reciprocal49:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided50:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around51
-	VMOVDQU      X4, 80(BX)
-	JMP          stored52
-
-around51:
-	VMOVNTDQ X4, 80(BX)
-
-stored52:
-	VPMOVZXWD 192(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 208(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal53
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided54
-
-reciprocal53:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided54:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around55
-	VMOVDQU      X4, 96(BX)
-	JMP          stored56
-
-around55:
-	VMOVNTDQ X4, 96(BX)
-
-stored56:
-	VPMOVZXWD 224(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 240(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS       $0x07, Y4, Y4, Y6
-	VCMPPS       $0x07, Y5, Y5, Y7
-	VANDPS       Y4, Y6, Y4
-	VANDPS       Y5, Y7, Y5
-	VROUNDPS     $0x08, Y4, Y4
-	VROUNDPS     $0x08, Y5, Y5
-	VADDPS       Y3, Y4, Y4
-	VADDPS       Y3, Y5, Y5
-	VMINPS       Y1, Y4, Y4
-	VMINPS       Y1, Y5, Y5
-	VMAXPS       Y0, Y4, Y4
-	VMAXPS       Y0, Y5, Y5
-	VCVTPS2DQ    Y4, Y4
-	VCVTPS2DQ    Y5, Y5
-	VPACKSSDW    Y5, Y4, Y4
-	VPERMQ       $0xd8, Y4, Y4
-	VEXTRACTI128 $0x01, Y4, X5
-	VPACKUSWB    X5, X4, X4
-	CMPB         76(CX), $0x00
-	JNE          around59
-	VMOVDQU      X4, 112(BX)
-	JMP          stored60
-
-around59:
-	VMOVNTDQ X4, 112(BX)
-
-stored60:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block27
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn25
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
 
-turns26:
-some61:
+turns19:
+some37:
 	TESTQ AX, AX
-	JLE   done62
+	JLE   done38
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand63:
+strand39:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -13523,12 +11517,12 @@ strand63:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal64
+	JNE          reciprocal40
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided65
+	JMP          divided41
 
-reciprocal64:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13536,7 +11530,7 @@ reciprocal64:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided65:
+divided41:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -13556,33 +11550,35 @@ divided65:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around66
+	JNE          around42
 	VMOVDQU      X2, (BX)
-	JMP          stored67
+	JMP          stored43
 
-around66:
+around42:
 	VMOVNTDQ X2, (BX)
 
-stored67:
-	ADDQ $+256, DX
-	ADDQ $+128, BX
+stored43:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand63
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-112, BX
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some37
 
-done62:
+done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -13600,32 +11596,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide69
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
 	CMPL         R9, (DI)
-	JNE          divide69
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13637,14 +11633,14 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block70:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks71
+	JLT        blocks47
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near48:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -13667,54 +11663,54 @@ near72:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around73
+	JNE          around49
 	VMOVDQU      X11, (BX)
-	JMP          stored74
+	JMP          stored50
 
-around73:
+around49:
 	VMOVNTDQ X11, (BX)
 
-stored74:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block70
+	JMP  block46
 
-blocks71:
-divide69:
-block75:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks76
+	JLT        blocks52
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near77:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded78:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded79:
+loaded55:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided57
 
-reciprocal80:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13722,7 +11718,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided57:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -13742,27 +11738,27 @@ divided81:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around82
+	JNE          around58
 	VMOVDQU      X6, (BX)
-	JMP          stored83
+	JMP          stored59
 
-around82:
+around58:
 	VMOVNTDQ X6, (BX)
 
-stored83:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block75
+	JMP  block51
 
-blocks76:
+blocks52:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2F32F32(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -13782,25 +11778,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y7
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y7
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VMOVUPS     (DX), Y6
 	VMOVUPS     32(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -13919,36 +11912,32 @@ around15:
 stored16:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
 turn17:
-	MOVQ    AX, DI
-	SHRQ    $0x06, DI
-	JEQ     turns18
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand20:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block19:
+block18:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
@@ -14111,20 +12100,19 @@ around35:
 stored36:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block19
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand20
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x06, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn17
 
-turns18:
+turns19:
 some37:
 	TESTQ AX, AX
 	JLE   done38
@@ -14174,25 +12162,27 @@ around42:
 	VMOVNTDQ Y2, 32(BX)
 
 stored43:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
 	JNE  strand39
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-192, DX
-	ADDQ $-192, BX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+64, DX
+	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
 	JMP  some37
 
 done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -14365,7 +12355,7 @@ blocks52:
 	RET
 
 // func quantizeAVX2F64F64(n int, f *frame)
-// Requires: AVX, CMOV, MMX+
+// Requires: AVX, MMX+
 TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -14382,20 +12372,17 @@ TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $0-16
 
 step2:
 turn4:
-	MOVQ    AX, DI
-	SHRQ    $0x03, DI
-	JEQ     turns5
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand7:
-	VBROADCASTSD (R11), Y2
-	VBROADCASTSD 8(R11), Y3
-	MOVQ         DI, R9
+	VBROADCASTSD (R10), Y2
+	VBROADCASTSD 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block6:
+block5:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
@@ -14438,24 +12425,23 @@ around10:
 stored11:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
+	SUBQ $0x00000008, DI
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block6
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand7
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x03, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn4
 
-turns5:
+turns6:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -14545,7 +12531,7 @@ blocks14:
 	RET
 
 // func quantizeAVX2F16F16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·quantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -14565,25 +12551,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y7
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y7
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VCVTPH2PS   (DX), Y6
 	VCVTPH2PS   16(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -14708,164 +12691,120 @@ around15:
 	VMOVNTDQ X6, 112(BX)
 
 stored16:
-	VCVTPH2PS   128(DX), Y6
-	VCVTPH2PS   144(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU     X8, 128(BX)
-	VMOVDQU     X6, 144(BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ X8, 128(BX)
-	VMOVNTDQ X6, 144(BX)
-
-stored18:
-	VCVTPH2PS   160(DX), Y6
-	VCVTPH2PS   176(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around19
-	VMOVDQU     X8, 160(BX)
-	VMOVDQU     X6, 176(BX)
-	JMP         stored20
-
-around19:
-	VMOVNTDQ X8, 160(BX)
-	VMOVNTDQ X6, 176(BX)
-
-stored20:
-	VCVTPH2PS   192(DX), Y6
-	VCVTPH2PS   208(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around21
-	VMOVDQU     X8, 192(BX)
-	VMOVDQU     X6, 208(BX)
-	JMP         stored22
-
-around21:
-	VMOVNTDQ X8, 192(BX)
-	VMOVNTDQ X6, 208(BX)
-
-stored22:
-	VCVTPH2PS   224(DX), Y6
-	VCVTPH2PS   240(DX), Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VCVTPS2PH   $0x00, Y8, X8
-	VCVTPS2PH   $0x00, Y6, X6
-	CMPB        76(CX), $0x00
-	JNE         around23
-	VMOVDQU     X8, 224(BX)
-	VMOVDQU     X6, 240(BX)
-	JMP         stored24
-
-around23:
-	VMOVNTDQ X8, 224(BX)
-	VMOVNTDQ X6, 240(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn25:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns26
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand28:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+strand20:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block27:
+block18:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   X4, (BX)
+	VMOVDQU   X5, 16(BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ X4, (BX)
+	VMOVNTDQ X5, 16(BX)
+
+stored24:
+	VCVTPH2PS 32(DX), Y4
+	VCVTPH2PS 48(DX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   X4, 32(BX)
+	VMOVDQU   X5, 48(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ X4, 32(BX)
+	VMOVNTDQ X5, 48(BX)
+
+stored28:
+	VCVTPH2PS 64(DX), Y4
+	VCVTPH2PS 80(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal29
 	VDIVPS    Y2, Y4, Y4
@@ -14897,17 +12836,17 @@ divided30:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around31
-	VMOVDQU   X4, (BX)
-	VMOVDQU   X5, 16(BX)
+	VMOVDQU   X4, 64(BX)
+	VMOVDQU   X5, 80(BX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ X4, (BX)
-	VMOVNTDQ X5, 16(BX)
+	VMOVNTDQ X4, 64(BX)
+	VMOVNTDQ X5, 80(BX)
 
 stored32:
-	VCVTPH2PS 32(DX), Y4
-	VCVTPH2PS 48(DX), Y5
+	VCVTPH2PS 96(DX), Y4
+	VCVTPH2PS 112(DX), Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal33
 	VDIVPS    Y2, Y4, Y4
@@ -14939,301 +12878,48 @@ divided34:
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
 	JNE       around35
-	VMOVDQU   X4, 32(BX)
-	VMOVDQU   X5, 48(BX)
+	VMOVDQU   X4, 96(BX)
+	VMOVDQU   X5, 112(BX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ X4, 32(BX)
-	VMOVNTDQ X5, 48(BX)
-
-stored36:
-	VCVTPH2PS 64(DX), Y4
-	VCVTPH2PS 80(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided38:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   X4, 64(BX)
-	VMOVDQU   X5, 80(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ X4, 64(BX)
-	VMOVNTDQ X5, 80(BX)
-
-stored40:
-	VCVTPH2PS 96(DX), Y4
-	VCVTPH2PS 112(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal41
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided42
-
-reciprocal41:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided42:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   X4, 96(BX)
-	VMOVDQU   X5, 112(BX)
-	JMP       stored44
-
-around43:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored44:
-	VCVTPH2PS 128(DX), Y4
-	VCVTPH2PS 144(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided46:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   X4, 128(BX)
-	VMOVDQU   X5, 144(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ X4, 128(BX)
-	VMOVNTDQ X5, 144(BX)
-
-stored48:
-	VCVTPH2PS 160(DX), Y4
-	VCVTPH2PS 176(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal49
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided50
-
-reciprocal49:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided50:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   X4, 160(BX)
-	VMOVDQU   X5, 176(BX)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ X4, 160(BX)
-	VMOVNTDQ X5, 176(BX)
-
-stored52:
-	VCVTPH2PS 192(DX), Y4
-	VCVTPH2PS 208(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal53
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided54
-
-reciprocal53:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided54:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around55
-	VMOVDQU   X4, 192(BX)
-	VMOVDQU   X5, 208(BX)
-	JMP       stored56
-
-around55:
-	VMOVNTDQ X4, 192(BX)
-	VMOVNTDQ X5, 208(BX)
-
-stored56:
-	VCVTPH2PS 224(DX), Y4
-	VCVTPH2PS 240(DX), Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VCVTPS2PH $0x00, Y4, X4
-	VCVTPS2PH $0x00, Y5, X5
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   X4, 224(BX)
-	VMOVDQU   X5, 240(BX)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ X4, 224(BX)
-	VMOVNTDQ X5, 240(BX)
-
-stored60:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block27
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn25
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
 
-turns26:
-some61:
+turns19:
+some37:
 	TESTQ AX, AX
-	JLE   done62
+	JLE   done38
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand63:
+strand39:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal64
+	JNE          reciprocal40
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided65
+	JMP          divided41
 
-reciprocal64:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -15241,7 +12927,7 @@ reciprocal64:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided65:
+divided41:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -15257,35 +12943,37 @@ divided65:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around42
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored67
+	JMP       stored43
 
-around66:
+around42:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored67:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored43:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand63
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-224, BX
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some37
 
-done62:
+done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -15303,32 +12991,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide69
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
 	CMPL         R9, (DI)
-	JNE          divide69
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -15340,14 +13028,14 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block70:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks71
+	JLT        blocks47
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near48:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -15369,54 +13057,54 @@ near72:
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around73
+	JNE         around49
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored74
+	JMP         stored50
 
-around73:
+around49:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored74:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block70
+	JMP  block46
 
-blocks71:
-divide69:
-block75:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks76
+	JLT        blocks52
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near77:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded78:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded79:
+loaded55:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided57
 
-reciprocal80:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -15424,7 +13112,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided57:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -15440,29 +13128,29 @@ divided81:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around58
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored83
+	JMP       stored59
 
-around82:
+around58:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored83:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block75
+	JMP  block51
 
-blocks76:
+blocks52:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX2BF16BF16(n int, f *frame)
-// Requires: AVX, AVX2, CMOV, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·quantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -15482,25 +13170,22 @@ step2:
 	JEQ  divide4
 
 turn5:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns6
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+	CMPQ AX, 104(CX)
+	JLT  turns7
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
 strand8:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y7
-	VBROADCASTSS 16(R11), Y2
-	VBROADCASTSS 20(R11), Y3
-	VBROADCASTSS 24(R11), Y4
-	VBROADCASTSS 28(R11), Y5
-	VPBROADCASTD 32(R11), Y6
-	MOVQ         DI, R9
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y7
+	VBROADCASTSS 16(R10), Y2
+	VBROADCASTSS 20(R10), Y3
+	VBROADCASTSS 24(R10), Y4
+	VBROADCASTSS 28(R10), Y5
+	VPBROADCASTD 32(R10), Y6
+	MOVQ         104(CX), DI
 
-block7:
+block6:
 	VPMOVZXWD   (DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX), Y8
@@ -15681,221 +13366,149 @@ around15:
 	VMOVNTDQ Y6, 96(BX)
 
 stored16:
-	VPMOVZXWD   128(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   144(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around17
-	VMOVDQU     Y6, 128(BX)
-	JMP         stored18
-
-around17:
-	VMOVNTDQ Y6, 128(BX)
-
-stored18:
-	VPMOVZXWD   160(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   176(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around19
-	VMOVDQU     Y6, 160(BX)
-	JMP         stored20
-
-around19:
-	VMOVNTDQ Y6, 160(BX)
-
-stored20:
-	VPMOVZXWD   192(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   208(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around21
-	VMOVDQU     Y6, 192(BX)
-	JMP         stored22
-
-around21:
-	VMOVNTDQ Y6, 192(BX)
-
-stored22:
-	VPMOVZXWD   224(DX), Y6
-	VPSLLD      $0x10, Y6, Y6
-	VPMOVZXWD   240(DX), Y8
-	VPSLLD      $0x10, Y8, Y8
-	VMINPS      Y6, Y3, Y6
-	VMAXPS      Y6, Y2, Y6
-	VMULPS      Y5, Y6, Y9
-	VFMADD231PS Y4, Y6, Y9
-	VMINPS      Y8, Y3, Y8
-	VMAXPS      Y8, Y2, Y8
-	VMULPS      Y5, Y8, Y6
-	VFMADD231PS Y4, Y8, Y6
-	VCMPPS      $0x07, Y9, Y9, Y8
-	VCMPPS      $0x07, Y6, Y6, Y10
-	VANDPS      Y9, Y8, Y8
-	VANDPS      Y6, Y10, Y6
-	VROUNDPS    $0x08, Y8, Y8
-	VROUNDPS    $0x08, Y6, Y6
-	VADDPS      Y7, Y8, Y8
-	VADDPS      Y7, Y6, Y6
-	VPSRLD      $0x10, Y8, Y9
-	VPAND       all32_1<>+0(SB), Y9, Y9
-	VPADDD      Y8, Y9, Y9
-	VPADDD      all32_7fff<>+0(SB), Y9, Y9
-	VPSRLD      $0x10, Y6, Y10
-	VPAND       all32_1<>+0(SB), Y10, Y10
-	VPADDD      Y6, Y10, Y10
-	VPADDD      all32_7fff<>+0(SB), Y10, Y10
-	VCMPPS      $0x03, Y8, Y8, Y8
-	VCMPPS      $0x03, Y6, Y6, Y6
-	VBLENDVPS   Y8, all32_7fc00000<>+0(SB), Y9, Y9
-	VBLENDVPS   Y6, all32_7fc00000<>+0(SB), Y10, Y10
-	VPSRLD      $0x10, Y9, Y6
-	VPSRLD      $0x10, Y10, Y8
-	VPACKUSDW   Y8, Y6, Y6
-	VPERMQ      $0xd8, Y6, Y6
-	CMPB        76(CX), $0x00
-	JNE         around23
-	VMOVDQU     Y6, 224(BX)
-	JMP         stored24
-
-around23:
-	VMOVNTDQ Y6, 224(BX)
-
-stored24:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block6
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block7
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
 	JNE  strand8
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
 	JMP  turn5
 
-turns6:
+turns7:
 divide4:
-turn25:
-	MOVQ    AX, DI
-	SHRQ    $0x07, DI
-	JEQ     turns26
-	CMPQ    DI, 104(CX)
-	CMOVQGT 104(CX), DI
-	MOVQ    96(CX), R10
-	MOVQ    SI, R11
+turn17:
+	CMPQ AX, 104(CX)
+	JLT  turns19
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
 
-strand28:
-	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
-	MOVQ         DI, R9
+strand20:
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 8(R10), Y3
+	MOVQ         104(CX), DI
 
-block27:
+block18:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, (BX)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, (BX)
+
+stored24:
+	VPMOVZXWD 32(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(DX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal25
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided26
+
+reciprocal25:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided26:
+	VCMPPS    $0x07, Y4, Y4, Y6
+	VCMPPS    $0x07, Y5, Y5, Y7
+	VANDPS    Y4, Y6, Y4
+	VANDPS    Y5, Y7, Y5
+	VROUNDPS  $0x08, Y4, Y4
+	VROUNDPS  $0x08, Y5, Y5
+	VADDPS    Y3, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMINPS    Y1, Y4, Y4
+	VMINPS    Y1, Y5, Y5
+	VMAXPS    Y0, Y4, Y4
+	VMAXPS    Y0, Y5, Y5
+	VPSRLD    $0x10, Y4, Y6
+	VPAND     all32_1<>+0(SB), Y6, Y6
+	VPADDD    Y4, Y6, Y6
+	VPADDD    all32_7fff<>+0(SB), Y6, Y6
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     all32_1<>+0(SB), Y7, Y7
+	VPADDD    Y5, Y7, Y7
+	VPADDD    all32_7fff<>+0(SB), Y7, Y7
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VCMPPS    $0x03, Y5, Y5, Y5
+	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
+	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
+	VPSRLD    $0x10, Y6, Y4
+	VPSRLD    $0x10, Y7, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   Y4, 32(BX)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y4, 32(BX)
+
+stored28:
+	VPMOVZXWD 64(DX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal29
@@ -15942,16 +13555,16 @@ divided30:
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around31
-	VMOVDQU   Y4, (BX)
+	VMOVDQU   Y4, 64(BX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y4, 64(BX)
 
 stored32:
-	VPMOVZXWD 32(DX), Y4
+	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 48(DX), Y5
+	VPMOVZXWD 112(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
 	JNE       reciprocal33
@@ -15998,372 +13611,35 @@ divided34:
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
 	JNE       around35
-	VMOVDQU   Y4, 32(BX)
+	VMOVDQU   Y4, 96(BX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ Y4, 32(BX)
-
-stored36:
-	VPMOVZXWD 64(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 80(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal37
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided38
-
-reciprocal37:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided38:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around39
-	VMOVDQU   Y4, 64(BX)
-	JMP       stored40
-
-around39:
-	VMOVNTDQ Y4, 64(BX)
-
-stored40:
-	VPMOVZXWD 96(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 112(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal41
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided42
-
-reciprocal41:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided42:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around43
-	VMOVDQU   Y4, 96(BX)
-	JMP       stored44
-
-around43:
 	VMOVNTDQ Y4, 96(BX)
 
-stored44:
-	VPMOVZXWD 128(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 144(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal45
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided46
-
-reciprocal45:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided46:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around47
-	VMOVDQU   Y4, 128(BX)
-	JMP       stored48
-
-around47:
-	VMOVNTDQ Y4, 128(BX)
-
-stored48:
-	VPMOVZXWD 160(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 176(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal49
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided50
-
-reciprocal49:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided50:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around51
-	VMOVDQU   Y4, 160(BX)
-	JMP       stored52
-
-around51:
-	VMOVNTDQ Y4, 160(BX)
-
-stored52:
-	VPMOVZXWD 192(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 208(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal53
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided54
-
-reciprocal53:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided54:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around55
-	VMOVDQU   Y4, 192(BX)
-	JMP       stored56
-
-around55:
-	VMOVNTDQ Y4, 192(BX)
-
-stored56:
-	VPMOVZXWD 224(DX), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 240(DX), Y5
-	VPSLLD    $0x10, Y5, Y5
-	CMPB      75(CX), $0x00
-	JNE       reciprocal57
-	VDIVPS    Y2, Y4, Y4
-	VDIVPS    Y2, Y5, Y5
-	JMP       divided58
-
-reciprocal57:
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y4, Y4
-	VMOVUPS all32_3f800000<>+0(SB), Y6
-	VDIVPS  Y2, Y6, Y6
-	VMULPS  Y6, Y5, Y5
-
-divided58:
-	VCMPPS    $0x07, Y4, Y4, Y6
-	VCMPPS    $0x07, Y5, Y5, Y7
-	VANDPS    Y4, Y6, Y4
-	VANDPS    Y5, Y7, Y5
-	VROUNDPS  $0x08, Y4, Y4
-	VROUNDPS  $0x08, Y5, Y5
-	VADDPS    Y3, Y4, Y4
-	VADDPS    Y3, Y5, Y5
-	VMINPS    Y1, Y4, Y4
-	VMINPS    Y1, Y5, Y5
-	VMAXPS    Y0, Y4, Y4
-	VMAXPS    Y0, Y5, Y5
-	VPSRLD    $0x10, Y4, Y6
-	VPAND     all32_1<>+0(SB), Y6, Y6
-	VPADDD    Y4, Y6, Y6
-	VPADDD    all32_7fff<>+0(SB), Y6, Y6
-	VPSRLD    $0x10, Y5, Y7
-	VPAND     all32_1<>+0(SB), Y7, Y7
-	VPADDD    Y5, Y7, Y7
-	VPADDD    all32_7fff<>+0(SB), Y7, Y7
-	VCMPPS    $0x03, Y4, Y4, Y4
-	VCMPPS    $0x03, Y5, Y5, Y5
-	VBLENDVPS Y4, all32_7fc00000<>+0(SB), Y6, Y6
-	VBLENDVPS Y5, all32_7fc00000<>+0(SB), Y7, Y7
-	VPSRLD    $0x10, Y6, Y4
-	VPSRLD    $0x10, Y7, Y5
-	VPACKUSDW Y5, Y4, Y4
-	VPERMQ    $0xd8, Y4, Y4
-	CMPB      76(CX), $0x00
-	JNE       around59
-	VMOVDQU   Y4, 224(BX)
-	JMP       stored60
-
-around59:
-	VMOVNTDQ Y4, 224(BX)
-
-stored60:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored36:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, DI
+	JNE  block18
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  block27
-	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
-	ADDQ $0x00000028, R11
-	DECQ R10
-	JNE  strand28
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	SHLQ $0x07, DI
-	SUBQ DI, AX
-	JMP  turn25
+	JNE  strand20
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn17
 
-turns26:
-some61:
+turns19:
+some37:
 	TESTQ AX, AX
-	JLE   done62
+	JLE   done38
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand63:
+strand39:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -16371,12 +13647,12 @@ strand63:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal64
+	JNE          reciprocal40
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided65
+	JMP          divided41
 
-reciprocal64:
+reciprocal40:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -16384,7 +13660,7 @@ reciprocal64:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided65:
+divided41:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -16414,33 +13690,35 @@ divided65:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around42
 	VMOVDQU   Y2, (BX)
-	JMP       stored67
+	JMP       stored43
 
-around66:
+around42:
 	VMOVNTDQ Y2, (BX)
 
-stored67:
-	ADDQ $+256, DX
-	ADDQ $+256, BX
+stored43:
 	ADDQ 128(CX), DX
-	ADDQ 176(CX), BX
+	ADDQ 192(CX), BX
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand63
-	SUBQ 136(CX), DX
-	SUBQ 184(CX), BX
-	ADDQ $-224, DX
-	ADDQ $-224, BX
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 128(CX), DX
+	SUBQ 192(CX), BX
+	ADDQ $+32, DX
+	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some61
+	JMP  some37
 
-done62:
+done38:
 	DECQ R8
 	JEQ  steps3
-	ADDQ 144(CX), DX
-	ADDQ 192(CX), BX
+	ADDQ 152(CX), DX
+	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
 	JMP  step2
@@ -16458,32 +13736,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide69
+	JLT          divide45
 	CMPB         72(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         73(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	CMPB         75(CX), $0x00
-	JNE          divide69
+	JNE          divide45
 	MOVL         (SI), R9
 	SUBL         $0x21800000, R9
 	CMPL         R9, $0x3c000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         56(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	MOVL         64(CX), R9
 	ANDL         $0x7fffffff, R9
 	CMPL         R9, $0x44000000
-	JHI          divide69
+	JHI          divide45
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
 	VMOVD        X6, R9
 	CMPL         R9, (DI)
-	JNE          divide69
+	JNE          divide45
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -16495,14 +13773,14 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block70:
+block46:
 	CMPQ       AX, $0x00000010
-	JLT        blocks71
+	JLT        blocks47
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near48
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near48:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -16540,54 +13818,54 @@ near72:
 	VPACKUSDW   Y11, Y10, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around73
+	JNE         around49
 	VMOVDQU     Y10, (BX)
-	JMP         stored74
+	JMP         stored50
 
-around73:
+around49:
 	VMOVNTDQ Y10, (BX)
 
-stored74:
+stored50:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block70
+	JMP  block46
 
-blocks71:
-divide69:
-block75:
+blocks47:
+divide45:
+block51:
 	CMPQ       AX, $0x00000010
-	JLT        blocks76
+	JLT        blocks52
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near53
 	PREFETCHT1 (DX)(R8*1)
 
-near77:
+near53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded54
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded78:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded55
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded79:
+loaded55:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal80
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided81
+	JMP       divided57
 
-reciprocal80:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -16595,7 +13873,7 @@ reciprocal80:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided81:
+divided57:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -16625,22 +13903,22 @@ divided81:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around58
 	VMOVDQU   Y6, (BX)
-	JMP       stored83
+	JMP       stored59
 
-around82:
+around58:
 	VMOVNTDQ Y6, (BX)
 
-stored83:
+stored59:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block75
+	JMP  block51
 
-blocks76:
+blocks52:
 	VZEROUPPER
 	RET
 

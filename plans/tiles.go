@@ -11,9 +11,9 @@ import (
 // A tile of consecutive elements is taken at once, with the parameters of
 // each; parameters that come again for later elements are prepared once.
 
-// longRun is how many elements with the same parameters are worth a call of
-// the kernel of their own.
-const longRun = cpu.TileRun
+// longRun is how many elements with the same parameters are worth being taken
+// as a run (strands.go).
+const longRun = 64
 
 // tiling cuts a layout into outer points, each of which repeats cycles of
 // elements: cycles have the same parameters, and their elements are

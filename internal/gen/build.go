@@ -81,18 +81,21 @@ var frameFields = []field{
 	{"ahead", "int", "bytes from a data input's element to one that is asked for, or 0", 80},
 	{"steps", "int", "how many runs each strand has; 0: there is one run, with the parameters above", 88},
 	{"strands", "int", "how many there are", 96},
-	{"turn", "int", "how many blocks of each are taken in turn: one, or all of a single strand", 104},
+	{"visit", "int", "how many elements of each are taken in turn, a multiple of the kernel's block", 104},
 	{"params", "unsafe.Pointer", "of every step those of each run, a strand", 112},
 	{"paramsStep", "int", "bytes from those of a step to the next", 120},
-	{"in0Apart", "int", "bytes from where a block ends to where the next strand's begins", 128},
-	{"in0Turn", "int", "from behind the last strand to where the first's next block begins", 136},
-	{"in0Step", "int", "and from where a run ends, in whole vectors, to the strand's next", 144},
-	{"in1Apart", "int", "", 152},
-	{"in1Turn", "int", "", 160},
-	{"in1Step", "int", "", 168},
-	{"outApart", "int", "", 176},
-	{"outTurn", "int", "", 184},
-	{"outStep", "int", "", 192},
+	{"in0Visit", "int", "bytes of a visit", 128},
+	{"in0Apart", "int", "from the end of one to where the next strand's begins", 136},
+	{"in0Turn", "int", "from there, after the last strand, to the first's next visit, backwards", 144},
+	{"in0Step", "int", "and from where a run ends, in whole vectors, to the strand's next", 152},
+	{"in1Visit", "int", "", 160},
+	{"in1Apart", "int", "", 168},
+	{"in1Turn", "int", "", 176},
+	{"in1Step", "int", "", 184},
+	{"outVisit", "int", "", 192},
+	{"outApart", "int", "", 200},
+	{"outTurn", "int", "", 208},
+	{"outStep", "int", "", 216},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -128,12 +131,9 @@ func (o *op) hasStrands(v variant) bool { return o.sums == 0 && v.code == nil }
 // strandBlock returns how many elements of a strand are taken at a time: whole
 // cache lines of the output, at least.
 func (o *op) strandBlock(isa *isa, v variant) int {
-	switch {
-	case v.compute == f64:
+	if v.compute == f64 {
 		group, _ := o.block(isa, v)
 		return group * isa.bytes / f64.size
-	case v.in[0].size == 2:
-		return 128
 	}
 	return 64
 }

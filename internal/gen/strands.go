@@ -1,8 +1,6 @@
 package main
 
 import (
-	"math/bits"
-
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -52,9 +50,10 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
 	k.some(n, block, func(elements int) {
 		k.eachStrand(params, func() {
 			k.op.body(k)
-			k.advanceData(block)
+			k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Visit"), k.ptr[name]) })
 		})
-		k.advanceData(elements - block)
+		k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Visit"), k.ptr[name]) })
+		k.advanceData(elements)
 	})
 	c.DECQ(steps)
 	c.JEQ(operand.LabelRef(done))
@@ -69,39 +68,32 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
 	k.param = map[string]value{}
 }
 
-// strandBlocks handles all whole blocks of a step: one of each strand in turn,
-// or as many as the frame says.
+// strandBlocks handles all whole turns of a step.
 func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *kernel)) {
-	c := k.c
-	size := bits.TrailingZeros(uint(block))
-	loop, done := k.newLabel("turn"), k.newLabel("turns")
+	c, left := k.c, k.c.GP64()
+	loop, next, done := k.newLabel("turn"), k.newLabel("block"), k.newLabel("turns")
 	c.Label(loop)
-	blocks, left, next := c.GP64(), c.GP64(), k.newLabel("block")
-	c.MOVQ(n, blocks)
-	c.SHRQ(operand.U8(size), blocks)
-	c.JEQ(operand.LabelRef(done))
-	c.CMPQ(blocks, k.field("turn"))
-	c.CMOVQGT(k.field("turn"), blocks)
+	c.CMPQ(n, k.field("visit"))
+	c.JLT(operand.LabelRef(done))
 	k.eachStrand(params, func() {
-		c.MOVQ(blocks, left)
+		c.MOVQ(k.field("visit"), left)
 		c.Label(next)
 		for k.at = 0; k.at < block; k.at += k.group * k.lanes {
 			body(k)
 		}
 		k.at = 0
 		k.advanceData(block)
-		c.DECQ(left)
+		c.SUBQ(operand.U32(block), left)
 		c.JNE(operand.LabelRef(next))
 	})
-	c.SHLQ(operand.U8(size), blocks)
-	c.SUBQ(blocks, n)
+	c.SUBQ(k.field("visit"), n)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
 }
 
 // eachStrand emits what happens to each strand in a turn, after its parameters
-// are loaded. It moves the pointers on by a block: the frame's distances take
-// that back, from a strand to the next, and leave it in the end.
+// are loaded, and which moves the pointers on by a visit: the frame's distances
+// take that back, from a strand to the next, and leave it in the end.
 func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 	c, left, of, next := k.c, k.c.GP64(), k.c.GP64(), k.newLabel("strand")
 	c.MOVQ(k.field("strands"), left)
