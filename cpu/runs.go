@@ -125,30 +125,38 @@ func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
 	setBounds[C](f, a)
 	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal && n >= quickRun
 	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.strands), r.Strands*int(unsafe.Sizeof(strand{}))
-	var of [2][]C
-	for i := range of {
-		s, step := a.In[data+i], r.Step[data+i]
-		all := unsafe.Slice((*C)(unsafe.Pointer(&a.Scratch.params[i])), steps*r.Strands)
-		of[i] = all
-		if s.P != nil {
-			s.P = unsafe.Add(s.P, int64(first)*step)
-		}
-		if s.Stride = step; r.Strands == 1 {
-			LoadParams(all, s, i == 1, a)
-			continue
-		}
-		for s.Stride = r.Apart[data+i]; len(all) > 0; all = all[r.Strands:] {
-			LoadParams(all[:r.Strands], s, i == 1, a)
-			if len(all) > r.Strands && s.P != nil {
-				s.P = unsafe.Add(s.P, step)
-			}
-		}
-	}
-	for i := range of[0] {
+	scales, zeros := paramsOfRuns[C](a, data, 0, first, steps), paramsOfRuns[C](a, data, 1, first, steps)
+	for i := range scales {
 		s := &a.Scratch.strands[i]
-		*(*C)(unsafe.Pointer(&s.scale)), *(*C)(unsafe.Pointer(&s.zero)) = of[0][i], of[1][i]
-		f.quick = f.quick && s.makeQuick(float32(of[0][i]), float32(of[1][i]), float32(a.Lo), float32(a.Hi))
+		*(*C)(unsafe.Pointer(&s.scale)), *(*C)(unsafe.Pointer(&s.zero)) = scales[i], zeros[i]
+		f.quick = f.quick && s.makeQuick(float32(scales[i]), float32(zeros[i]), float32(a.Lo), float32(a.Hi))
 	}
+}
+
+// paramsOfRuns returns a parameter of every run of some steps.
+func paramsOfRuns[C Compute](a *Args, data, number, first, steps int) []C {
+	r, s := &a.Runs, a.In[data+number]
+	step, apart := r.Step[data+number], r.Apart[data+number]
+	all := unsafe.Slice((*C)(unsafe.Pointer(&a.Scratch.params[number])), steps*r.Strands)
+	load := func(v []C, at, stride int64) {
+		from := s
+		if from.Stride = stride; s.P != nil {
+			from.P = unsafe.Add(s.P, at)
+		}
+		LoadParams(v, from, number == 1, a)
+	}
+	begin := int64(first) * step
+	if r.Strands == 1 || apart == 0 {
+		load(all[:steps], begin, step)
+		for i := len(all) - 1; i > 0; i-- { // from behind, as places are still to be read
+			all[i] = all[i/r.Strands]
+		}
+		return all
+	}
+	for i := range steps {
+		load(all[i*r.Strands:][:r.Strands], begin+int64(i)*step, apart)
+	}
+	return all
 }
 
 // makeQuick makes what quick codes are made of, if the parameters allow it

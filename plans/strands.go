@@ -21,6 +21,9 @@ const (
 	strandBytes = 1 << 17
 	// cacheLine is what stores around the caches begin at in all runs or none.
 	cacheLine = 64
+	// shortRun and shortFarRun are how many elements with the same parameters are
+	// worth being taken as a run, in the caches and from memory: less are in tiles.
+	shortRun, shortFarRun = 64, 256
 	// longestStep is how many elements a run may have where there is one strand.
 	longestStep = jobSize / 2
 )
@@ -30,7 +33,7 @@ func (f *family) strand(c *call) {
 	l, s := &c.all, &c.strands
 	s.jobs = 0
 	inner := l.dims - 1
-	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) {
+	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.runsPay(l) {
 		return
 	}
 	d, window := inner, int64(0)
@@ -55,6 +58,17 @@ func (f *family) strand(c *call) {
 	rows := s.first.count() / s.first.size[last]
 	s.jobs = (rows + s.stepsPerJob - 1) / s.stepsPerJob
 	l.skip(d, l.size[d]/window*window)
+}
+
+// runsPay reports whether runs are long enough to be taken as such, and, where
+// outputs go around the caches, all begin alike among cache lines: others go
+// there piece by piece.
+func (f *family) runsPay(l *layout) bool {
+	inner := l.dims - 1
+	if !f.args.Stream {
+		return l.size[inner] >= shortRun
+	}
+	return l.size[inner] >= shortFarRun && (inner == 0 || l.stride[firstOutput][inner-1]%cacheLine == 0)
 }
 
 // placesToRead returns how many strands there are: half as many where each

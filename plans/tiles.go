@@ -11,10 +11,6 @@ import (
 // A tile of consecutive elements is taken at once, with the parameters of
 // each; parameters that come again for later elements are prepared once.
 
-// longRun is how many elements with the same parameters are worth being taken
-// as a run (strands.go).
-const longRun = 64
-
 // tiling cuts a layout into outer points, each of which repeats cycles of
 // elements: cycles have the same parameters, and their elements are
 // consecutive in memory.
@@ -39,7 +35,7 @@ const tilingElements = 1 << 20
 func (f *family) tile(c *call) bool {
 	l, t := &c.all, &c.tiles
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || l.count() == 0 || (!f.varies(l, inner) && l.size[inner] >= longRun) {
+	if oneByOne || f.packed >= 0 || l.count() == 0 || (!f.varies(l, inner) && (l.size[inner] >= cpu.TileRun || f.runsPay(l))) {
 		return false
 	}
 	first := f.consecutive(l)
