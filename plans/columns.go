@@ -61,6 +61,7 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 			f.groupParams(c, w, n, 1)
 		}
 		a.Wide = true
+		a.Ahead = int(c.members.stride[0][c.members.dims-1]) // the next row
 		position := 0
 		c.members.walk(cur, begin, end, kernelOperands, func(count int64) {
 			inner := c.members.dims - 1
