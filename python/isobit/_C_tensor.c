@@ -244,6 +244,12 @@ DLDataType tensor_dtype(const tensor_arg *a) {
   return a->packed ? (DLDataType){a->packed->code, a->packed->bits, 1} : a->t.dtype;
 }
 
+int find_dtype(uint8_t code, uint8_t bits) {
+  for (int i = 0; i < torch.n_dtypes; i++)
+    if (torch.dtypes[i].code == code && torch.dtypes[i].bits == bits) return i;
+  return -1;
+}
+
 int is_float_dtype(DLDataType dtype) { return dtype.code == kDLFloat || dtype.code == kDLBfloat; }
 
 const char *dtype_name(DLDataType dtype) {
