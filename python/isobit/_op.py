@@ -180,13 +180,15 @@ class Op:
                 args = (*args[:i], tensor, *args[i + 1 :])
         return args
 
-    def _as_kept(self, i: int, number: float) -> float:
+    def _as_kept(self, i: int, number: int | float) -> int | float:
         """A Python number as the tensor for it holds it."""
         name, kind = self.signature.inputs[i].name, self.signature.inputs[i].number
-        try:
-            number = float(number) if kind == NUMBER_AS_FLOAT else number
-        except OverflowError:
-            raise ValueError(f"{self.name}: {name} is an int of {number.bit_length()} bits; want a float64") from None
+        if isinstance(number, int) and kind == NUMBER_AS_FLOAT:
+            try:
+                return float(number)
+            except OverflowError:
+                bits = number.bit_length()
+                raise ValueError(f"{self.name}: {name} is an int of {bits} bits; want a float64") from None
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
             raise ValueError(f"{self.name}: {name} is {number}; want an int64")
         return number
@@ -205,7 +207,7 @@ class Op:
         # torch.func needs the second form, whose call costs 15 us more.
         function = self._function(forward=staticmethod(forward), backward=staticmethod(once(self.name, backward)))
         # Function.apply without its part for torch.func, which apply below does itself.
-        self.apply_eager = super(torch.autograd.Function, function).apply
+        self.apply_eager = super(torch.autograd.Function, function).apply  # type: ignore[misc]
         self.transformed = self._function(
             forward=staticmethod(lambda *args: self(*args)),
             setup_context=staticmethod(setup_context),

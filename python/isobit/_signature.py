@@ -93,8 +93,8 @@ class Signature:
         s = cls()
         for word in inputs.split():
             name, shaped, number, flags = _WORD.match(word).groups()  # type: ignore[union-attr]
-            kind = {"": NO_NUMBER, "#": NUMBER_AS_IS, "@": NUMBER_AS_FLOAT}[number]
-            s.inputs.append(Input(name, bool(shaped), "?" in flags, kind, "!" in flags, "*" in flags))
+            may_be = {"": NO_NUMBER, "#": NUMBER_AS_IS, "@": NUMBER_AS_FLOAT}[number]
+            s.inputs.append(Input(name, bool(shaped), "?" in flags, may_be, "!" in flags, "*" in flags))
         for word in attributes.split():
             name, kind = word.split(":")
             s.attributes.append(Attribute(name, kind[0], kind.endswith("?")))
