@@ -17,6 +17,9 @@ import (
 
 const maxArgs = 16 // more than any operation has
 
+// firstPage is the size of the first page of addresses, which is never memory.
+const firstPage = 4096
+
 // A problem's arguments as Views. They are passed to an interface's method,
 // so on the stack they would be allocated by every call.
 type viewList [maxArgs]tensor.View
@@ -92,7 +95,7 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 	}
 	// Read as a number first: a pointer to the first page is an error here and
 	// would be a fatal one if Go's stack scanner met it.
-	if address := *(*uintptr)(unsafe.Pointer(&t.data)); address < 4096 {
+	if address := *(*uintptr)(unsafe.Pointer(&t.data)); address < firstPage {
 		if v.NumElements() == 0 {
 			return "" // data is never touched
 		}
