@@ -74,7 +74,7 @@ def test_out_is_what_the_result_would_be():
         with pytest.raises(error, match=message) as raised:
             quantize(X, S, Z, 0, *INT8, out=out)
         assert "quantize_per_channel: " in str(raised.value) and "\n" not in str(raised.value)
-    with pytest.raises(ValueError, match="out is torch.bfloat16; want torch.float32"):
+    with pytest.raises(ValueError, match=r"out is torch\.bfloat16; want torch\.float32"):
         isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=torch.empty(3, 4, dtype=torch.bfloat16))
     both = draw(4, 4)
     with pytest.raises(ValueError, match="out overlaps x in memory"):
