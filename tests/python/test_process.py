@@ -4,6 +4,7 @@ import copy
 import gc
 import hashlib
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -20,8 +21,6 @@ from kit import assert_same, draw
 
 def python(program, timeout=120, **environment):
     """Runs a program in a new interpreter; its output."""
-    import os
-
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
         env={**os.environ, **environment},
