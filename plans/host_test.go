@@ -43,8 +43,7 @@ func TestParallel(t *testing.T) {
 // More calls at once than there are tickets, and panics among them.
 func TestParallelIsShared(t *testing.T) {
 	defer plans.SetParallelCost(1 << 10)()
-	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127")
-	require.NoError(t, err)
+	c := caseOf(t, testcase.Large, "fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127")
 	want := run(t, c, definition)
 	plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
 	require.NoError(t, err)

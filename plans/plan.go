@@ -15,7 +15,8 @@ import (
 // Stream is a device's queue: a CUstream, or 0. It is not used on the CPU.
 type Stream uintptr
 
-// WorkspaceAlignment is what a workspace's address is a multiple of.
+// WorkspaceAlignment is what the address of a workspace in host memory is a
+// multiple of; on a CUDA device it is 16. isobit.h asks for 64, which covers both.
 const WorkspaceAlignment = 8
 
 // Preference narrows the choice of a row. The zero value takes the best.

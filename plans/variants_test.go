@@ -35,6 +35,24 @@ func forEachOp(t *testing.T, size testcase.Size, cases int, test func(t *testing
 	}
 }
 
+// caseOf draws the tensors of a problem.
+func caseOf(t *testing.T, size testcase.Size, text string) *testcase.Case {
+	t.Helper()
+	c, err := testcase.NewCase(testcase.NewSource(1, size), text)
+	require.NoError(t, err)
+	return c
+}
+
+// finiteCase is caseOf, without infinities and NaN: one decides a sum alone.
+func finiteCase(t *testing.T, text string) *testcase.Case {
+	t.Helper()
+	s := testcase.NewSource(1, testcase.Large)
+	s.Finite = true
+	c, err := testcase.NewCase(s, text)
+	require.NoError(t, err)
+	return c
+}
+
 // run runs a case, by workers that remember no other, and turns a fault (a read
 // or write beside a tensor) into a failure that names it.
 func run(t *testing.T, c *testcase.Case, o testcase.Options) [][]byte {
