@@ -1,3 +1,5 @@
+"""From a model to one for quantization-aware training."""
+
 from __future__ import annotations
 
 import copy
