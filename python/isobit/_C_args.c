@@ -123,7 +123,7 @@ int take(call *c, int i, PyObject *o) {
   }
   if (failed) return -1;
   if (c->args[i].t.ndim > MAX_RANK) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions, at most %d work", c->op->name, t->name,
+    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->name,
                  (int)c->args[i].t.ndim, MAX_RANK);
     return -1;
   }

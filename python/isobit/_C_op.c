@@ -61,7 +61,7 @@ static int run(call *c) {
 static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
   if (nargs < o->n_in + o->n_attr || nargs > o->n_in + o->n_attr + o->n_out) {
-    PyErr_Format(PyExc_TypeError, "%s: %zd arguments came, %d to %d were wanted", o->name, nargs, o->n_in + o->n_attr,
+    PyErr_Format(PyExc_TypeError, "%s: %zd arguments came; want %d to %d", o->name, nargs, o->n_in + o->n_attr,
                  o->n_in + o->n_attr + o->n_out);
     return -1;
   }

@@ -236,7 +236,7 @@ int make_output(call *c, int i, PyObject *given) {
   if (dtype < 0) return -1;
   for (int k = 0; k < t->n_parts; k++) append_part(c, &s, &t->parts[k]);
   if (s.overflow) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has more than %d dimensions", c->op->name, t->name, MAX_RANK);
+    PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->name, MAX_RANK);
     return -1;
   }
   if ((dtype = pack(c, t, &packed, &s, dtype)) < 0) return -1;

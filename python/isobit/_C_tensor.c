@@ -108,7 +108,7 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
     PyCapsule_SetName(capsule, "used_dltensor_versioned");
     a->versioned = m;
     if (m->version.major != DLPACK_MAJOR_VERSION) {
-      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u, isobit knows %d", op, name, m->version.major,
+      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u; want %d", op, name, m->version.major,
                    DLPACK_MAJOR_VERSION);
       result = -1;
     } else {

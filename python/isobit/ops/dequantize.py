@@ -69,8 +69,11 @@ def _dequantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"dequantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
-    if args[0].dtype != (torch.uint8 if dtype in PACKED else dtype):
-        raise ValueError(f"dequantize_{name}: input has dtype {args[0].dtype}, dtype says {dtype}")
+    came = args[0].dtype
+    if dtype in PACKED and came != torch.uint8:
+        raise ValueError(f"dequantize_{name}: input is {came}; want torch.uint8 for dtype={dtype}")
+    if dtype not in PACKED and came != dtype:
+        raise ValueError(f"dequantize_{name}: dtype is {dtype}; want {came}, that of input")
     if dtype in FLOAT8:
         args = without_zero_point(f"dequantize_{name}", args, 2)
     if out is not None:
