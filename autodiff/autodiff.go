@@ -156,7 +156,7 @@ func (a *Autodiff[B, C]) GradReplace(x Float[*Autodiff[B, C]], g *Gradients[B], 
 	return g.g.replace(n, grad.v)
 }
 
-// inner returns a tensor of the inner backend that shares the elements.
+// innerOf returns a tensor of the inner backend that shares the elements.
 func innerOf[S, B Backend](e *engine, be B, x Tensor[S]) Tensor[B] {
 	out := Tensor[B]{be: be, err: x.err}
 	if x.v == nil {

@@ -99,7 +99,7 @@ func planes(x, y []int64) (n, in, out int) {
 
 func poolTakeOf[T kernel.Float](k *call) error {
 	n, in, out := planes(k.in[0].shape, k.out[0].shape)
-	if _, err := indexes(k.in[1], in); err != nil {
+	if err := checkIndices(k.in[1], in); err != nil {
 		return err
 	}
 	kernel.PoolTake(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[int32](k.in[1]), n, in, out)
@@ -108,7 +108,7 @@ func poolTakeOf[T kernel.Float](k *call) error {
 
 func poolPut[T kernel.Float](k *call) error {
 	n, in, out := planes(k.out[0].shape, k.in[0].shape)
-	if _, err := indexes(k.in[1], in); err != nil {
+	if err := checkIndices(k.in[1], in); err != nil {
 		return err
 	}
 	kernel.PoolPut(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[int32](k.in[1]), n, in, out)

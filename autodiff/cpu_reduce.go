@@ -167,10 +167,10 @@ func sumInts[T kernel.Integer](k *call) error {
 func crossEntropyOf[T kernel.Float](k *call) error {
 	x, labels, smoothing := k.in[0], k.in[1], T(k.at.Floats[0])
 	rows, classes := int(x.shape[0]), int(x.shape[1])
-	at, err := indexes(labels, classes)
-	if err != nil {
+	if err := checkIndices(labels, classes); err != nil {
 		return err
 	}
+	at := reader(labels)
 	logp, done := scratch[T](k.c)(x.n)
 	defer done()
 	loss, doneLoss := scratch[T](k.c)(rows)
@@ -195,10 +195,10 @@ func crossEntropyOf[T kernel.Float](k *call) error {
 func crossEntropyGradOf[T kernel.Float](k *call) error {
 	x, smoothing := k.in[0], k.at.Floats[0]
 	rows, classes := int(x.shape[0]), int(x.shape[1])
-	at, err := indexes(k.in[1], classes)
-	if err != nil {
+	if err := checkIndices(k.in[1], classes); err != nil {
 		return err
 	}
+	at := reader(k.in[1])
 	z := elements[T](k.out[0])
 	kernel.Softmax(k.t, z, elements[T](x), rows, classes, 1)
 	scale := elements[T](k.in[2])[0] / T(rows)

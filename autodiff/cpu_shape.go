@@ -43,26 +43,31 @@ func catOf[T kernel.Bits](k *call) error {
 	return nil
 }
 
-// indexes checks indices and returns a function that reads them.
-func indexes(t *cpuTensor, n int) (func(i int) int, error) {
-	bad, value := -1, int64(0)
-	at := func(i int) int { return int(elements[int64](t)[i]) }
+// reader returns a function that reads indices.
+func reader(t *cpuTensor) func(i int) int {
 	if t.dtype == tensor.I32 {
-		at = func(i int) int { return int(elements[int32](t)[i]) }
+		return func(i int) int { return int(elements[int32](t)[i]) }
+	}
+	return func(i int) int { return int(elements[int64](t)[i]) }
+}
+
+// checkIndices asks every index to lie in [0, n).
+func checkIndices(t *cpuTensor, n int) error {
+	bad := -1
+	if t.dtype == tensor.I32 {
 		bad = kernel.CheckIndex(elements[int32](t), n)
 	} else {
 		bad = kernel.CheckIndex(elements[int64](t), n)
 	}
 	if bad >= 0 {
-		value = int64(at(bad))
-		return nil, fmt.Errorf("index %d is %d; want 0 to %d", bad, value, n-1)
+		return fmt.Errorf("index %d is %d; want 0 to %d", bad, reader(t)(bad), n-1)
 	}
-	return at, nil
+	return nil
 }
 
 func gatherOf[T kernel.Bits](k *call) error {
 	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	if _, err := indexes(k.in[1], n); err != nil {
+	if err := checkIndices(k.in[1], n); err != nil {
 		return err
 	}
 	m := int(k.in[1].shape[k.at.Axis])
@@ -77,7 +82,7 @@ func gatherOf[T kernel.Bits](k *call) error {
 
 func scatterAdd[T kernel.Float](k *call) error {
 	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	if _, err := indexes(k.in[1], n); err != nil {
+	if err := checkIndices(k.in[1], n); err != nil {
 		return err
 	}
 	m := int(k.in[1].shape[k.at.Axis])
@@ -96,7 +101,7 @@ func scatterAdd[T kernel.Float](k *call) error {
 
 func selectOf[T kernel.Bits](k *call) error {
 	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	if _, err := indexes(k.in[1], n); err != nil {
+	if err := checkIndices(k.in[1], n); err != nil {
 		return err
 	}
 	z, x := elements[T](k.out[0]), elements[T](k.in[0])
@@ -110,7 +115,7 @@ func selectOf[T kernel.Bits](k *call) error {
 
 func selectAddOf[T kernel.Float](k *call) error {
 	outer, n, inner := split(k.in[0].shape, k.at.Axis)
-	if _, err := indexes(k.in[1], n); err != nil {
+	if err := checkIndices(k.in[1], n); err != nil {
 		return err
 	}
 	z, y := elements[T](k.out[0]), elements[T](k.in[2])

@@ -203,6 +203,13 @@ func TestViews(t *testing.T) {
 	require.True(t, seen.ReadOnly)
 	require.ErrorContains(t, FloatView(be, tensor.Of([]int8{1})).Err(), "want a float tensor")
 	require.ErrorContains(t, FloatView(be, tensor.View{}).Err(), "want a float tensor")
+
+	for _, v := range []tensor.View{tensor.Of([]int32{3, -1}), tensor.Of([]int64{3, -1})} {
+		whole, err := IntView(be, v).Int64s()
+		require.NoError(t, err)
+		require.Equal(t, []int64{3, -1}, whole)
+	}
+	require.ErrorContains(t, IntView(be, tensor.Of([]float32{1})).Err(), "want i32 or i64")
 }
 
 func first(x cpuFloat, _ Int[*CPU]) cpuFloat { return x }

@@ -104,7 +104,7 @@ func (k *keeper) inputs(op Op) bool {
 	return k.limited() || k.again && ops[op].cheap
 }
 
-// again returns how many cheap operations compute n from what is kept.
+// computeAgain returns how many cheap operations compute n from what is kept.
 func (n *node) computeAgain() int {
 	if !ops[n.op].cheap {
 		return 0

@@ -161,7 +161,7 @@ func (t Tensor[B]) run(op Op, at *Attr, rest ...Tensor[B]) Tensor[B] {
 	return t.runAll(op, at, rest...)[0]
 }
 
-// make runs an operation without inputs.
+// create1 runs an operation without inputs and with one output.
 func create1[B Backend](be B, op Op, at *Attr) Tensor[B] {
 	return results(be, op, at, nil, nil)[0]
 }

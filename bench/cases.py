@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import isobit
 import torch
 import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
+from composites import Learned, Straight, dequantize, dynamic, fake_quantize, quantize
 from torch import Tensor
 
 Call = Callable[[], object]
@@ -44,10 +45,6 @@ def channels(n: int, dtype: torch.dtype, where: str) -> tuple[Tensor, int]:
     return x[:, : 64 * inner].reshape(x.shape[0], -1, inner).contiguous(), 1
 
 
-def along(v: Tensor, axis: int, dims: int) -> Tensor:
-    return v.reshape(-1, *[1] * (dims - axis - 1))
-
-
 def compiled(f: Callable[..., object], *args: object) -> Call:
     fast = torch.compile(f, dynamic=False)
     return lambda: fast(*args)
@@ -55,21 +52,6 @@ def compiled(f: Callable[..., object], *args: object) -> Call:
 
 def parameters(channels: int) -> tuple[Tensor, Tensor]:
     return torch.rand(channels) * 0.05 + 0.01, torch.zeros(channels, dtype=torch.int32)
-
-
-def quantize(x: Tensor, s: Tensor, z: Tensor, axis: int) -> Tensor:
-    """The usual composite of quantize_per_channel."""
-    s, z = along(s, axis, x.ndim), along(z, axis, x.ndim)
-    return torch.clamp(torch.round(x.float() / s) + z, -128, 127).to(torch.int8)
-
-
-def dequantize(q: Tensor, s: Tensor, z: Tensor, axis: int) -> Tensor:
-    return (q.float() - along(z, axis, q.ndim)) * along(s, axis, q.ndim)
-
-
-def fake_quantize(x: Tensor, s: Tensor, z: Tensor) -> Tensor:
-    r = torch.clamp(torch.round(x / s[:, None]) + z[:, None], -128, 127)
-    return (r - z[:, None]) * s[:, None]
 
 
 def reused(fresh: bool, out: Tensor) -> tuple[Tensor | None, str]:
@@ -158,21 +140,6 @@ def gradients(f: Callable[..., Tensor], inputs: tuple[Tensor, ...], dy: Tensor) 
     return lambda: torch.autograd.grad(f(*inputs), wanted, dy)
 
 
-class Straight(torch.autograd.Function):
-    """The usual straight-through composite, for torch.compile."""
-
-    @staticmethod
-    def forward(ctx: object, x: Tensor, s: Tensor, z: Tensor) -> Tensor:
-        t = torch.round(x / s[:, None]) + z[:, None]
-        ctx.save_for_backward((t >= -128) & (t <= 127))
-        return (torch.clamp(t, -128, 127) - z[:, None]) * s[:, None]
-
-    @staticmethod
-    def backward(ctx: object, dy: Tensor) -> tuple[Tensor, None, None]:
-        (inside,) = ctx.saved_tensors
-        return torch.where(inside, dy, 0.0), None, None
-
-
 def fake_quantize_training_case(n: int) -> Case:
     x = square(n, torch.float32).requires_grad_()
     s, z = parameters(x.shape[0])
@@ -188,28 +155,6 @@ def fake_quantize_training_case(n: int) -> Case:
         {"eager": 8, "compiled": 1.2, "roofline": 0.9},
         "both",
     )
-
-
-class Learned(torch.autograd.Function):
-    """LSQ with all three gradients, for torch.compile."""
-
-    @staticmethod
-    def forward(ctx: object, x: Tensor, s: Tensor, z: Tensor) -> Tensor:
-        ctx.save_for_backward(x, s, z)
-        zr = torch.round(z)[:, None]
-        return (torch.clamp(torch.round(x / s[:, None]) + zr, -128, 127) - zr) * s[:, None]
-
-    @staticmethod
-    def backward(ctx: object, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        x, s, z = ctx.saved_tensors
-        zr = torch.round(z)[:, None]
-        u = x / s[:, None]
-        r = torch.round(u)
-        below, above = r + zr < -128, r + zr > 127
-        outside = below | above
-        e = torch.where(below, -128 - zr, torch.where(above, 127 - zr, r - u))
-        dz = -s * torch.where(outside, dy, 0.0).sum(1)
-        return torch.where(outside, 0.0, dy), (dy * e).sum(1), dz
 
 
 def lsq_case(n: int) -> Case:
@@ -255,11 +200,6 @@ def token_backward_case(n: int, dtype: torch.dtype) -> Case:
 
 
 isobit_types = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
-
-
-def dynamic(x: Tensor) -> tuple[Tensor, Tensor]:
-    s = x.abs().amax(-1, keepdim=True).clamp(min=1e-5) / 127
-    return torch.clamp(torch.round(x / s), -128, 127).to(torch.int8), s
 
 
 def dynamic_case(n: int) -> Case:

@@ -17,6 +17,9 @@ import (
 
 const maxArgs = 16 // more than any operation has
 
+// firstPage is the size of the first page of addresses, which is never memory.
+const firstPage = 4096
+
 // A problem's arguments as Views. They are passed to an interface's method,
 // so on the stack they would be allocated by every call.
 type viewList [maxArgs]tensor.View
@@ -29,7 +32,7 @@ var viewLists = sync.Pool{New: func() any { return new(viewList) }}
 func withViews(plan plans.Plan, args **C.DLTensor, nargs C.int32_t, f func([]tensor.View) error) error {
 	n := int(nargs)
 	if n < 0 || n > maxArgs {
-		return fail(plans.InvalidArgument, "nargs", "is %d; it counts the entries of args, %d at most", n, maxArgs)
+		return fail(plans.InvalidArgument, "nargs", "is %d; want the number of entries of args, 0 to %d", n, maxArgs)
 	}
 	if args == nil && n > 0 {
 		return fail(plans.InvalidArgument, "args", "is NULL with nargs %d", n)
@@ -63,7 +66,7 @@ func badArg(plan plans.Plan, i int, problem string) error {
 // toView fills v from t and returns what is wrong with t, or "".
 func toView(t *C.DLTensor, v *tensor.View) string {
 	if t.ndim < 0 || t.ndim > tensor.MaxRank {
-		return fmt.Sprintf("has ndim %d; 0 to %d are taken", t.ndim, tensor.MaxRank)
+		return fmt.Sprintf("has ndim %d; want 0 to %d", t.ndim, tensor.MaxRank)
 	}
 	if t.shape == nil && t.ndim > 0 {
 		return fmt.Sprintf("has a NULL shape with ndim %d", t.ndim)
@@ -87,12 +90,12 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 	case C.kDLCUDA, C.kDLCUDAManaged:
 		v.Device = tensor.Device{Kind: tensor.CUDA, Index: int32(t.device.device_id)}
 	default:
-		return fmt.Sprintf("is on DLPack device type %d; cpu (1) and cuda (2) are taken",
+		return fmt.Sprintf("is on DLPack device type %d; want cpu (1) or cuda (2)",
 			t.device.device_type)
 	}
 	// Read as a number first: a pointer to the first page is an error here and
 	// would be a fatal one if Go's stack scanner met it.
-	if address := *(*uintptr)(unsafe.Pointer(&t.data)); address < 4096 {
+	if address := *(*uintptr)(unsafe.Pointer(&t.data)); address < firstPage {
 		if v.NumElements() == 0 {
 			return "" // data is never touched
 		}

@@ -81,11 +81,16 @@ const char *isobit_version(void) { return ISOBIT_VERSION; }
 
 int32_t isobit_abi_version(void) { return ISOBIT_ABI_VERSION; }
 
+enum {
+  LARGEST_STRUCT = 4096, /* what any version's struct stays below */
+  FIRST_PAGE = 4096 /* of addresses: never memory */
+};
+
 /* A caller of a later version has a longer struct: its new fields must be 0, so
  * that no wish is silently dropped. A later version of this file that adds a
  * field must also take today's size. */
 static int known_fields_only(const isobit_preference *p) {
-  if (p->struct_size < sizeof *p || p->struct_size > 4096) return 0; /* not a size at all */
+  if (p->struct_size < sizeof *p || p->struct_size > LARGEST_STRUCT) return 0; /* not a size at all */
   const char *bytes = (const char *)p;
   for (size_t i = sizeof *p; i < p->struct_size; i++)
     if (bytes[i]) return 0;
@@ -126,8 +131,8 @@ isobit_status isobit_plan_describe(isobit_plan plan, char *buf, size_t size, siz
 isobit_status isobit_plan_run(isobit_plan plan, void *stream, void *workspace, uint64_t workspace_size,
                               const DLTensor *const *args, int32_t nargs, char *err, size_t err_size) {
   /* A stream may be a small number, which Go must not see as a pointer: its stack
-   * scanner ends the process. The same for the workspace; the first page is never memory. */
-  if (workspace_size == 0 || (uintptr_t)workspace < 4096) workspace = NULL;
+   * scanner ends the process. The same for the workspace. */
+  if (workspace_size == 0 || (uintptr_t)workspace < FIRST_PAGE) workspace = NULL;
   RETURN_FROM_GO(
       goPlanRun(plan, (uintptr_t)stream, workspace, workspace_size, (DLTensor **)args, nargs, err, err_size));
 }

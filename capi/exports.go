@@ -223,7 +223,7 @@ func putJSON(value any, buf *C.char, size C.size_t, needed *C.size_t) error {
 		return nil
 	}
 	if uint64(size) <= uint64(len(text)) {
-		return fail(plans.InvalidArgument, "buf", "has %d bytes; %d are needed", size, len(text)+1)
+		return fail(plans.InvalidArgument, "buf", "has %d bytes; want %d", size, len(text)+1)
 	}
 	putText(unsafe.Slice((*byte)(unsafe.Pointer(buf)), len(text)+1), string(text))
 	return nil

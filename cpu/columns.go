@@ -41,7 +41,8 @@ func (c Columns[C]) Row(number int) (sums [2]Span) {
 }
 
 // Fold sums the rows by halves into the first: what FoldLanes does, for all
-// groups at once. Rows from a number on are still +0.
+// groups at once. Only the given number of rows are in use; the others, which
+// count as +0, are not read.
 func (c Columns[C]) Fold(rows int) {
 	for _, sums := range c.Sums {
 		for h := Lanes / 2; h > 0; h /= 2 {

@@ -1,6 +1,10 @@
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Rows is a matrix of which rows are picked by number: element (r, c) lies
 // RowStride*r + Stride*c bytes after P.
@@ -63,12 +67,13 @@ type EmbeddingSum struct {
 }
 
 // Matrix is a tensor whose rows are picked by their row-major number among the
-// dimensions before the last; extents and strides in bytes are outermost first.
+// dimensions before the last; Size are their extents, Strides their distances in
+// bytes, outermost first.
 type Matrix struct {
 	Span
 	Dims    int
-	Size    [8]int64
-	Strides [8]int64
+	Size    [tensor.MaxRank]int64
+	Strides [tensor.MaxRank]int64
 }
 
 // Row returns the span of a row's elements from a column on.

@@ -25,19 +25,16 @@ const (
 )
 
 // embeddingRows makes the table: a row for each instruction set that has sums.
-func embeddingRows(definition func(Types) (func(*EmbeddingSum), bool)) (table []Row[func(*EmbeddingSum)]) {
-	for isa := AVX512; isa > Go; isa-- {
-		table = append(table, Row[func(*EmbeddingSum)]{isa.String(), isa, func(t Types) (func(*EmbeddingSum), bool) {
-			for i := range rowSums {
-				if s := &rowSums[i]; s.needs == isa && s.dtype == t.In[0] {
-					slow, _ := definition(t)
-					return s.pick(slow), true
-				}
+func embeddingRows(definition func(Types) (func(*EmbeddingSum), bool)) []Row[func(*EmbeddingSum)] {
+	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSum), bool) {
+		for i := range rowSums {
+			if s := &rowSums[i]; s.needs == isa && s.dtype == t.In[0] {
+				slow, _ := definition(t)
+				return s.pick(slow), true
 			}
-			return nil, false
-		}})
-	}
-	return append(table, Row[func(*EmbeddingSum)]{"go", Go, definition})
+		}
+		return nil, false
+	})
 }
 
 func (s *rowSum) pick(slow func(*EmbeddingSum)) func(*EmbeddingSum) {

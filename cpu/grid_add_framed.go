@@ -150,8 +150,9 @@ func (s *GridScatter[C]) enterFrame() {
 	clear(s.count)
 }
 
-// leaveFrame moves sums and counts to plain planes. Where those lie in the same
-// memory, they begin further on nowhere.
+// leaveFrame moves sums and counts to plain planes. These may lie in the frame's
+// own memory: no row begins further on than in the frame, so rows are moved from
+// the first to the last.
 func (s *GridScatter[C]) leaveFrame() {
 	f := s.frame
 	s.frame = framedSums{}

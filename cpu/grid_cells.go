@@ -101,19 +101,16 @@ type turnTile func(from *byte, fromRow, fromTile int, to *float32, toRow, toTile
 
 // gridRows makes a table of rows: one for each instruction set that has
 // kernels, then the definition, which takes what the kernel refuses.
-func gridRows[F any](definition func(Types) (F, bool), glue func(k *gridKernel, definition F) F) (table []Row[F]) {
-	for isa := AVX512; isa > Go; isa-- {
-		table = append(table, Row[F]{isa.String(), isa, func(t Types) (f F, ok bool) {
-			for i := range gridKernels {
-				if k := &gridKernels[i]; k.needs == isa && k.dtype == t.In[0] {
-					slow, _ := definition(t)
-					return glue(k, slow), true
-				}
+func gridRows[F any](definition func(Types) (F, bool), glue func(k *gridKernel, definition F) F) []Row[F] {
+	return tableOf(definition, func(isa ISA, t Types) (f F, ok bool) {
+		for i := range gridKernels {
+			if k := &gridKernels[i]; k.needs == isa && k.dtype == t.In[0] {
+				slow, _ := definition(t)
+				return glue(k, slow), true
 			}
-			return f, false
-		}})
-	}
-	return append(table, Row[F]{"go", Go, definition})
+		}
+		return f, false
+	})
 }
 
 // takes reports whether the kernels can locate positions in images: those
@@ -131,9 +128,9 @@ func (k *gridKernel) takes(b *GridBlock) bool {
 	return b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
 }
 
-// locateBlock fills the cells of a block by locate or place. With lastAligned, the last vector of
-// cells is that of the last positions, so that all vectors are whole; else
-// it is followed by others.
+// locateBlock fills the cells of a block by the given kernel, locate or place.
+// Where the last vector is not whole, lastAligned has it hold the last positions,
+// some of them for a second time; else what follows the positions is clear.
 func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), pitch int64, lastAligned bool) *gridCells {
 	c := cellsOf(b.Scratch)
 	params := c.floats(planeParams)

@@ -89,10 +89,11 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 	return (*C)(unsafe.Add(s.planes, (int64(channel)*s.channel+pixel*s.pixel)*int64(unsafe.Sizeof(C(0)))))
 }
 
-// GridScatterKernel are the parts of a scatter. Start makes it empty. Add adds g * w to every tap's
-// pixel, for the positions of one block: in the order of positions, then taps;
-// GradOutput's rows start at the scatter's first channel. Store writes the
-// finished sums to the image's gradient; the band is of whole rows.
+// GridScatterKernel are the parts of a scatter. Start makes it empty. Add adds
+// g * w to every tap's pixel, for the positions of one block: in the order of
+// positions, then taps; GradOutput's rows start at the scatter's first channel.
+// Store writes the finished sums to the image's gradient; the band is of whole
+// rows.
 type GridScatterKernel[C Compute] struct {
 	Start func(s *GridScatter[C])
 	Add   func(s *GridScatter[C], b *GridBlock)
@@ -214,7 +215,8 @@ func (s *GridScatter[C]) visit(t *Taps[C], n int, f func(i, k int, p int64, comp
 	}
 }
 
-// Finish folds the chunks of every pixel that has some into its sum.
+// Finish folds the chunks of every pixel that has some into its sum: after the
+// last Add, before Store.
 func (s *GridScatter[C]) Finish(scratch *Scratch) {
 	chunks := s.chunks[:s.full]
 	slices.SortFunc(chunks, func(a, b chunk) int {

@@ -63,7 +63,8 @@ func MergeMinMax[C Compute](lo, hi *C, otherLo, otherHi C) {
 }
 
 // QParams returns the scale and the zero point for a range of values [lo, hi]
-// that includes 0 (NUMERICS.md, section 3, "dynamic parameters").
+// that includes 0 (NUMERICS.md, section 3, choose_qparams). The zero point of a
+// symmetric range is 0.
 func QParams[C Compute](lo, hi, qmin, qmax C, symmetric bool) (scale, zeroPoint C) {
 	if symmetric {
 		scale = max(-lo, hi) / qmax

@@ -37,8 +37,8 @@ func divide[C Compute](x, s C, reciprocal bool) C {
 	return x / s
 }
 
-// quantize returns clamp(rint(x / s) + z, lo, hi), where u is x / s and a NaN
-// counts as a value on the zero point. 8-bit floats clamp, then round.
+// quantize returns the code of u = x / s: clamp(rint(u) + z, lo, hi), or of a
+// NaN clamp(z, lo, hi). Codes of an 8-bit float type clamp, then round, without z.
 func quantize[C Compute](u, z, lo, hi C, code tensor.DType) C {
 	switch {
 	case code != tensor.None:

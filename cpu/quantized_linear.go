@@ -15,7 +15,7 @@ type LinearTile struct {
 // maxInt32Depth products of two bytes always sum up within 32 bits.
 const maxInt32Depth = 65536
 
-// QuantizedLinear computes y[m,n] = float(acc) * (sa[m] * sw[n]) + bias[n],
+// QuantizedLinear computes y[m,n] = float(acc) * (sx[m] * sw[n]) + bias[n],
 // where acc = sum over k of x[m,k] * weight[n,k] is an exact integer.
 var QuantizedLinear = append(linearRows, Row[func(*LinearTile)]{
 	"go", Go, ByCompute(quantizedLinearGo[float32], quantizedLinearGo[float64]),
@@ -35,16 +35,16 @@ func quantizedLinearGo[C Compute](t *LinearTile) {
 	}
 }
 
-// scaled turns integer sums into outputs: y = float(acc) * (sa * sw) + bias.
+// scaled turns integer sums into outputs: y = float(acc) * (sx * sw) + bias.
 type scaled[C Compute] struct {
 	*LinearTile
-	sa, sw, bias, y []C
+	sx, sw, bias, y []C
 }
 
 func newScaled[C Compute](t *LinearTile) scaled[C] {
 	s := scaled[C]{LinearTile: t}
 	width := int(t.N1 - t.N0)
-	s.sa, s.sw = BlockOf[C](t.Scratch, 0, 1), BlockOf[C](t.Scratch, 1, width)
+	s.sx, s.sw = BlockOf[C](t.Scratch, 0, 1), BlockOf[C](t.Scratch, 1, width)
 	s.bias, s.y = BlockOf[C](t.Scratch, 2, width), BlockOf[C](t.Scratch, 3, width)
 	Load(s.sw, t.WScale.At(t.N0))
 	Load(s.bias, t.Bias.At(t.N0))
@@ -53,10 +53,10 @@ func newScaled[C Compute](t *LinearTile) scaled[C] {
 
 // storeScaled writes the outputs of row m.
 func storeScaled[C Compute, I int32 | int64](s scaled[C], m int64, acc []I) {
-	Load(s.sa, s.XScale.At(m))
-	sa, sw, y := s.sa[0], s.sw[:len(acc)], s.y[:len(acc)]
+	Load(s.sx, s.XScale.At(m))
+	sx, sw, y := s.sx[0], s.sw[:len(acc)], s.y[:len(acc)]
 	for i, a := range acc {
-		y[i] = C(a) * C(sa*sw[i])
+		y[i] = C(a) * C(sx*sw[i])
 	}
 	if s.Bias.P != nil {
 		for i, b := range s.bias[:len(y)] {

@@ -85,6 +85,15 @@ func PickUpTo[F any](table []Row[F], isa ISA, t Types) (f F, ok bool) {
 	return f, false
 }
 
+// tableOf makes an op's table: a row for each instruction set that rows are
+// written for, best first, then the definition. pick is a row's Pick.
+func tableOf[F any](definition func(Types) (F, bool), pick func(ISA, Types) (F, bool)) (table []Row[F]) {
+	for isa := AVX512; isa > Go; isa-- {
+		table = append(table, Row[F]{isa.String(), isa, func(t Types) (F, bool) { return pick(isa, t) }})
+	}
+	return append(table, Row[F]{"go", Go, definition})
+}
+
 // ByCompute makes the Pick of a definition, which exists once per compute type.
 func ByCompute[F any](f32, f64 F) func(Types) (F, bool) {
 	return func(t Types) (F, bool) {

@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
@@ -97,8 +98,7 @@ func testChunkOrder[C cpu.Compute](t *testing.T) {
 
 // Sums start from +0: of nothing, and of terms of -0, they are +0.
 func TestSumsAreNeverNegativeZero(t *testing.T) {
-	zero := float32(0)
-	negative := -zero
+	negative := float32(math.Copysign(0, -1))
 	scratch := new(cpu.Scratch)
 	lanes := cpu.LanesOf[float32](scratch, 0)
 	clear(lanes[:])

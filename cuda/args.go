@@ -60,16 +60,8 @@ func codesOf(v *tensor.View, d tensor.DType) tensorArg {
 	return t
 }
 
-// float8Of is which 8-bit float a type is (dtypes.cuh), or 0.
-func float8Of(d tensor.DType) int32 {
-	switch d {
-	case tensor.F8E4M3:
-		return 1
-	case tensor.F8E5M2:
-		return 2
-	}
-	return 0
-}
+// float8Codes say which 8-bit float a type is, as in dtypes.cuh; 0 for others.
+var float8Codes = [tensor.Count]int32{tensor.F8E4M3: 1, tensor.F8E5M2: 2}
 
 // compact reports whether elements lie one after the other.
 func (t *tensorArg) compact() bool { return t.rank == 0 || (t.rank == 1 && t.strides[0] == 1) }

@@ -22,8 +22,8 @@ func TestHandlesAreOneWord(t *testing.T) {
 // TestArgumentsFit holds the largest struct of arguments against maxArgWords.
 func TestArgumentsFit(t *testing.T) {
 	for _, v := range []any{
-		mapArgs{}, quantSumArgs{}, embeddingArgs{}, renormArgs{}, embeddingBackwardArgs{}, gridSampleArgs{},
-		gridGradientArgs{}, inputGradientArgs{}, affineArgs{}, linearArgs{}, sortArgs{}, runArgs{}, fillArgs{},
+		mapArgs{}, packedArgs{}, quantSumArgs{}, embeddingArgs{}, renormArgs{}, embeddingBackwardArgs{}, gridSampleArgs{},
+		gridGradientArgs{}, inputGradientArgs{}, affineArgs{}, linearArgs{}, weightArgs{}, sortArgs{}, runArgs{}, fillArgs{},
 	} {
 		if s := reflect.TypeOf(v); s.Size()%8 != 0 || s.Size()/8 > maxArgWords {
 			t.Errorf("%s has %d bytes; want whole words, at most %d", s, s.Size(), maxArgWords)

@@ -20,7 +20,7 @@ enum { no_device = 100 }; // CUDA_ERROR_NO_DEVICE
 HIDDEN int isobit_cuda_absent(void) { return no_device; }
 
 #define X(name) HIDDEN void *isobit_slot_##name = (void *)isobit_cuda_absent;
-#include "symbols.h"
+#include "z_symbols.h"
 #undef X
 
 #if defined(__x86_64__)
@@ -37,7 +37,7 @@ HIDDEN int isobit_cuda_absent(void) { return no_device; }
 #define X(name)                                                                                         \
   __asm__(".pushsection .text\n.globl " #name "\n.hidden " #name "\n.type " #name ", %function\n" #name \
           ":\n" JUMP(name) ".size " #name ", . - " #name "\n.popsection\n");
-#include "symbols.h"
+#include "z_symbols.h"
 #undef X
 
 // gorgonia.org/cu calls cuInit before main and ends the process if it fails.
@@ -51,7 +51,7 @@ static struct {
   void **slot;
 } const slots[] = {
 #define X(name) {#name, &isobit_slot_##name},
-#include "symbols.h"
+#include "z_symbols.h"
 #undef X
 };
 

@@ -21,7 +21,7 @@ func (q quantArgs) rounded(p *Problem, code tensor.DType) quantArgs {
 	if code == tensor.None {
 		code, _ = tensor.ParseDType(p.Word("code"))
 	}
-	q.float8, q.reciprocal = float8Of(code), boolArg(p.Word("rounding") == "reciprocal")
+	q.float8, q.reciprocal = float8Codes[code], boolArg(p.Word("rounding") == "reciprocal")
 	return q
 }
 

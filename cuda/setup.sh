@@ -32,6 +32,7 @@ download() {
     "$python -m pip install --disable-pip-version-check --retries 2 --platform manylinux1_x86_64" \
     "${UV:-uv} pip install --python $python --python-platform x86_64-unknown-linux-gnu" \
     "$python -m uv pip install --python $python --python-platform x86_64-unknown-linux-gnu"; do
+    # shellcheck disable=SC2086 # these are several words
     if $installer -q $wheel "$package" >>"$folder/log" 2>&1; then
       mv "$new" "$headers" 2>/dev/null || rm -rf "$new"
       return

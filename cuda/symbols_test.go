@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var write = flag.Bool("write", false, "write symbols.h")
+var write = flag.Bool("write", false, "write z_symbols.h")
 
 // TestSymbolsAreCurrent lists the driver's functions that gorgonia.org/cu
 // leaves undefined.
@@ -51,11 +51,11 @@ func TestSymbolsAreCurrent(t *testing.T) {
 	text := "// The functions of CUDA's driver that gorgonia.org/cu calls, but cuInit. Written by\n" +
 		"// go test -tags cuda ./cuda -write; DO NOT EDIT.\n" + strings.Join(names, "")
 	if *write {
-		if err := os.WriteFile("symbols.h", []byte(text), 0o644); err != nil {
+		if err := os.WriteFile("z_symbols.h", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if current, err := os.ReadFile("symbols.h"); err != nil || string(current) != text {
-		t.Errorf("symbols.h is not current (%v): run go test -tags cuda ./cuda -write", err)
+	if current, err := os.ReadFile("z_symbols.h"); err != nil || string(current) != text {
+		t.Errorf("z_symbols.h is not current (%v): run go test -tags cuda ./cuda -write", err)
 	}
 }

@@ -114,7 +114,7 @@ public:
   // The same with strides, in elements.
   template <class T> Tensor(T *data, std::initializer_list<int64_t> shape, std::initializer_list<int64_t> strides) {
     if (shape.size() != strides.size())
-      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor's shape and strides differ in length");
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor's strides differ in number from its dimensions");
     set(data, detail::dtype_of<std::remove_cv_t<T>>(), shape.begin(), strides.begin(), shape.size());
   }
 
@@ -167,7 +167,8 @@ private:
 
   void set(const volatile void *data, DLDataType dtype, const int64_t *shape, const int64_t *strides, size_t ndim) {
     if (ndim > max_rank)
-      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor of rank " + std::to_string(ndim) + "; the most is 8");
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a tensor has " + std::to_string(ndim) +
+                                               " dimensions; want at most " + std::to_string(max_rank));
     tensor_.data = const_cast<void *>(data); // inputs are only read
     tensor_.device = {kDLCPU, 0};
     tensor_.ndim = static_cast<int32_t>(ndim);
@@ -184,8 +185,8 @@ private:
     int64_t elements = 1;
     for (int32_t i = 0; i < tensor_.ndim; i++) elements *= shape_[static_cast<size_t>(i)];
     if (elements != static_cast<int64_t>(size))
-      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a shape of " + std::to_string(elements) +
-                                               " elements for a vector of " + std::to_string(size));
+      throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a shape has " + std::to_string(elements) +
+                                               " elements; want those of the vector, " + std::to_string(size));
   }
 
   DLTensor tensor_{};
@@ -264,7 +265,8 @@ private:
   public:
     Pointers(const Tensor *args, size_t n) : size_(static_cast<int32_t>(n)) {
       if (n > pointers_.size())
-        throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: " + std::to_string(n) + " arguments; the most is 16");
+        throw Error(ISOBIT_INVALID_ARGUMENT,
+                    "isobit: " + std::to_string(n) + " tensors came; want at most " + std::to_string(pointers_.size()));
       std::transform(args, args + n, pointers_.begin(), [](const Tensor &t) { return t.dl(); });
     }
     const DLTensor *const *data() const { return pointers_.data(); }

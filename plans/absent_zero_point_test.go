@@ -1,11 +1,13 @@
-package plans
+package plans_test
 
 import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/isobit-ml/isobit/tensor"
 	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // TestAbsentZeroPointOutsideRange: no zero point means 0, also where 0 lies
@@ -26,14 +28,15 @@ func TestAbsentZeroPointOutsideRange(t *testing.T) {
 		{"fake_quantize_per_group x=f32[31,15] zero_point=none group_size=7 qmin=191 qmax=251", random(rng, 31, 3)},
 		{"quantize_per_token x=f32[31,15] zero_point=none q=f64 qmin=-236 qmax=-149", random(rng, 31)},
 	} {
-		problem := MustParse(c.text)
+		problem := plans.MustParse(c.text)
 		var want []byte
 		for _, row := range []string{"go", "avx2", "avx512"} {
-			plan, err := Select(0, problem, Preference{Row: row})
+			plan, err := plans.Select(0, problem, plans.Preference{Row: row})
 			if err != nil {
 				continue // not on this machine, or not for these types
 			}
-			out := tensor.New(problem.types[3], problem.shapes[3]...)
+			info := plans.Describe(plan).Args[3]
+			out := tensor.New(problem.DType(info.Name), info.Shape...)
 			require.NoError(t, plan.Run(0, nil, []tensor.View{x, c.scales, {}, out}))
 			if want == nil {
 				want = tensor.Bytes(out)

@@ -36,15 +36,15 @@ var affineGrid = op{
 		s := affineOf(p, "grid")
 		s.order(false, GetNumThreads())
 		job := func(c *call, w *worker, number int64) {
+			theta, grid := &c.args[0], &c.args[1]
+			size := theta.DType.Size()
 			s.eachBlock(number, func(image, column, row int64) {
-				b := s.block(w, image, column, row, &c.args[1])
+				b := s.block(w, image, column, row, grid)
 				a := &w.affine.AffineBlock
 				*a = cpu.AffineBlock{
 					Dims: s.Dims, Size: s.out, AlignCorners: s.AlignCorners, N: b.N, At: b.at,
-					Grid: s.gridRows(&c.args[1], b), Scratch: &w.scratch,
+					Grid: s.gridRows(grid, b), Scratch: &w.scratch,
 				}
-				theta := &c.args[0]
-				size := theta.DType.Size()
 				kernel(a, cpu.Rows{
 					Span:      cpu.Span{P: unsafe.Add(theta.Data, image*theta.Stride(0)*size), Stride: theta.Stride(2) * size, DType: theta.DType},
 					RowStride: theta.Stride(1) * size,

@@ -26,8 +26,7 @@ func TestNoAllocation(t *testing.T) {
 		"embedding_renorm weight=f32[2,70000] indices=i32[2] max_norm=1",
 		"grid_sample_backward grad_output=f32[1,3,40,40] input=f32[1,3,1,1] grid=f32[1,40,40,2] padding_mode=border",
 	} {
-		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
-		require.NoError(t, err)
+		c := caseOf(t, testcase.Small, text)
 		requireNoAllocation(t, c, testcase.Options{})
 	}
 }

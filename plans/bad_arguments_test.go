@@ -270,8 +270,7 @@ func TestBadValues(t *testing.T) {
 		{"fake_quantize_per_block_backward grad_output=f64[2,8] block_size=[1,2] qmin=-8 qmax=7", "zero_point", []float64{-9, 8}, `^is %v at position 7; want -8 to 7$`},
 	} {
 		for _, bad := range tc.bad {
-			c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), tc.text)
-			require.NoError(t, err)
+			c := caseOf(t, testcase.Small, tc.text)
 			a := c.Arg(tc.arg)
 			good := a.Before
 			size := int(a.DType.Size())

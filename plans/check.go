@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func overlapsItself(v *tensor.View) bool {
 			n++
 		}
 	}
-	slices.SortFunc(dims[:n], func(a, b [2]int64) int { return int(min(max(a[0]-b[0], -1), 1)) })
+	slices.SortFunc(dims[:n], func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 	reach := int64(0) // the largest distance within the dimensions so far
 	for _, d := range dims[:n] {
 		if d[0] <= reach {

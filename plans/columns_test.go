@@ -1,4 +1,4 @@
-package plans
+package plans_test
 
 import (
 	"fmt"

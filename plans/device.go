@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cuda"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // cudaRow is the only row of a CUDA device.
@@ -13,7 +12,7 @@ const cudaRow = "cuda"
 // selectDevice picks the row of a device other than the CPU. Values in device
 // memory are not read back: what a CPU plan says of an index or a zero point
 // out of range, this one cannot.
-func selectDevice(_ Stream, pl *plan) (Plan, error) {
+func selectDevice(pl *plan) (Plan, error) {
 	p := &pl.problem
 	o := p.op
 	if pl.pref.Row != "" && pl.pref.Row != cudaRow {
@@ -41,8 +40,8 @@ func selectDevice(_ Stream, pl *plan) (Plan, error) {
 	}
 	pl.row, pl.needs, pl.workspace = cudaRow, "ptx", program.Workspace
 	pl.compute, pl.accumulator = program.Compute, program.Accumulator
-	if pl.pref.MaxWorkspace > 0 && pl.workspace > pl.pref.MaxWorkspace {
-		return nil, errorf(Unsupported, o.name, "preference", "allows %d bytes of workspace; the row %s needs %d", pl.pref.MaxWorkspace, pl.row, pl.workspace)
+	if err := pl.checkWorkspaceLimit(); err != nil {
+		return nil, err
 	}
 	if err := program.Load(int(p.device.Index)); err != nil {
 		return nil, errorf(DeviceError, o.name, "device", "is %s: %v", p.device, err)
@@ -74,5 +73,5 @@ func devicesOf(o *op) []string {
 	if cuda.Supports(name) {
 		return []string{"cpu", "cuda"}
 	}
-	return []string{tensor.Device{}.String()}
+	return []string{"cpu"}
 }

@@ -38,14 +38,13 @@ var embedding = op{
 		pl.compute, pl.accumulator = p.DType("weight"), tensor.None
 		stream := tensor.NumElements(p.Shape("y"))*p.DType("y").Size() > streamFrom
 		job := func(c *call, _ *worker, number int64) { copyRows(c, kernel, stream, number) }
-		skip := pl.problem.word("bounds") == "skip"
-		if !skip {
+		if p.word("bounds") == "error" {
 			pl.check = func(c *call) error { return checkIndices(c, &c.args[1], c.args[0].Shape[0]) }
 		}
 		pl.run = func(c *call) error {
 			n := c.args[1].NumElements()
-			per := rowsPerJob(c.args[0].Shape[1])
-			c.parallel((n+per-1)/per, n*c.args[0].Shape[1], job)
+			columns := c.args[0].Shape[1]
+			c.parallel(ceilDiv(n, rowsPerJob(columns)), n*columns, job)
 			return nil
 		}
 		return nil
@@ -53,8 +52,8 @@ var embedding = op{
 	rows: namesOf(cpu.Embedding),
 }
 
-// rowsPerJob makes jobs of about jobSize elements out of rows of d.
-func rowsPerJob(d int64) int64 { return max(1, jobSize/max(1, d)) }
+// rowsPerJob makes jobs of about jobSize elements out of rows of some columns.
+func rowsPerJob(columns int64) int64 { return max(1, jobSize/max(1, columns)) }
 
 // checkIndices asks every index to name a row.
 func checkIndices(c *call, indices *tensor.View, rows int64) error {

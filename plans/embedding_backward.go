@@ -86,7 +86,7 @@ func (e *embeddingSum) run(c *call) error {
 			break
 		}
 	}
-	b.tiles = (columns + b.width - 1) / b.width
+	b.tiles = ceilDiv(columns, b.width)
 	b.gradOutput = matrixOf(dy)
 	b.stream = dw.NumElements()*dw.DType.Size() >= streamFrom
 	b.load = int64(len(order)) + rows

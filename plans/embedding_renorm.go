@@ -37,13 +37,14 @@ var embeddingRenorm = op{
 			return err
 		}
 		maxNorm, norm := p.float("max_norm"), p.float("norm_type")
-		pl.workspace = (p.Shape("weight")[0] + 7) &^ 7 // whole words, so that Go aligns it
+		pl.workspace = roundUp(p.Shape("weight")[0], WorkspaceAlignment) // whole words, so that Go aligns it
 		if p.word("bounds") == "error" {
 			pl.check = func(c *call) error { return checkIndices(c, &c.args[1], c.args[0].Shape[0]) }
 		}
 		job := func(c *call, w *worker, row int64) {
 			if c.workspace[row] != 0 {
-				kernel(rowAt(&c.args[0], row), c.args[0].Shape[1], norm, maxNorm, &w.scratch)
+				weight := &c.args[0]
+				kernel(rowAt(weight, row), weight.Shape[1], norm, maxNorm, &w.scratch)
 			}
 		}
 		pl.run = func(c *call) error {

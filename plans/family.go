@@ -100,13 +100,11 @@ func (o familyOp) checkRange(p *Problem) error {
 	}
 	if d := o.codeType(p); d != tensor.None {
 		name = d.String()
-		if !d.IsFloat() {
-			lo, hi = d.WholeRange()
+		codeLo, codeHi := d.WholeRange()
+		if d.IsFloat() { // codes that are computed with as they are
+			codeLo, codeHi = max(lo, codeLo), min(hi, codeHi)
 		}
-		if d.IsFloat() {
-			codeLo, codeHi := d.WholeRange()
-			lo, hi = max(lo, codeLo), min(hi, codeHi)
-		}
+		lo, hi = codeLo, codeHi
 		if d.IsFloat8() && p.op.arg("zero_point") >= 0 && p.has("zero_point") {
 			return p.errorf("zero_point", "is %s; %s codes have a scale only: want none", p.DType("zero_point"), d)
 		}

@@ -10,18 +10,16 @@ import (
 // Every kind comes down to a block per dimension: elements in the same block
 // share them.
 type granularity struct {
-	suffix string
+	suffix string // of the ops' names
 	attrs  []attr
-	// blocks returns the extent of a block along each dimension, and the
-	// shapes that scale and zero point may have. paramDim[i] is the dimension
-	// of the first such shape that follows dimension i of x, or -1.
 	blocks func(p *Problem, shape []int64) (grouping, error)
 }
 
+// grouping is a granularity for one shape of x.
 type grouping struct {
-	block       []int64
-	paramDim    []int
-	paramShapes [][]int64
+	block       []int64   // the extent of a block along each dimension
+	paramDim    []int     // the dimension of paramShapes[0] that follows each dimension of x, or -1
+	paramShapes [][]int64 // the shapes that scale and zero point may have
 }
 
 var granularities = []granularity{
@@ -65,10 +63,10 @@ func perToken(p *Problem, shape []int64) (grouping, error) {
 		return grouping{}, p.errorf(p.op.args[0].name, "has shape []; want at least one dimension")
 	}
 	last := len(shape) - 1
-	g, err := perBlocks(p, shape, append(ones(last), shape[last]))
+	g := inBlocks(shape, append(ones(last), shape[last]))
 	g.paramDim[last] = -1
 	g.paramShapes = [][]int64{shape[:last:last], append(shape[:last:last], 1)}
-	return g, err
+	return g, nil
 }
 
 func perGroup(p *Problem, shape []int64) (grouping, error) {
@@ -79,7 +77,7 @@ func perGroup(p *Problem, shape []int64) (grouping, error) {
 	case size < 1:
 		return grouping{}, p.errorf("group_size", "is %d; want at least 1", size)
 	}
-	return perBlocks(p, shape, append(ones(len(shape)-1), size))
+	return inBlocks(shape, append(ones(len(shape)-1), size)), nil
 }
 
 func perBlock(p *Problem, shape []int64) (grouping, error) {
@@ -87,7 +85,7 @@ func perBlock(p *Problem, shape []int64) (grouping, error) {
 	if len(block) != len(shape) || (len(block) > 0 && slices.Min(block) < 1) {
 		return grouping{}, p.errorf("block_size", "is %s; want one extent of at least 1 for each dimension of shape %s", tensor.ShapeString(block), tensor.ShapeString(shape))
 	}
-	return perBlocks(p, shape, slices.Clone(block))
+	return inBlocks(shape, slices.Clone(block)), nil
 }
 
 func ones(n int) []int64 {
@@ -98,9 +96,9 @@ func ones(n int) []int64 {
 	return s
 }
 
-// perBlocks groups by blocks of the given extents; the last along a
-// dimension may be shorter.
-func perBlocks(_ *Problem, shape, block []int64) (grouping, error) {
+// inBlocks groups by blocks of the given extents; the last along a dimension
+// may be shorter.
+func inBlocks(shape, block []int64) grouping {
 	g := grouping{block: block, paramDim: absentDims(shape)}
 	params := make([]int64, len(shape))
 	for i, d := range shape {
@@ -108,7 +106,7 @@ func perBlocks(_ *Problem, shape, block []int64) (grouping, error) {
 		g.paramDim[i] = i
 	}
 	g.paramShapes = [][]int64{params}
-	return g, nil
+	return g
 }
 
 // ceilDiv returns n / d rounded up, for any d of at least 1.

@@ -48,8 +48,8 @@ func (s *sampler) eachFramed(w *worker, image int64, grid *tensor.View, begin, o
 func sampleFramed(g cpu.GridFramed) job {
 	return func(c *call, w *worker, image int64) {
 		s := &c.sampler
-		s.eachFramed(w, image, &c.args[1], func(b *gridBlock) {
-			b.Input, b.Output = s.image(&c.args[0], b), s.rows(&c.args[2], b)
+		s.eachFramed(w, image, &c.args[sampleGrid], func(b *gridBlock) {
+			b.Input, b.Output = s.image(&c.args[sampleInput], b), s.rows(&c.args[sampleOutput], b)
 		}, func(b *gridBlock) { g.Open(&b.GridBlock) }, func(b *gridBlock) { g.Sample(&b.GridBlock) })
 	}
 }
@@ -60,10 +60,10 @@ func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) 
 	grid, input := p.has("grad_grid"), p.has("grad_input")
 	return func(c *call, w *worker, image int64) {
 		s, sums := &c.sampler, input
-		s.eachFramed(w, image, &c.args[2], func(b *gridBlock) {
-			b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), cpu.Rows{}
+		s.eachFramed(w, image, &c.args[gradientGrid], func(b *gridBlock) {
+			b.GradOutput, b.Input, b.Output = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b), cpu.Rows{}
 			if grid {
-				b.Output = s.gridRows(&c.args[4], b)
+				b.Output = s.gridRows(&c.args[gradientOfGrid], b)
 			}
 		}, func(b *gridBlock) {
 			g.Open(&b.GridBlock)
@@ -77,7 +77,7 @@ func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) 
 		})
 		switch {
 		case sums:
-			g.Store(&w.grid.GridBlock, s.image(&c.args[3], &w.grid))
+			g.Store(&w.grid.GridBlock, s.image(&c.args[gradientOfInput], &w.grid))
 		case input:
 			for i := range perImage {
 				scatter(c, w, image*perImage+i)

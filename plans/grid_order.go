@@ -28,8 +28,8 @@ func (s *sampler) order(joined bool, threads int) {
 	if s.out[0] < longRow && joined {
 		s.joinRows()
 	}
-	perRow := (s.out[0] + cpu.Block - 1) / cpu.Block
-	s.span = max(1, (s.out[0]+perRow-1)/max(1, perRow))
+	perRow := ceilDiv(s.out[0], cpu.Block)
+	s.span = max(1, ceilDiv(s.out[0], max(1, perRow)))
 	if whole := roundUp(s.span, 16); s.out[0]-whole*(perRow-1) > whole/2 {
 		s.span = whole // positions begin alike among cache lines
 	}
@@ -53,12 +53,12 @@ func (s *sampler) scanOrder(joined bool) {
 func (s *sampler) joinRows() { s.out[0], s.out[1] = s.out[0]*s.out[1], 1 }
 
 // blocksPerRow and rowsPerImage count the blocks along x and across.
-func (s *sampler) blocksPerRow() int64 { return (s.out[0] + s.span - 1) / s.span }
+func (s *sampler) blocksPerRow() int64 { return ceilDiv(s.out[0], s.span) }
 func (s *sampler) rowsPerImage() int64 { return s.out[1] * s.out[2] }
 
-func (s *sampler) tilesPerRow() int64 { return (s.blocksPerRow() + s.wide - 1) / s.wide }
+func (s *sampler) tilesPerRow() int64 { return ceilDiv(s.blocksPerRow(), s.wide) }
 func (s *sampler) tilesPerImage() int64 {
-	return s.tilesPerRow() * ((s.rowsPerImage() + s.tall - 1) / s.tall)
+	return s.tilesPerRow() * ceilDiv(s.rowsPerImage(), s.tall)
 }
 
 // blocks and tiles count those of all images.

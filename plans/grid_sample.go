@@ -14,6 +14,13 @@ var samplerAttrs = []attr{
 	{name: "align_corners", kind: boolAttr, def: false},
 }
 
+// The places of gridSample's arguments.
+const (
+	sampleInput = iota
+	sampleGrid
+	sampleOutput
+)
+
 // gridSample reads an image (or a volume) at the places that a grid names.
 var gridSample = op{
 	name: "grid_sample", category: Sampling,
@@ -47,16 +54,16 @@ var gridSample = op{
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
 			s.eachBlock(number, func(image, column, row int64) {
-				b := s.block(w, image, column, row, &c.args[1])
-				b.Input, b.Output = s.image(&c.args[0], b), s.rows(&c.args[2], b)
+				b := s.block(w, image, column, row, &c.args[sampleGrid])
+				b.Input, b.Output = s.image(&c.args[sampleInput], b), s.rows(&c.args[sampleOutput], b)
 				kernel(&b.GridBlock)
 			})
 		}
 		small := sampleFramed(framed)
 		pl.run = func(c *call) error {
 			c.sampler = *s
-			c.sampler.order(c.joins(1, 2), c.threads)
-			if c.framed(framed, &c.sampler, cost, false, false, 2) {
+			c.sampler.order(c.joins(sampleGrid, sampleOutput), c.threads)
+			if c.framed(framed, &c.sampler, cost, false, false, sampleOutput) {
 				c.parallel(s.batch, cost, small)
 			} else {
 				c.parallel(c.sampler.tiles(), cost, job)

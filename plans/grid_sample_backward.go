@@ -7,6 +7,15 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// The places of gridSampleBackward's arguments.
+const (
+	gradientOutput = iota // grad_output
+	gradientInput
+	gradientGrid
+	gradientOfInput
+	gradientOfGrid
+)
+
 // gridSampleBackward gives the gradients of the input (in Chunk order), of the
 // grid (in Group order), or of both.
 //
@@ -62,8 +71,9 @@ var gridSampleBackward = op{
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
 			s.eachBlock(number, func(image, column, row int64) {
-				b := s.block(w, image, column, row, &c.args[2])
-				b.GradOutput, b.Input, b.Output = s.rows(&c.args[0], b), s.image(&c.args[1], b), s.gridRows(&c.args[4], b)
+				b := s.block(w, image, column, row, &c.args[gradientGrid])
+				b.GradOutput, b.Input = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b)
+				b.Output = s.gridRows(&c.args[gradientOfGrid], b)
 				kernel(&b.GridBlock)
 			})
 		}
@@ -71,12 +81,12 @@ var gridSampleBackward = op{
 		cost := s.positions() * s.batch * (s.channels + 1) * 24
 		pl.run = func(c *call) error {
 			c.sampler = *s
-			joined, threads := c.joins(0, 2, 4), c.threads
+			joined, threads := c.joins(gradientOutput, gradientGrid, gradientOfGrid), c.threads
 			c.sampler.order(joined, threads)
 			if p.has("grad_input") {
 				c.threads = min(threads, int(scatter.threads))
 			}
-			if c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), 0) {
+			if c.framed(framed, &c.sampler, cost, p.has("grad_grid"), p.has("grad_input"), gradientOutput) {
 				c.parallel(s.batch, cost, small)
 				return nil
 			}
@@ -118,9 +128,9 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		threads = int64(GetNumThreads())
 	}
 	perJob := min(s.channels, cpu.MaxScatterChannels)
-	groups := (s.channels + perJob - 1) / perJob
+	groups := ceilDiv(s.channels, perJob)
 	rows := s.pixels() / s.Size[0]
-	bands := min((threads+groups*s.batch-1)/(groups*s.batch), rows)
+	bands := min(ceilDiv(threads, groups*s.batch), rows)
 	jobs := groups * s.batch * bands
 	threads = min(threads, jobs)
 	taps := int64(1)
@@ -128,7 +138,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		taps = 1 << s.Dims
 	}
 	contributions := s.positions() * taps
-	each := cpu.GridScatterBytes((rows+bands-1)/bands, s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
+	each := cpu.GridScatterBytes(ceilDiv(rows, bands), s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
 	job := func(c *call, w *worker, number int64) {
 		s, b := &c.sampler, &w.grid
@@ -142,15 +152,15 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 		kernel.Start(scatter)
 		for row := range s.rowsPerImage() {
 			for column := range s.blocksPerRow() {
-				s.block(w, image, column, row, &c.args[2])
-				b.GradOutput = s.rows(&c.args[0], b)
+				s.block(w, image, column, row, &c.args[gradientGrid])
+				b.GradOutput = s.rows(&c.args[gradientOutput], b)
 				b.GradOutput.P = b.GradOutput.Row(first, 0).P
 				kernel.Add(scatter, &b.GridBlock)
 			}
 		}
 		scatter.Finish(&w.scratch)
 		b.image = image
-		out := s.image(&c.args[3], b)
+		out := s.image(&c.args[gradientOfInput], b)
 		out.P = out.Channel(first)
 		kernel.Store(scatter, out, &w.scratch)
 	}

@@ -29,21 +29,21 @@ func onGoroutines(more int, asked *atomic.Int64) plans.Parallel {
 func TestParallel(t *testing.T) {
 	defer plans.SetParallelCost(1 << 10)()
 	defer plans.SetParallel(nil)
+	var asked atomic.Int64
 	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
 		want := run(t, c, definition)
 		for _, more := range []int{0, -1, -8, 3} {
-			var asked atomic.Int64
 			plans.SetParallel(onGoroutines(more, &asked))
 			same(t, c, testcase.Options{Preference: plans.Preference{Threads: 4}}, want, fmt.Sprint("host's threads, more ", more))
 		}
 	})
+	require.Positive(t, asked.Load(), "no run asked for the program's threads")
 }
 
 // More calls at once than there are tickets, and panics among them.
 func TestParallelIsShared(t *testing.T) {
 	defer plans.SetParallelCost(1 << 10)()
-	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127")
-	require.NoError(t, err)
+	c := caseOf(t, testcase.Large, "fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127")
 	want := run(t, c, definition)
 	plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
 	require.NoError(t, err)

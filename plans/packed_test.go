@@ -1,4 +1,4 @@
-package plans
+package plans_test
 
 import (
 	"fmt"
@@ -6,19 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/isobit-ml/isobit/tensor"
 	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // TestPacked holds 4-bit codes against the same problem with bytes.
 func TestPacked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, shape := range [][]int64{{1}, {2}, {7}, {3, 5}, {4, 64}, {3, 2, 9}, {300, 257}, {0, 3}, {2, 0}} {
-		for _, g := range []string{"per_tensor", "per_channel axis=0", "per_channel axis=-1", "per_token", "per_group group_size=3", "per_group group_size=4", "per_block"} {
+		for _, g := range []string{"per_tensor", "per_channel axis=0", "per_channel axis=-1", "per_token", "per_group group_size=3", "per_group group_size=4", "per_block block_size=[2" + strings.Repeat(",2", len(shape)-1) + "]"} {
 			for _, signed := range []bool{true, false} {
-				if g == "per_block" {
-					g += " block_size=" + strings.ReplaceAll(tensor.ShapeString(ones(len(shape))), "1", "2")
-				}
 				name, attrs, _ := strings.Cut(g, " ")
 				t.Run(fmt.Sprint(shape, g, signed), func(t *testing.T) { comparePacked(t, rng, name, attrs, shape, signed) })
 			}
@@ -60,14 +59,16 @@ func comparePacked(t *testing.T, rng *rand.Rand, name, attrs string, shape []int
 	requireSame(t, outputs(t, fmt.Sprintf(backward, packed), x, q4, scale, zero), outputs(t, fmt.Sprintf(backward, bytes), x, q, scale, zero))
 }
 
-// outputs runs a problem on inputs and returns its present outputs.
+// outputs runs a problem on three threads, on its present inputs, and returns
+// its present outputs.
 func outputs(t *testing.T, text string, inputs ...tensor.View) (out []tensor.View) {
-	p, err := Parse(text)
+	t.Helper()
+	p, err := plans.Parse(text)
 	require.NoError(t, err)
-	pl, err := Select(0, p, Preference{Threads: 3})
+	plan, err := plans.Select(0, p, plans.Preference{Threads: 3})
 	require.NoError(t, err)
 	var args []tensor.View
-	for i, a := range Describe(pl).Args {
+	for i, a := range plans.Describe(plan).Args {
 		switch {
 		case !a.Present:
 			args = append(args, tensor.View{})
@@ -77,18 +78,20 @@ func outputs(t *testing.T, text string, inputs ...tensor.View) (out []tensor.Vie
 			inputs = inputs[1:]
 			continue
 		}
-		d := p.types[i]
+		d := p.DType(a.Name)
 		if d.Packed() {
 			d = tensor.U8
 		}
 		args = append(args, tensor.New(d, a.Shape...))
 		out = append(out, args[i])
 	}
-	require.NoError(t, pl.Run(0, make([]byte, pl.WorkspaceSize()), args), text)
+	require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args), text)
 	return out
 }
 
+// requireSame asks for the same shapes and bytes.
 func requireSame(t *testing.T, got, want []tensor.View) {
+	t.Helper()
 	require.Len(t, got, len(want))
 	for i := range want {
 		require.Equal(t, want[i].Shape, got[i].Shape)
@@ -99,15 +102,12 @@ func requireSame(t *testing.T, got, want []tensor.View) {
 // packView packs bytes by the rule: the lower half first, along the last
 // dimension, each row starting at a byte.
 func packView(v tensor.View) tensor.View {
-	out := tensor.New(tensor.U8, packedShape(v.Shape)...)
-	if v.NumElements() == 0 {
-		return out
-	}
-	d := v.Shape[len(v.Shape)-1]
-	src, dst := tensor.Bytes(v), tensor.Bytes(out)
-	for i, b := range src {
+	last := len(v.Shape) - 1
+	d := v.Shape[last]
+	out := tensor.New(tensor.U8, append(v.Shape[:last:last], (d+1)/2)...)
+	for i, b := range tensor.Bytes(v) {
 		row, column := int64(i)/d, int64(i)%d
-		dst[row*((d+1)/2)+column/2] |= (b & 15) << (4 * (column % 2))
+		tensor.Bytes(out)[row*((d+1)/2)+column/2] |= (b & 15) << (4 * (column % 2))
 	}
 	return out
 }

@@ -3,8 +3,6 @@ package plans_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
 )
@@ -16,10 +14,7 @@ func TestBlocksOfGroupsSideBySide(t *testing.T) {
 		"dequantize_per_block_backward grad_output=bf16[65600,32] q=s8 block_size=[65539,1] qmin=-128 qmax=127 grad_scale=f32 grad_input=none",
 		"dynamic_quantize_per_channel x=f16[65600,16] q=u8 axis=1 qmin=0 qmax=255 symmetric=false zero_point=i32",
 	} {
-		s := testcase.NewSource(1, testcase.Large)
-		s.Finite = true
-		c, err := testcase.NewCase(s, text)
-		require.NoError(t, err)
+		c := finiteCase(t, text)
 		want := defined(t, c)
 		for _, threads := range []int{1, 3} {
 			same(t, c, testcase.Options{Preference: plans.Preference{Threads: threads}}, want, "blocks")
@@ -39,8 +34,7 @@ func TestStridesOfParameters(t *testing.T) {
 		{"dynamic_quantize_per_token x=bf16[1,3,64,2] q=u8 qmin=0 qmax=255 scale=f16 symmetric=false zero_point=i64", testcase.Reversed},
 		{"dynamic_quantize_per_channel x=f32[40,64] q=s8 axis=1 qmin=-128 qmax=127 symmetric=false zero_point=i32", testcase.Reversed},
 	} {
-		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), tc.text)
-		require.NoError(t, err)
+		c := caseOf(t, testcase.Small, tc.text)
 		want := defined(t, c)
 		for _, threads := range []int{1, 3} {
 			o := testcase.Options{Preference: plans.Preference{Threads: threads}, Params: tc.layout}

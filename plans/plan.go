@@ -9,14 +9,14 @@ package plans
 import (
 	"unsafe"
 
-	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Stream is a device's queue: a CUstream, or 0. It is not used on the CPU.
 type Stream uintptr
 
-// WorkspaceAlignment is what a workspace's address is a multiple of.
+// WorkspaceAlignment is what the address of a workspace in host memory is a
+// multiple of; on a CUDA device it is 16. isobit.h asks for 64, which covers both.
 const WorkspaceAlignment = 8
 
 // Preference narrows the choice of a row. The zero value takes the best.
@@ -112,8 +112,10 @@ type call struct {
 	team        team
 }
 
-// Select checks the problem and picks the first row that takes it.
-func Select(stream Stream, p Problem, pref Preference) (Plan, error) {
+// Select checks the problem and picks the first row that takes it. The stream is
+// not used yet: loading a device's kernels waits for none. Errors are of the kinds
+// InvalidProblem, Unsupported and DeviceError.
+func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 	if p.op == nil {
 		return nil, errorf(InvalidProblem, "", "problem", "is empty; want one made by Parse")
 	}
@@ -129,52 +131,24 @@ func Select(stream Stream, p Problem, pref Preference) (Plan, error) {
 		pl.shapes[i] = [][]int64{shape}
 	}
 	if !p.device.IsCPU() {
-		return selectDevice(stream, pl)
+		return selectDevice(pl)
 	}
 	if err := p.op.build(pl); err != nil {
 		return nil, err
 	}
-	if pref.MaxWorkspace > 0 && pl.workspace > pref.MaxWorkspace {
-		return nil, errorf(Unsupported, p.op.name, "preference", "allows %d bytes of workspace; the row %s needs %d", pref.MaxWorkspace, pl.row, pl.workspace)
+	if err := pl.checkWorkspaceLimit(); err != nil {
+		return nil, err
 	}
 	verbosef("select %q row=%s workspace=%d", p.String(), pl.row, pl.workspace)
 	return pl, nil
 }
 
-// selectRow picks the first row of a table that takes the types, is within
-// the machine's and the user's instruction sets, and has the preferred name.
-func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err error) {
-	pl.compute, pl.accumulator = t.Compute, t.Compute
-	name := pl.problem.op.name
-	known := false
-	for _, r := range table {
-		known = known || r.Name == pl.pref.Row
-		reason := ""
-		switch {
-		case pl.pref.Row != "" && r.Name != pl.pref.Row:
-			reason = "preference"
-		case r.Needs > rowsCap():
-			reason = "needs " + r.Needs.String()
-		default:
-			if kernel, ok := r.Pick(t); ok {
-				pl.row, pl.needs = r.Name, r.Needs.String()
-				return kernel, nil
-			}
-			reason = "types"
-		}
-		verbosef("refuse %s row=%s: %s", name, r.Name, reason)
+// checkWorkspaceLimit holds what the row needs against what the preference allows.
+func (pl *plan) checkWorkspaceLimit() error {
+	if limit := pl.pref.MaxWorkspace; limit > 0 && pl.workspace > limit {
+		return errorf(Unsupported, pl.problem.op.name, "preference", "allows %d bytes of workspace; the row %s needs %d", limit, pl.row, pl.workspace)
 	}
-	if !known {
-		return kernel, errorf(InvalidProblem, name, "preference", "names row %q; want one of %v", pl.pref.Row, rowNames(table))
-	}
-	return kernel, errorf(Unsupported, name, "preference", "names row %q, which does not take these types on this machine", pl.pref.Row)
-}
-
-func rowNames[F any](table []cpu.Row[F]) (names []string) {
-	for _, r := range table {
-		names = append(names, r.Name)
-	}
-	return names
+	return nil
 }
 
 func (pl *plan) Problem() Problem     { return pl.problem }

@@ -45,7 +45,8 @@ func Parse(text string) (Problem, error) {
 	if err := p.read(given); err != nil {
 		return p, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(given)) {
+	if len(given) > 0 {
+		key := slices.Sorted(maps.Keys(given))[0]
 		return p, errorf(InvalidProblem, o.name, key, "is not a key of this op; want %s", strings.Join(o.keys(), ", "))
 	}
 	if err := o.infer(&p); err != nil {

@@ -162,8 +162,7 @@ func TestHugeBlocks(t *testing.T) {
 		"weight_only_linear x=f32[2,4] weight=u4[3,4] group_size=4611686018427387904 bias=none":     {3, 1},
 		"fake_quantize_per_block x=f16[3,4] block_size=[3,9223372036854775807] qmin=0 qmax=1 y=f16": {1, 1},
 	} {
-		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
-		require.NoError(t, err)
+		c := caseOf(t, testcase.Small, text)
 		for _, a := range c.Args {
 			if a.Name == "scale" || a.Name == "weight_scale" {
 				require.Equal(t, want, a.Shape, text)

@@ -26,11 +26,6 @@ func elementwise(table []cpu.Row[cpu.Elementwise]) func(pl *plan, f *family, t c
 	}
 }
 
-// namesOf lists a table's rows, for the support matrix.
-func namesOf[F any](table []cpu.Row[F]) func() []string {
-	return func() []string { return rowNames(table) }
-}
-
 // quantizeBackward is the straight-through estimate.
 var quantizeBackward = familyOp{
 	name: "quantize", suffix: "_backward",

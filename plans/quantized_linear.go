@@ -44,20 +44,21 @@ var quantizedLinear = op{
 			pl.run = func(*call) error { return nil }
 			return nil
 		}
-		columns := (n + cpu.LinearColumns - 1) / cpu.LinearColumns
+		columns := ceilDiv(n, cpu.LinearColumns)
 		rows := min(m, linearRows)
 		job := func(c *call, w *worker, number int64) {
+			x, xScale, weight, weightScale, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
 			tile := &w.linear
 			*tile = cpu.LinearTile{
-				X: rowsOf(&c.args[0]), Weight: rowsOf(&c.args[2]), Y: rowsOf(&c.args[5]),
-				XScale: vectorOf(&c.args[1]), WScale: vectorOf(&c.args[3]), Bias: vectorOf(&c.args[4]),
+				X: rowsOf(x), Weight: rowsOf(weight), Y: rowsOf(y),
+				XScale: vectorOf(xScale), WScale: vectorOf(weightScale), Bias: vectorOf(bias),
 				M0: number / columns * rows, N0: number % columns * cpu.LinearColumns, K: k, Scratch: &w.scratch,
 			}
 			tile.M1, tile.N1 = min(tile.M0+rows, m), min(tile.N0+cpu.LinearColumns, n)
 			kernel(tile)
 		}
 		pl.run = func(c *call) error {
-			c.parallel((m+rows-1)/rows*columns, m*n*max(1, k/8), job)
+			c.parallel(ceilDiv(m, rows)*columns, linearCost(m, k, n), job)
 			return nil
 		}
 		return nil
@@ -67,6 +68,10 @@ var quantizedLinear = op{
 
 // linearRows is the number of rows of x that one job handles.
 const linearRows = 64
+
+// linearCost is the cost of a product in elements of a streaming op: eight
+// multiplications take about as long as one of those.
+func linearCost(m, k, n int64) int64 { return m * n * max(1, k/8) }
 
 // rowsOf describes a matrix, vectorOf a vector.
 func rowsOf(v *tensor.View) cpu.Rows {

@@ -54,3 +54,44 @@ func verbosef(format string, a ...any) {
 		(*log)("isobit: " + fmt.Sprintf(format, a...))
 	}
 }
+
+// selectRow picks the first row of a table that takes the types, is within
+// the machine's and the user's instruction sets, and has the preferred name.
+func selectRow[F any](pl *plan, table []cpu.Row[F], t cpu.Types) (kernel F, err error) {
+	pl.compute, pl.accumulator = t.Compute, t.Compute
+	name := pl.problem.op.name
+	known := false
+	for _, r := range table {
+		known = known || r.Name == pl.pref.Row
+		reason := ""
+		switch {
+		case pl.pref.Row != "" && r.Name != pl.pref.Row:
+			reason = "preference"
+		case r.Needs > rowsCap():
+			reason = "needs " + r.Needs.String()
+		default:
+			if kernel, ok := r.Pick(t); ok {
+				pl.row, pl.needs = r.Name, r.Needs.String()
+				return kernel, nil
+			}
+			reason = "types"
+		}
+		verbosef("refuse %s row=%s: %s", name, r.Name, reason)
+	}
+	if !known {
+		return kernel, errorf(InvalidProblem, name, "preference", "names row %q; want one of %v", pl.pref.Row, rowNames(table))
+	}
+	return kernel, errorf(Unsupported, name, "preference", "names row %q, which does not take these types on this machine", pl.pref.Row)
+}
+
+func rowNames[F any](table []cpu.Row[F]) (names []string) {
+	for _, r := range table {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// namesOf lists a table's rows, for the support matrix.
+func namesOf[F any](table []cpu.Row[F]) func() []string {
+	return func() []string { return rowNames(table) }
+}

@@ -24,25 +24,13 @@ func draw(r *rand.Rand, shape ...int64) tensor.View {
 	return v
 }
 
-// run3 runs a problem on three threads and returns its present outputs.
-func run3(t *testing.T, text string, inputs ...tensor.View) (outputs [][]float32) {
+// sums are the outputs of a problem that are all f32.
+func sums(t *testing.T, text string, inputs ...tensor.View) (values [][]float32) {
 	t.Helper()
-	p, err := plans.Parse(text)
-	require.NoError(t, err)
-	plan, err := plans.Select(0, p, plans.Preference{Threads: 3})
-	require.NoError(t, err)
-	args := append([]tensor.View{}, inputs...)
-	for _, a := range plans.Describe(plan).Args[len(inputs):] {
-		if !a.Present {
-			args = append(args, tensor.View{})
-			continue
-		}
-		out := tensor.New(tensor.F32, a.Shape...)
-		args = append(args, out)
-		outputs = append(outputs, tensor.Slice[float32](out))
+	for _, out := range outputs(t, text, inputs...) {
+		values = append(values, tensor.Slice[float32](out))
 	}
-	require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args))
-	return outputs
+	return values
 }
 
 var lengths = []int64{0, 1, 63, 64, 65, 1000, 65535, 65536, 65537, 200001}
@@ -59,8 +47,8 @@ func TestStripeSumsOfGradients(t *testing.T) {
 			dz = append(dz, g)
 		}
 		const s = 0.3
-		got := run3(t, fmt.Sprintf("dequantize_per_tensor_backward grad_output=%s grad_input=none grad_scale=f32 zero_point=f32 grad_zero_point=f32 qmin=-128 qmax=127", &dy),
-			dy, q, tensor.Of([]float32{s}), tensor.Of([]float32{2.7}), tensor.View{})
+		got := sums(t, fmt.Sprintf("dequantize_per_tensor_backward grad_output=%s grad_input=none grad_scale=f32 zero_point=f32 grad_zero_point=f32 qmin=-128 qmax=127", &dy),
+			dy, q, tensor.Of([]float32{s}), tensor.Of([]float32{2.7}))
 		require.Equal(t, []float32{testcase.Stripe(ds)}, got[0], "ds of %d", n)
 		require.Equal(t, []float32{0 - s*testcase.Stripe(dz)}, got[1], "dz of %d", n)
 	}
@@ -87,8 +75,8 @@ func TestStripeSumsOfChannels(t *testing.T) {
 		}
 		terms[c] = append(terms[c], g*e)
 	}
-	got := run3(t, fmt.Sprintf("fake_quantize_per_channel_backward grad_output=%s zero_point=none axis=1 qmin=-128 qmax=127 grad_scale=f32 grad_factor=0.5", &dy),
-		dy, x, tensor.Of(scale), tensor.View{})
+	got := sums(t, fmt.Sprintf("fake_quantize_per_channel_backward grad_output=%s zero_point=none axis=1 qmin=-128 qmax=127 grad_scale=f32 grad_factor=0.5", &dy),
+		dy, x, tensor.Of(scale))
 	for c := range channels {
 		require.Equal(t, testcase.Stripe(terms[c])*0.5, got[1][c], "channel %d", c)
 	}
@@ -104,7 +92,7 @@ func TestStripeSumsOfTheta(t *testing.T) {
 			x = append(x, g*(float32(2*i+1)/float32(n)-1))
 			last = append(last, g)
 		}
-		theta := run3(t, fmt.Sprintf("affine_grid_backward grad_grid=%s", &grid), grid)[0]
+		theta := sums(t, fmt.Sprintf("affine_grid_backward grad_grid=%s", &grid), grid)[0]
 		require.Equal(t, []float32{testcase.Stripe(x), testcase.Stripe(last)}, []float32{theta[3], theta[5]}, "%d", n)
 	}
 }
@@ -160,7 +148,7 @@ func TestChunkSumsOfRows(t *testing.T) {
 				terms[row][k] = append(terms[row][k], tensor.Slice[float32](dy)[i*columns+int64(k)])
 			}
 		}
-		got := run3(t, fmt.Sprintf("embedding_backward grad_output=%s indices=i64[%d] grad_weight=f32[%d,%d]", &dy, n, rows, columns), dy, index)[0]
+		got := sums(t, fmt.Sprintf("embedding_backward grad_output=%s indices=i64[%d] grad_weight=f32[%d,%d]", &dy, n, rows, columns), dy, index)[0]
 		for row := range rows {
 			for k := range columns {
 				require.Equal(t, testcase.Chunk(terms[row][k]), got[row*columns+k], "row %d, column %d of %d", row, k, n)
@@ -192,7 +180,7 @@ func TestChunkSumsOfPixels(t *testing.T) {
 		}
 		input := tensor.New(tensor.F32, 1, channels, 1, 2)
 		for mode, terms := range map[string][channels][2][]float32{"nearest": nearest, "bilinear": bilinear} {
-			got := run3(t, fmt.Sprintf("grid_sample_backward grad_output=%s input=%s grid=%s mode=%s grad_grid=none", &dy, &input, &grid, mode), dy, input, grid)[0]
+			got := sums(t, fmt.Sprintf("grid_sample_backward grad_output=%s input=%s grid=%s mode=%s grad_grid=none", &dy, &input, &grid, mode), dy, input, grid)[0]
 			for c := range channels {
 				for pixel := range 2 {
 					require.Equal(t, testcase.Chunk(terms[c][pixel]), got[2*c+pixel], "%s: channel %d, pixel %d of %d", mode, c, pixel, n)
@@ -217,7 +205,7 @@ func TestGroupSumsOfGrid(t *testing.T) {
 			east = append(east, g*(v[3]-v[1]))
 		}
 		grid := tensor.Of([]float32{2*tx - 1, 2*ty - 1}, 1, 1, 1, 2)
-		got := run3(t, fmt.Sprintf("grid_sample_backward grad_output=%s input=%s grid=%s grad_input=none align_corners=true", &dy, &input, &grid), dy, input, grid, tensor.View{})[0]
+		got := sums(t, fmt.Sprintf("grid_sample_backward grad_output=%s input=%s grid=%s grad_input=none align_corners=true", &dy, &input, &grid), dy, input, grid)[0]
 		x := float32(testcase.Group(north)*(1-ty)) + float32(testcase.Group(south)*ty)
 		y := float32(testcase.Group(west)*(1-tx)) + float32(testcase.Group(east)*tx)
 		require.Equal(t, []float32{x * 0.5, y * 0.5}, got, "%d channels", channels)

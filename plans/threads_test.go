@@ -65,10 +65,7 @@ func TestThreads(t *testing.T) {
 		"quantize_per_channel x=f32[1000,129] q=u4 axis=1 qmin=0 qmax=15",
 		"dynamic_quantize_per_group x=f32[1000,129] q=s4 group_size=31 qmin=-8 qmax=7",
 	} {
-		s := testcase.NewSource(1, testcase.Large)
-		s.Finite = true
-		c, err := testcase.NewCase(s, text)
-		require.NoError(t, err)
+		c := finiteCase(t, text)
 		want := defined(t, c)
 		for range 5 {
 			same(t, c, testcase.Options{Preference: plans.Preference{Threads: 8}}, want, "threads")
@@ -82,8 +79,7 @@ func TestThreads(t *testing.T) {
 // The process-wide count is used where the preference names none.
 func TestSetNumThreads(t *testing.T) {
 	defer plans.SetNumThreads(0)
-	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
-	require.NoError(t, err)
+	c := caseOf(t, testcase.Large, "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
 	want := defined(t, c)
 	for _, n := range threadCounts {
 		require.NoError(t, plans.SetNumThreads(n))
@@ -98,7 +94,7 @@ func TestSetNumThreads(t *testing.T) {
 		e := requireKind(t, plans.SetNumThreads(n), plans.InvalidArgument)
 		require.Contains(t, e.Error(), "want 0 to 1024")
 	}
-	_, err = plans.Select(0, c.Problem, plans.Preference{Threads: -1})
+	_, err := plans.Select(0, c.Problem, plans.Preference{Threads: -1})
 	requireKind(t, err, plans.InvalidProblem)
 }
 
@@ -111,8 +107,7 @@ func TestConcurrentRuns(t *testing.T) {
 		"embedding_backward grad_output=f32[9000,8] indices=i64[9000] grad_weight=f32[20,8]",
 		"grid_sample_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2]",
 	} {
-		c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), text)
-		require.NoError(t, err)
+		c := caseOf(t, testcase.Large, text)
 		shareAPlan(t, c, 2)
 	}
 }
@@ -142,8 +137,7 @@ func shareAPlan(t *testing.T, c *testcase.Case, runs int) {
 // A panic in a job surfaces in the caller, on every thread count, and the
 // library works on as before.
 func TestPanicInAJobReachesTheCaller(t *testing.T) {
-	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
-	require.NoError(t, err)
+	c := caseOf(t, testcase.Large, "fake_quantize_per_tensor x=f32[1000,1000] qmin=-128 qmax=127")
 	want := defined(t, c)
 	defer plans.SetParallelCost(1000)()
 	for _, n := range threadCounts {

@@ -35,8 +35,26 @@ func forEachOp(t *testing.T, size testcase.Size, cases int, test func(t *testing
 	}
 }
 
-// run runs a case, by workers that remember no other, and turns a fault (a read or write beside a tensor) into a
-// failure that names it.
+// caseOf draws the tensors of a problem.
+func caseOf(t *testing.T, size testcase.Size, text string) *testcase.Case {
+	t.Helper()
+	c, err := testcase.NewCase(testcase.NewSource(1, size), text)
+	require.NoError(t, err)
+	return c
+}
+
+// finiteCase is caseOf, without infinities and NaN: one decides a sum alone.
+func finiteCase(t *testing.T, text string) *testcase.Case {
+	t.Helper()
+	s := testcase.NewSource(1, testcase.Large)
+	s.Finite = true
+	c, err := testcase.NewCase(s, text)
+	require.NoError(t, err)
+	return c
+}
+
+// run runs a case, by workers that remember no other, and turns a fault (a read
+// or write beside a tensor) into a failure that names it.
 func run(t *testing.T, c *testcase.Case, o testcase.Options) [][]byte {
 	t.Helper()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -145,6 +163,11 @@ func TestRows(t *testing.T) {
 	}
 	forEachOp(t, testcase.Small, 16, test)
 	forEachOp(t, testcase.Wide, 6, test)
+	for _, row := range []string{"go", "avx2", "avx512"} {
+		if rank(row) <= rank(plans.ISA()) {
+			require.Greater(t, ran[row], 100, "row %s: %v", row, ran)
+		}
+	}
 	t.Logf("cases per row on this machine (%s): %v", plans.ISA(), ran)
 }
 

@@ -49,47 +49,66 @@ var weightOnlyLinear = op{
 		if err != nil {
 			return err
 		}
-		m, k, n := p.Shape("x")[0], p.Shape("x")[1], p.Shape("weight")[0]
-		weight := p.DType("weight")
-		group := p.int("group_size")
-		widened := p.DType("x") != compute
-		if widened {
-			pl.workspace = roundUp(m*k*compute.Size(), 8)
+		l := &weightLinear{
+			kernel: kernel, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0], group: p.int("group_size"),
+			codes: p.DType("weight"), compute: compute, widens: p.DType("x") != compute,
 		}
-		wide := func(c *call) cpu.Rows {
-			row := k * compute.Size()
-			return cpu.Rows{Span: cpu.Span{P: unsafe.Pointer(unsafe.SliceData(c.workspace)), Stride: compute.Size(), DType: compute}, RowStride: row}
+		l.tiles = ceilDiv(l.m, cpu.WeightTileRows)
+		l.columns = max(1, min(l.n, 4*jobSize/max(1, l.k)))
+		if l.widens {
+			pl.workspace = roundUp(l.m*l.k*compute.Size(), WorkspaceAlignment)
 		}
-		widen := func(c *call, _ *worker, row int64) {
-			cpu.Load(unsafe.Slice((*float32)(wide(c).Row(row, 0).P), k), rowsOf(&c.args[0]).Row(row, 0))
-		}
-		tiles := (m + cpu.WeightTileRows - 1) / cpu.WeightTileRows
-		columns := max(1, min(n, jobSize*4/max(1, k)))
-		job := func(c *call, w *worker, number int64) {
-			t := &w.weights
-			*t = cpu.WeightTile{
-				X: rowsOf(&c.args[0]), Weight: rowsOf(&c.args[1]), Scale: rowsOf(&c.args[2]), Y: rowsOf(&c.args[5]),
-				Bias: vectorOf(&c.args[4]), K: k, GroupSize: group, Scratch: &w.scratch,
-				M0: number % tiles * cpu.WeightTileRows, N0: number / tiles * columns,
-			}
-			if widened {
-				t.X = wide(c)
-			}
-			t.Weight.DType = weight
-			if c.args[3].Present() {
-				t.Zero = rowsOf(&c.args[3])
-			}
-			t.M1, t.N1 = min(t.M0+cpu.WeightTileRows, m), min(t.N0+columns, n)
-			kernel(t)
-		}
+		widen, tile := l.widenRow, l.runTile
 		pl.run = func(c *call) error {
-			if widened {
-				c.parallel(m, m*k, widen)
+			if l.widens {
+				c.parallel(l.m, l.m*l.k, widen)
 			}
-			c.parallel(tiles*((n+columns-1)/columns), m*n*max(1, k/8), job)
+			c.parallel(l.tiles*ceilDiv(l.n, l.columns), linearCost(l.m, l.k, l.n), tile)
 			return nil
 		}
 		return nil
 	},
 	rows: namesOf(cpu.WeightOnlyLinear),
+}
+
+// weightLinear is how one problem runs.
+type weightLinear struct {
+	kernel         func(*cpu.WeightTile)
+	m, k, n, group int64
+	codes, compute tensor.DType
+	widens         bool  // x is copied to the workspace, in the compute type
+	tiles          int64 // of rows of x
+	columns        int64 // of y that one job has
+}
+
+// wide describes the copy of x, which is f32: f64 needs none.
+func (l *weightLinear) wide(c *call) cpu.Rows {
+	size := l.compute.Size()
+	start := cpu.Span{P: unsafe.Pointer(unsafe.SliceData(c.workspace)), Stride: size, DType: l.compute}
+	return cpu.Rows{Span: start, RowStride: l.k * size}
+}
+
+// widenRow copies a row of x.
+func (l *weightLinear) widenRow(c *call, _ *worker, row int64) {
+	cpu.Load(unsafe.Slice((*float32)(l.wide(c).Row(row, 0).P), l.k), rowsOf(&c.args[0]).Row(row, 0))
+}
+
+// runTile computes some columns of y for a tile of rows of x.
+func (l *weightLinear) runTile(c *call, w *worker, number int64) {
+	x, weight, scale, zero, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
+	t := &w.weights
+	*t = cpu.WeightTile{
+		X: rowsOf(x), Weight: rowsOf(weight), Scale: rowsOf(scale), Y: rowsOf(y), Bias: vectorOf(bias),
+		K: l.k, GroupSize: l.group, Scratch: &w.scratch,
+		M0: number % l.tiles * cpu.WeightTileRows, N0: number / l.tiles * l.columns,
+	}
+	if l.widens {
+		t.X = l.wide(c)
+	}
+	t.Weight.DType = l.codes // packed ones came as bytes
+	if zero.Present() {
+		t.Zero = rowsOf(zero)
+	}
+	t.M1, t.N1 = min(t.M0+cpu.WeightTileRows, l.m), min(t.N0+l.columns, l.n)
+	l.kernel(t)
 }

@@ -1,10 +1,11 @@
-package plans
+package plans_test
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -41,35 +42,11 @@ func random(rng *rand.Rand, shape ...int64) tensor.View {
 	return v
 }
 
-// stripeDot sums products as NUMERICS.md, section 4, says, step by step.
+// stripeDot sums products, each rounded, in the contract's order.
 func stripeDot(a, b []float32) float32 {
-	var blocks []float32
-	for start := 0; start < len(a); start += 65536 {
-		var lanes [64]float32
-		for i := start; i < min(start+65536, len(a)); i++ {
-			p := float32(a[i] * b[i]) // rounded: not fused with the addition
-			lanes[(i-start)%64] += p
-		}
-		for h := 32; h > 0; h /= 2 {
-			for l := range h {
-				lanes[l] += lanes[l+h]
-			}
-		}
-		blocks = append(blocks, lanes[0])
+	terms := make([]float32, len(a))
+	for i, v := range a {
+		terms[i] = v * b[i]
 	}
-	for len(blocks) > 1 {
-		var next []float32
-		for i := 0; i < len(blocks); i += 2 {
-			if i+1 < len(blocks) {
-				next = append(next, blocks[i]+blocks[i+1])
-			} else {
-				next = append(next, blocks[i])
-			}
-		}
-		blocks = next
-	}
-	if len(blocks) == 0 {
-		return 0
-	}
-	return blocks[0]
+	return testcase.Stripe(terms)
 }

@@ -80,7 +80,7 @@ func (d DType) String() string {
 
 // Size returns the size of one element in bytes; for packed types the size of
 // what two elements share.
-func (d DType) Size() int64 { return int64(dtypes[d].bits+4) / 8 }
+func (d DType) Size() int64 { return int64(dtypes[d].bits+7) / 8 }
 
 // Packed reports whether two elements share a byte. A packed tensor is passed
 // as bytes (u8): its last dimension, of D elements, has ceil(D / 2).
@@ -99,7 +99,7 @@ func (d DType) IsInt() bool { return d != None && dtypes[d].kind <= Uint }
 // is an exact value of the type.
 func (d DType) WholeRange() (lo, hi int64) { return dtypes[d].min, dtypes[d].max }
 
-// MaxKind is the largest type code in use.
+// MaxKind is the largest DLPack type code in use: the bound of a table by code.
 const MaxKind = E5M2
 
 // DLPack returns DLPack's type code and width in bits.

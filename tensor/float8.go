@@ -2,7 +2,8 @@ package tensor
 
 import "math"
 
-// float8 describes an 8-bit float format without infinities beyond max.
+// float8 describes an 8-bit float format. Rounding stops at max: isobit never
+// makes an infinity of one, also where the format has them (f8e5m2).
 type float8 struct {
 	mantissa int     // explicit bits
 	minExp   int     // exponent of the smallest normal
@@ -28,7 +29,7 @@ func RoundFloat8(d DType, v float64) float64 {
 	return math.Copysign(min(math.Abs(r), f.max), v)
 }
 
-// ToFloat8 rounds and encodes.
+// ToFloat8 returns the byte of v rounded by RoundFloat8; of a NaN, that of a NaN.
 func ToFloat8(d DType, v float64) uint8 {
 	f := &float8s[d]
 	if v != v {
@@ -46,7 +47,8 @@ func ToFloat8(d DType, v float64) uint8 {
 	return sign | uint8(exp-f.minExp)<<f.mantissa | uint8(math.Ldexp(2*frac-1, f.mantissa))
 }
 
-// Float8Values lists the value of every byte of an 8-bit float type.
+// Float8Values lists the value of every byte of an 8-bit float type,
+// infinities and NaNs among them.
 func Float8Values(d DType) (values [256]float32) {
 	f := &float8s[d]
 	for b := range values {

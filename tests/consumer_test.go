@@ -13,25 +13,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A module elsewhere imports plans without cgo, builds, and reproduces the
-// digest of a golden result.
-func TestModuleElsewhere(t *testing.T) {
+// programElsewhere builds a main.go in a module of its own that imports this one,
+// without cgo, and returns the program's path.
+func programElsewhere(t *testing.T, source string) string {
+	t.Helper()
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	dir := t.TempDir()
-	write := func(name string, data []byte) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o666))
-	}
-	source, err := os.ReadFile("testdata/consumer/main.go")
-	require.NoError(t, err)
-	write("main.go", source)
-	write("go.sum", []byte(readRoot(t, "go.sum")))
 	// What it needs is what the root needs; nothing is fetched.
 	_, requires, _ := strings.Cut(readRoot(t, "go.mod"), "require")
-	write("go.mod", []byte("module example.com/consumer\n\ngo 1.26.0\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n\nrequire"+requires))
+	for name, text := range map[string]string{
+		"main.go": source,
+		"go.sum":  readRoot(t, "go.sum"),
+		"go.mod":  "module example.com/consumer\n\ngo 1.26.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + root + "\n\nrequire" + requires,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
+	}
 	program := filepath.Join(dir, "consumer")
 	goTool(t, dir, []string{"GOFLAGS=-mod=mod", "GOPROXY=off"}, "build", "-o", program, ".")
+	return program
+}
 
+// A module elsewhere imports plans and reproduces the digest of a golden result.
+func TestModuleElsewhere(t *testing.T) {
+	program := programElsewhere(t, readRoot(t, "tests/testdata/consumer/main.go"))
 	var golden struct{ Cases []goldenCase }
 	require.NoError(t, json.Unmarshal([]byte(readRoot(t, "tests/golden/quantize.json")), &golden))
 	ran := 0

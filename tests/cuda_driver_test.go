@@ -75,19 +75,11 @@ func TestCUDADriverChild(t *testing.T) {
 // Device memory is the host's.
 func runOnDriver(text, device string) error {
 	c := deviceCase{text: text, data: "plain", layout: compact}
-	plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{Row: "go"})
+	operands, views, err := c.define(plans.MustParse(text))
 	if err != nil {
 		return err
 	}
-	operands := c.operands(plan)
-	views := make([]tensor.View, len(operands))
-	for i, o := range operands {
-		views[i] = o.view
-	}
-	if err := plan.Run(0, make([]byte, plan.WorkspaceSize()), views); err != nil {
-		return err
-	}
-	plan, err = plans.Select(fakeStream, plans.MustParse(text+" device="+device), plans.Preference{})
+	plan, err := plans.Select(fakeStream, plans.MustParse(text+" device="+device), plans.Preference{})
 	if err != nil {
 		return err
 	}

@@ -67,28 +67,35 @@ func (c deviceCase) operands(p plans.Plan) (list []*operand) {
 	return list
 }
 
+// define draws operands and runs the definition on them. Their device memory is
+// as it was before.
+func (c deviceCase) define(problem plans.Problem) (operands []*operand, views []tensor.View, err error) {
+	plan, err := plans.Select(0, problem, plans.Preference{Row: "go", Threads: 1})
+	if err != nil {
+		return nil, nil, err
+	}
+	operands = c.operands(plan)
+	for _, o := range operands {
+		views = append(views, o.view)
+	}
+	return operands, views, plan.Run(0, make([]byte, plan.WorkspaceSize()), views)
+}
+
 // run compares the device's memory with the definition's, bit for bit.
 func (c deviceCase) run(s *shim, descending bool) error {
 	problem, err := plans.Parse(c.text)
 	if err != nil {
 		return err
 	}
-	plan, err := plans.Select(0, problem, plans.Preference{Row: "go", Threads: 1})
+	operands, _, err := c.define(problem)
 	if err != nil {
-		return err
-	}
-	operands := c.operands(plan)
-	views := make([]tensor.View, len(operands))
-	for i, o := range operands {
-		views[i] = o.view
-	}
-	if err := plan.Run(0, make([]byte, plan.WorkspaceSize()), views); err != nil {
 		return err
 	}
 	if problem, err = plans.Parse(c.text + " device=cuda:0"); err != nil {
 		return err
 	}
-	if plan, err = plans.Select(0, problem, plans.Preference{}); err != nil {
+	plan, err := plans.Select(0, problem, plans.Preference{})
+	if err != nil {
 		return err
 	}
 	buffers, views, workspace := c.onDevice(operands, plan.WorkspaceSize())

@@ -73,30 +73,27 @@ func argList(r plans.SupportRow, direction string) string {
 	return strings.Join(list, "; ")
 }
 
-// TestReadmeGo runs the README's Go program in a module of its own, without cgo.
+// readmeProgram returns the README's program in a language.
+func readmeProgram(t *testing.T, language string) string {
+	t.Helper()
+	block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindStringSubmatch(readRoot(t, "README.md"))
+	require.NotNil(t, block, "README.md has no program in %s", language)
+	return block[1]
+}
+
+// TestReadmeGo runs the README's Go program in a module of its own.
 func TestReadmeGo(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
-	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindSubmatch(readme)
-	require.NotNil(t, block)
-	root, err := filepath.Abs("..")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	mod, err := os.ReadFile("../go.mod")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), block[1], 0o644))
-	requires := regexp.MustCompile(`(?s)require .*`).FindString(string(mod))
-	own := "module readme\n\ngo 1.26.0\n\nrequire github.com/isobit-ml/isobit v0.0.0\n\nreplace github.com/isobit-ml/isobit => " + root + "\n\n" + requires
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(own), 0o644))
-	sum, err := os.ReadFile("../go.sum")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o644))
-	run := exec.Command("go", "run", ".")
-	run.Dir = dir
-	run.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod")
-	out, err := run.CombinedOutput()
+	out, err := exec.Command(programElsewhere(t, readmeProgram(t, "go"))).CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Equal(t, "[2 -50 127 10 20 30] <nil>\n", string(out))
+}
+
+// TestReadmeCpp runs the README's C++ program.
+func TestReadmeCpp(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "demo.cpp")
+	require.NoError(t, os.WriteFile(source, []byte(readmeProgram(t, "cpp")), 0o666))
+	out := run(t, nil, compile(t, library(t), "c++", source))
+	require.Equal(t, "2 -50 127 10 20 30 ", out)
 }
 
 // TestSupportIsJSON holds what the C ABI hands out.

@@ -74,21 +74,12 @@ func train[C autodiff.Strategy](strategy C, o options, progress func(line string
 		for i := range perEpoch {
 			rows := order[i*batch : min((i+1)*batch, n)]
 			x, y := pick(canvases, digits.labels, rows)
-			loss := net.forward(autodiff.Ints(ad, x, len(rows), canvas, canvas)).CrossEntropy(autodiff.Ints(ad, y), 0)
-			grads, err := ad.Backward(loss)
-			if err != nil {
-				return r, err
-			}
 			optimizer.Rate = autodiff.OneCycle(epoch*perEpoch+i, o.epochs*perEpoch, rate, 0.15)
-			if err := optimizer.Step(params, grads); err != nil {
-				return r, err
-			}
-			grads.Release()
-			v, err := loss.Item()
+			loss, err := step(ad, net, params, optimizer, x, y)
 			if err != nil {
 				return r, err
 			}
-			sum += v * float64(len(rows))
+			sum += loss * float64(len(rows))
 		}
 		r.loss = sum / float64(n)
 		if progress != nil {
@@ -107,15 +98,35 @@ func train[C autodiff.Strategy](strategy C, o options, progress func(line string
 	if o.out == "" {
 		return r, nil
 	}
+	return r, save(o.out, serving, held, heldLabels)
+}
+
+// step changes the parameters once, by a batch's gradients, and returns the loss.
+func step[C autodiff.Strategy](ad *autodiff.Autodiff[*autodiff.CPU, C], net digitNet[*autodiff.Autodiff[*autodiff.CPU, C]],
+	params autodiff.Parameters, optimizer autodiff.Optimizer, x []int32, y []int64) (float64, error) {
+	loss := net.forward(autodiff.Ints(ad, x, len(y), canvas, canvas)).CrossEntropy(autodiff.Ints(ad, y), 0)
+	grads, err := ad.Backward(loss)
+	if err != nil {
+		return 0, err
+	}
+	defer grads.Release()
+	if err := optimizer.Step(params, grads); err != nil {
+		return 0, err
+	}
+	return loss.Item()
+}
+
+// save writes the network and the held-out digits for the servers.
+func save(folder string, net digitNet[*autodiff.CPU], canvases []int32, labels []int64) error {
 	model, err := net.export()
 	if err != nil {
-		return r, err
+		return err
 	}
 	metadata := map[string]string{"model": "isobit digits"}
-	if err := autodiff.SaveSafetensors(filepath.Join(o.out, "model.safetensors"), model, metadata); err != nil {
-		return r, err
+	if err := autodiff.SaveSafetensors(filepath.Join(folder, "model.safetensors"), model, metadata); err != nil {
+		return err
 	}
-	return r, autodiff.SaveSafetensors(filepath.Join(o.out, "held_out.safetensors"), heldOutFile(held, heldLabels), nil)
+	return autodiff.SaveSafetensors(filepath.Join(folder, "held_out.safetensors"), heldOutFile(canvases, labels), nil)
 }
 
 // distortedCopies returns every held-out digit in several distortions, the

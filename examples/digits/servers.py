@@ -39,6 +39,18 @@ def report(command: list[str]) -> tuple[float, str]:
     return float(lines["accuracy"]), lines["sha256"]
 
 
+def verdict(results: set, right: float, wanted: float | None) -> int:
+    """The exit code: 1 where results differ, or where the accuracy is below what is wanted."""
+    if len(results) != 1:
+        print("FAILED: the results differ", file=sys.stderr)
+        return 1
+    if wanted is not None and right < wanted:
+        print(f"FAILED: the accuracy is {right:.2%}; at least {wanted:.0%} is wanted", file=sys.stderr)
+        return 1
+    print("The trained network and the three servers computed the same bits.")
+    return 0
+
+
 def serve(command: list[str], model: Path, digits: Path) -> tuple[float, str]:
     """Runs a server on the held-out digits."""
     return report([*command, model, digits])

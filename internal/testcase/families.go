@@ -69,29 +69,31 @@ func codeType(s *Source) tensor.DType {
 	return oneOf(s, tensor.S8, tensor.U8, tensor.S8, tensor.U8, s.float(), s.float(), s.float(), tensor.S4, tensor.U4, tensor.F8E4M3, tensor.F8E5M2)
 }
 
-// codeRange draws bounds that a type of codes holds, 0 between them.
+// bounds are qmin and qmax.
+type bounds [2]int64
+
+// s8Bounds are bounds that s8, and every float type, holds.
+var s8Bounds = []bounds{{-128, 127}, {-127, 127}, {-8, 7}, {0, 127}, {0, 0}}
+
+// codeBounds are bounds that a type of codes holds, 0 between them; of None, where
+// no codes are passed, s8's.
+var codeBounds = map[tensor.DType][]bounds{
+	tensor.None:   s8Bounds,
+	tensor.S8:     s8Bounds,
+	tensor.U8:     {{0, 255}, {0, 15}, {0, 1}},
+	tensor.S4:     {{-8, 7}, {-4, 3}, {0, 7}},
+	tensor.U4:     {{0, 15}, {0, 1}},
+	tensor.F32:    append(slices.Clip(s8Bounds), bounds{-1 << 23, 1 << 23}),
+	tensor.F64:    append(slices.Clip(s8Bounds), bounds{-1 << 23, 1 << 23}),
+	tensor.F16:    append(slices.Clip(s8Bounds), bounds{-2048, 2048}),
+	tensor.BF16:   append(slices.Clip(s8Bounds), bounds{-256, 256}),
+	tensor.F8E4M3: append(slices.Clip(s8Bounds), bounds{-448, 448}),
+	tensor.F8E5M2: append(slices.Clip(s8Bounds), bounds{-57344, 57344}),
+}
+
+// codeRange draws bounds that a type of codes holds.
 func (s *Source) codeRange(t *text, dtype tensor.DType) {
-	type bounds [2]int64
-	of := []bounds{{-128, 127}, {-127, 127}, {-8, 7}, {0, 127}, {0, 0}}
-	switch dtype {
-	case tensor.U8:
-		of = []bounds{{0, 255}, {0, 15}, {0, 1}}
-	case tensor.F32, tensor.F64:
-		of = append(of, bounds{-1 << 23, 1 << 23})
-	case tensor.F16:
-		of = append(of, bounds{-2048, 2048})
-	case tensor.BF16:
-		of = append(of, bounds{-256, 256})
-	case tensor.S4:
-		of = []bounds{{-8, 7}, {-4, 3}, {0, 7}}
-	case tensor.U4:
-		of = []bounds{{0, 15}, {0, 1}}
-	case tensor.F8E4M3:
-		of = append(of, bounds{-448, 448})
-	case tensor.F8E5M2:
-		of = append(of, bounds{-57344, 57344})
-	}
-	b := oneOf(s, of...)
+	b := oneOf(s, codeBounds[dtype]...)
 	t.add("qmin", b[0])
 	t.add("qmax", b[1])
 }

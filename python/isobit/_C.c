@@ -104,7 +104,7 @@ static PyObject *plan_call(PyObject *module, PyObject *args) {
       lib_ready())
     return NULL;
   Py_ssize_t n = PyTuple_Size(tensors);
-  if (n > MAX_ARGS) return PyErr_Format(PyExc_TypeError, "isobit: %zd tensors came, at most %d work", n, MAX_ARGS);
+  if (n > MAX_ARGS) return PyErr_Format(PyExc_TypeError, "isobit: %zd tensors came; want at most %d", n, MAX_ARGS);
   tensor_arg a[MAX_ARGS];
   unsigned char present[MAX_ARGS] = {0};
   const DLTensor *pointers[MAX_ARGS] = {0};

@@ -102,6 +102,7 @@ const int64_t *tensor_shape(const tensor_arg *a, int64_t space[MAX_RANK]);
 DLDataType tensor_dtype(const tensor_arg *a);
 const char *dtype_name(DLDataType dtype); /* as in a problem's text, or NULL */
 int is_float_dtype(DLDataType dtype);
+int find_dtype(uint8_t code, uint8_t bits); /* an index into torch.dtypes, or -1 */
 
 /* ---- plans ---- */
 typedef struct {

@@ -123,7 +123,7 @@ int take(call *c, int i, PyObject *o) {
   }
   if (failed) return -1;
   if (c->args[i].t.ndim > MAX_RANK) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions, at most %d work", c->op->name, t->name,
+    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->name,
                  (int)c->args[i].t.ndim, MAX_RANK);
     return -1;
   }
@@ -134,7 +134,7 @@ int take(call *c, int i, PyObject *o) {
 int take_input(call *c, int i, PyObject *o) {
   const op_tensor *t = &c->op->tensors[i];
   if (o == Py_None && t->optional) return 0;
-  if (t->number && tensor_number(o, &c->args[i], t->number == 2)) {
+  if (t->number && tensor_number(o, &c->args[i], t->number == NUMBER_AS_FLOAT)) {
     /* Host memory: with the others on a device, the dispatcher's path makes it a tensor there. */
     c->present[i] = 1;
     if (i > 0 && c->args[0].t.device.device_type != kDLCPU && !c->strict) c->missed = 1;

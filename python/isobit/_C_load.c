@@ -81,23 +81,18 @@ static void *open_descriptor(int fd) {
  * here. A file in memory with the same content is another library to it. */
 static void *open_copy(const char *path) {
   void *handle = NULL;
+  const char *why = NULL;
   int from = open(path, O_RDONLY | O_CLOEXEC);
   int to = memfd_create("libisobit.so", MFD_CLOEXEC);
-  if (from < 0 || to < 0 || copy_file(from, to) < 0) {
+  if (from < 0 || to < 0 || copy_file(from, to) < 0)
+    why = strerror(errno);
+  else if (!(handle = open_descriptor(to)))
+    why = dlerror();
+  if (!handle)
     PyErr_Format(PyExc_RuntimeError,
                  "isobit: this process is a fork of one that had loaded %s, and loading a copy failed: %s. "
                  "Start workers with the spawn or forkserver method instead",
-                 path, strerror(errno));
-  } else {
-    handle = open_descriptor(to);
-    if (!handle) {
-      const char *why = dlerror();
-      PyErr_Format(PyExc_RuntimeError,
-                   "isobit: this process is a fork of one that had loaded %s, and loading a copy failed: %s. "
-                   "Start workers with the spawn or forkserver method instead",
-                   path, why ? why : "unknown error");
-    }
-  }
+                 path, why ? why : "unknown error");
   if (from >= 0) close(from);
   if (to >= 0) close(to);
   return handle;

@@ -1,5 +1,5 @@
 /* Ops: a signature is registered once; a call then needs no text but on the
- * first use of a shape. See _ops.py for the signature's Python form.
+ * first use of a shape. See _signature.py for the signature's Python form.
  *
  * A call's positional arguments: the inputs (tensor, Python number where a
  * parameter may be one, None where absent), the attributes, and optionally the
@@ -61,7 +61,7 @@ static int run(call *c) {
 static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
   if (nargs < o->n_in + o->n_attr || nargs > o->n_in + o->n_attr + o->n_out) {
-    PyErr_Format(PyExc_TypeError, "%s: %zd arguments came, %d to %d were wanted", o->name, nargs, o->n_in + o->n_attr,
+    PyErr_Format(PyExc_TypeError, "%s: %zd arguments came; want %d to %d", o->name, nargs, o->n_in + o->n_attr,
                  o->n_in + o->n_attr + o->n_out);
     return -1;
   }
@@ -144,7 +144,7 @@ static int define_output(op_tensor *t, PyObject *parts) {
   return 0;
 }
 
-/* define(name, plan, inputs, attributes, outputs) -> (run, fast); see _ops.py */
+/* define(name, plan, inputs, attributes, outputs) -> (run, fast); see _signature.py */
 PyObject *op_define(PyObject *module, PyObject *args) {
   (void)module;
   static int next_id;

@@ -9,6 +9,7 @@
 #endif
 
 enum { DTYPE_OF_INPUT, DTYPE_OF_ATTRIBUTE, DTYPE_FIXED, DTYPE_OF_PARAMETERS };
+enum { NO_NUMBER, NUMBER_AS_IS, NUMBER_AS_FLOAT };
 enum { PART_INPUT, PART_LITERAL, PART_ATTRIBUTE, PART_AT, PART_BLOCKS };
 
 typedef struct {
@@ -21,7 +22,7 @@ typedef struct {
   int in_text; /* the text and the key carry the shape */
   /* inputs */
   int optional, writes;
-  int number; /* a Python number may stand for it: 1 as it is, 2 as a float */
+  int number; /* whether a Python number may stand for it: NO_NUMBER, ... */
   /* outputs */
   int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */
   int wanted_by; /* the bool attribute that says whether it is wanted, or -1 */

@@ -46,8 +46,8 @@ static int output_dtype(call *c, const op_tensor *t) {
     want.code = kDLFloat;
     want.bits = in.code == kDLFloat && in.bits == 64 ? 64 : 32;
   }
-  for (int i = 0; i < torch.n_dtypes; i++)
-    if (torch.dtypes[i].code == want.code && torch.dtypes[i].bits == want.bits) return i;
+  int found = find_dtype(want.code, want.bits);
+  if (found >= 0) return found;
   PyObject *named = PyObject_GetAttrString(of->object, "dtype");
   if (named)
     PyErr_Format(PyExc_TypeError, "%s: %s is %S, which isobit does not compute with", c->op->name,
@@ -177,9 +177,7 @@ static int pack(call *c, const op_tensor *t, tensor_arg *a, shape *s, int dtype)
   a->packed = d;
   a->last = s->extents[s->rank - 1];
   s->extents[s->rank - 1] = (a->last + 1) / 2;
-  for (int i = 0; i < torch.n_dtypes; i++)
-    if (torch.dtypes[i].code == kDLUInt && torch.dtypes[i].bits == 8) return i;
-  return -1;
+  return find_dtype(kDLUInt, 8);
 }
 
 /* ---- out= ---- */
@@ -238,7 +236,7 @@ int make_output(call *c, int i, PyObject *given) {
   if (dtype < 0) return -1;
   for (int k = 0; k < t->n_parts; k++) append_part(c, &s, &t->parts[k]);
   if (s.overflow) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has more than %d dimensions", c->op->name, t->name, MAX_RANK);
+    PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->name, MAX_RANK);
     return -1;
   }
   if ((dtype = pack(c, t, &packed, &s, dtype)) < 0) return -1;

@@ -154,12 +154,11 @@ static const int64_t SMALL_RUN = 4096;
 static PyObject *device_workspace(const tensor_arg *a, uint64_t size) {
   PyObject *device = PyObject_GetAttr(a->object, torch.device), *result = NULL;
   PyObject *args = Py_BuildValue("(K)", (unsigned long long)size);
-  for (int i = 0; device && args && i < torch.n_dtypes; i++) {
-    if (torch.dtypes[i].code != kDLUInt || torch.dtypes[i].bits != 8) continue;
-    PyObject *kw = Py_BuildValue("{sOsO}", "dtype", torch.dtypes[i].object, "device", device);
+  int bytes = find_dtype(kDLUInt, 8);
+  if (device && args && bytes >= 0) {
+    PyObject *kw = Py_BuildValue("{sOsO}", "dtype", torch.dtypes[bytes].object, "device", device);
     if (kw) result = PyObject_Call(torch.empty, args, kw);
     Py_XDECREF(kw);
-    break;
   }
   Py_XDECREF(args);
   Py_XDECREF(device);

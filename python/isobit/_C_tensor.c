@@ -108,7 +108,7 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
     PyCapsule_SetName(capsule, "used_dltensor_versioned");
     a->versioned = m;
     if (m->version.major != DLPACK_MAJOR_VERSION) {
-      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u, isobit knows %d", op, name, m->version.major,
+      PyErr_Format(PyExc_TypeError, "%s: %s speaks DLPack %u; want %d", op, name, m->version.major,
                    DLPACK_MAJOR_VERSION);
       result = -1;
     } else {
@@ -242,6 +242,12 @@ const int64_t *tensor_shape(const tensor_arg *a, int64_t space[MAX_RANK]) {
 
 DLDataType tensor_dtype(const tensor_arg *a) {
   return a->packed ? (DLDataType){a->packed->code, a->packed->bits, 1} : a->t.dtype;
+}
+
+int find_dtype(uint8_t code, uint8_t bits) {
+  for (int i = 0; i < torch.n_dtypes; i++)
+    if (torch.dtypes[i].code == code && torch.dtypes[i].bits == bits) return i;
+  return -1;
 }
 
 int is_float_dtype(DLDataType dtype) { return dtype.code == kDLFloat || dtype.code == kDLBfloat; }

@@ -19,6 +19,16 @@ from pathlib import Path
 
 from ._load import LIBRARY, PACKAGE, checkout, find_library
 
+# What config answers: the flags and what they are for.
+FLAGS = {
+    "cflags": "for a C or C++ compiler",
+    "libs": "for its linker",
+    "cmakedir": "for find_package: -Disobit_DIR=$(...)",
+    "pkgconfigdir": "for PKG_CONFIG_PATH",
+    "includedir": "where isobit.h and isobit.hpp are",
+    "libdir": "where the library is",
+}
+
 
 def include_dir() -> Path:
     root = checkout()
@@ -50,9 +60,9 @@ def config(args: argparse.Namespace) -> int:
         "includedir": str(include_dir()),
         "libdir": str(library_dir()),
     }
-    asked = [text for name, text in answers.items() if getattr(args, name)]
+    asked = [answers[name] for name in FLAGS if getattr(args, name)]
     if not asked:
-        print("isobit config: say what you want: " + " ".join(f"--{name}" for name in answers), file=sys.stderr)
+        print("isobit config: say what you want: " + " ".join(f"--{name}" for name in FLAGS), file=sys.stderr)
         return 2
     print(" ".join(asked))
     return 0
@@ -140,8 +150,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m isobit", description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command")
     flags = commands.add_parser("config", help="flags for compilers")
-    for name in ("cflags", "libs", "cmakedir", "pkgconfigdir", "includedir", "libdir"):
-        flags.add_argument(f"--{name}", action="store_true")
+    for name, what in FLAGS.items():
+        flags.add_argument(f"--{name}", action="store_true", help=what)
     args = parser.parse_args()
     return config(args) if args.command == "config" else diagnosis()
 

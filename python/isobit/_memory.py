@@ -17,4 +17,5 @@ def set_huge_pages(on: bool) -> None:
 
 
 def get_huge_pages() -> bool:
+    """What set_huge_pages set."""
     return _C.get_huge_pages()

@@ -16,7 +16,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
-from ._signature import Signature
+from ._signature import NUMBER_AS_FLOAT, Signature
 
 LIBRARY = torch.library.Library("isobit", "DEF")
 OPS: dict[str, Op] = {}
@@ -30,6 +30,16 @@ def keep(ctx: Any, *values: Any) -> None:
 
 def kept(ctx: Any) -> list[Any]:
     return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
+
+
+def saving(count: int) -> Callable[[Any, tuple[Any, ...], Any], None]:
+    """A setup_context that saves the first inputs, for `kept`, and has the others as ctx.attributes."""
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        keep(ctx, *inputs[:count])
+        ctx.attributes = inputs[count:]
+
+    return setup_context
 
 
 class _Frame:
@@ -102,7 +112,7 @@ class Op:
         self.plan = plan
         self.signature = Signature.parse(inputs, attributes, outputs)
         self.run, self.fast = _C.define(self.name, plan, *self.signature.for_extension())
-        self.numbers = [i for i, item in enumerate(self.signature.inputs) if item[3]]
+        self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         self.raw = getattr(torch.ops.isobit, self.name).default
@@ -170,13 +180,15 @@ class Op:
                 args = (*args[:i], tensor, *args[i + 1 :])
         return args
 
-    def _as_kept(self, i: int, number: float) -> float:
+    def _as_kept(self, i: int, number: int | float) -> int | float:
         """A Python number as the tensor for it holds it."""
-        name, as_float = self.signature.inputs[i][0], self.signature.inputs[i][3] == 2
-        try:
-            number = float(number) if as_float else number
-        except OverflowError:
-            raise ValueError(f"{self.name}: {name} is an int of {number.bit_length()} bits; want a float64") from None
+        name, kind = self.signature.inputs[i].name, self.signature.inputs[i].number
+        if isinstance(number, int) and kind == NUMBER_AS_FLOAT:
+            try:
+                return float(number)
+            except OverflowError:
+                bits = number.bit_length()
+                raise ValueError(f"{self.name}: {name} is an int of {bits} bits; want a float64") from None
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
             raise ValueError(f"{self.name}: {name} is {number}; want an int64")
         return number
@@ -195,7 +207,7 @@ class Op:
         # torch.func needs the second form, whose call costs 15 us more.
         function = self._function(forward=staticmethod(forward), backward=staticmethod(once(self.name, backward)))
         # Function.apply without its part for torch.func, which apply below does itself.
-        self.apply_eager = super(torch.autograd.Function, function).apply
+        self.apply_eager = super(torch.autograd.Function, function).apply  # type: ignore[misc]
         self.transformed = self._function(
             forward=staticmethod(lambda *args: self(*args)),
             setup_context=staticmethod(setup_context),

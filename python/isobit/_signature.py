@@ -26,22 +26,42 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from ._load import DTYPES, PACKED
 
-_END = 1 << 30  # the end of a slice that has none
+# The enumerations of _C_op.h.
+NO_NUMBER, NUMBER_AS_IS, NUMBER_AS_FLOAT = range(3)  # whether a Python number may stand for an input
 _INPUT, _LITERAL, _ATTRIBUTE, _AT, _BLOCKS = range(5)  # kinds of a shape's part
-_OF_INPUT, _OF_ATTRIBUTE, _FIXED, _OF_PARAMETERS = 0, 1, 2, 3  # rules for a dtype
+_OF_INPUT, _OF_ATTRIBUTE, _FIXED, _OF_PARAMETERS = range(4)  # rules for a dtype
+
+_END = 1 << 30  # the end of a slice that has none
 _WORD = re.compile(r"(\w+)(\[\])?([@#]?)([?!*]*)$")
 _PART = re.compile(r"(-?\w+)(?:\[(-?\d*):(-?\d*)\])?$")
 _OUTPUT = re.compile(r"(\w+)(\[\])? = ([^:]*(?:\[[^\]]*\][^:]*)*) : (\w+)(?: if (!?)(\w+))?$")
 
 
+class Input(NamedTuple):
+    name: str
+    shaped: bool  # its shape is part of the problem
+    optional: bool
+    number: int
+    written: bool
+    codes: bool
+
+
+class Attribute(NamedTuple):
+    name: str
+    kind: str
+    optional: bool
+
+
 @dataclass(frozen=True)
 class Part:
+    """One word of an output's shape. low and high: a slice, as Python's; of a literal, low is its value."""
+
     kind: int
     index: int
     low: int = 0
@@ -54,8 +74,8 @@ class Output:
     shaped: bool
     parts: tuple[Part, ...]
     dtype_rule: int
-    dtype_index: int
-    wanted_by: int = -1
+    dtype_index: int  # of an input, an attribute, or DTYPES, by the rule
+    wanted_by: int = -1  # the attribute that says whether it is wanted, or -1
     wanted_if: bool = True
 
     def wanted(self, attributes: tuple[Any, ...]) -> bool:
@@ -64,8 +84,8 @@ class Output:
 
 @dataclass
 class Signature:
-    inputs: list[tuple[str, bool, bool, int, bool, bool]] = field(default_factory=list)
-    attributes: list[tuple[str, str, bool]] = field(default_factory=list)
+    inputs: list[Input] = field(default_factory=list)
+    attributes: list[Attribute] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
 
     @classmethod
@@ -73,16 +93,16 @@ class Signature:
         s = cls()
         for word in inputs.split():
             name, shaped, number, flags = _WORD.match(word).groups()  # type: ignore[union-attr]
-            kind = {"": 0, "#": 1, "@": 2}[number]
-            s.inputs.append((name, bool(shaped), "?" in flags, kind, "!" in flags, "*" in flags))
+            may_be = {"": NO_NUMBER, "#": NUMBER_AS_IS, "@": NUMBER_AS_FLOAT}[number]
+            s.inputs.append(Input(name, bool(shaped), "?" in flags, may_be, "!" in flags, "*" in flags))
         for word in attributes.split():
             name, kind = word.split(":")
-            s.attributes.append((name, kind[0], kind.endswith("?")))
+            s.attributes.append(Attribute(name, kind[0], kind.endswith("?")))
         s.outputs = [s._output(text) for text in outputs]
         return s
 
     def _index(self, name: str, of: str) -> int:
-        names = [item[0] for item in (self.inputs if of == "inputs" else self.attributes)]
+        names = [item.name for item in (self.inputs if of == "inputs" else self.attributes)]
         return names.index(name) if name in names else -1
 
     def _part(self, word: str) -> Part:
@@ -148,10 +168,8 @@ class Signature:
     def _shape_of(self, index: int, args: tuple[Any, ...]) -> Any:
         """An input's shape: that of the codes, where it holds two to a byte."""
         shape = args[index].shape
-        if self.inputs[index][5]:
-            attributes = dict(
-                zip("".join(kind for _, kind, _ in self.attributes), args[len(self.inputs) :], strict=True)
-            )
+        if self.inputs[index].codes:
+            attributes = dict(zip((a.kind for a in self.attributes), args[len(self.inputs) :], strict=True))
             if attributes.get("m") in PACKED:
                 last = attributes.get("e")
                 return (*shape[:-1], 2 * shape[-1] if last is None else last)

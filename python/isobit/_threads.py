@@ -16,4 +16,5 @@ def set_num_threads(n: int | None) -> None:
 
 
 def get_num_threads() -> int:
+    """The number of threads that a call may use: torch's, unless set_num_threads set one."""
     return _C.get_num_threads()

@@ -24,6 +24,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -214,10 +215,10 @@ def main(argv: list[str] | None = None) -> int:
     report["device_name"] = torch.cuda.get_device_name(args.device) if on_gpu else "CPU"
     if on_gpu:
         torch.cuda.set_device(args.device)
-    steps: dict[str, Callable[[], None]] = {"values": lambda: check_values(args.device, args.cases, report)}
-    for name, (step, needs_gpu) in gpu_steps.STEPS.items():
+    steps: dict[str, Callable[[], None]] = {"values": partial(check_values, args.device, args.cases, report)}
+    for name, (later, needs_gpu) in gpu_steps.STEPS.items():
         if on_gpu or not needs_gpu:
-            steps[name] = lambda step=step: step(args.device, report)
+            steps[name] = partial(later, args.device, report)
     for name, step in steps.items():
         if args.only and name not in args.only.split(","):
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -62,7 +63,6 @@ def streaming(device: str, n: int) -> Iterator[tuple[str, Call, Call | None, int
     s = torch.full((rows,), 0.05, device=device)
     z, zf = torch.zeros(rows, dtype=torch.int32, device=device), torch.zeros(rows, device=device)
     q = torch.randint(-128, 128, (rows, columns), dtype=torch.int8, device=device)
-    learned = torch._fake_quantize_learnable_per_channel_affine
     backward = getattr(torch.ops.aten, "_fake_quantize_learnable_per_channel_affine_backward", None)
     yield (
         "quantize_per_channel f32 -> s8",
@@ -97,7 +97,7 @@ def streaming(device: str, n: int) -> Iterator[tuple[str, Call, Call | None, int
     yield (
         "fake_quantize_per_channel LSQ backward f32",
         lambda: isobit.fake_quantize_per_channel_affine_backward(dy, x, s, zf, 0, *R, grad_factor=0.01),
-        (lambda: backward(dy, x, s, zf, 0, *R, 0.01)) if backward and learned else None,
+        (lambda: backward(dy, x, s, zf, 0, *R, 0.01)) if backward else None,
         12 * n,
     )
     yield (
@@ -120,8 +120,8 @@ def scatter(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, i
         ids = ids.clamp(0, vocabulary - 1).to(device)
         yield (
             f"embedding_backward {name}",
-            lambda ids=ids: isobit.embedding_backward(grad, ids, vocabulary),
-            lambda ids=ids: aten.embedding_dense_backward(grad, ids, vocabulary, -1, False),
+            partial(isobit.embedding_backward, grad, ids, vocabulary),
+            partial(aten.embedding_dense_backward, grad, ids, vocabulary, -1, False),
             0,
         )
     for shape in ((16, 3, 512, 512), (16, 64, 128, 128), (1, 3, 1080, 1920)):
@@ -133,14 +133,14 @@ def scatter(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, i
             label = f"{n}x{c}x{h}x{w} {name}"
             yield (
                 f"grid_sample {label}",
-                lambda x=x, grid=grid: isobit.grid_sample(x, grid),
-                lambda x=x, grid=grid: aten.grid_sampler_2d(x, grid, 0, 0, False),
+                partial(isobit.grid_sample, x, grid),
+                partial(aten.grid_sampler_2d, x, grid, 0, 0, False),
                 0,
             )
             yield (
                 f"grid_sample_backward {label}",
-                lambda dy=dy, x=x, grid=grid: isobit.grid_sample_backward(dy, x, grid),
-                lambda dy=dy, x=x, grid=grid: aten.grid_sampler_2d_backward(dy, x, grid, 0, 0, False, [True, True]),
+                partial(isobit.grid_sample_backward, dy, x, grid),
+                partial(aten.grid_sampler_2d_backward, dy, x, grid, 0, 0, False, [True, True]),
                 0,
             )
     size = 4096 // scale
@@ -196,9 +196,9 @@ def measure(device: str, report: Report) -> None:
         report.save()
     small = torch.randn(8, 8, device=device)
     s, z = torch.ones(8, device=device), torch.zeros(8, dtype=torch.int32, device=device)
-    ours = overhead(lambda: isobit.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
-    theirs = overhead(lambda: torch.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
-    rows.append({"name": "host time of a small fake_quantize_per_channel", "us": ours, "torch_us": theirs})
+    own = overhead(lambda: isobit.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
+    torchs = overhead(lambda: torch.fake_quantize_per_channel_affine(small, s, z, 0, *R), on_gpu)
+    rows.append({"name": "host time of a small fake_quantize_per_channel", "us": own, "torch_us": torchs})
     if failed := [row["name"] for row in rows if "us" not in row]:
         raise AssertionError(f"these failed: {failed}")
 

@@ -37,7 +37,8 @@ class Plan:
         return self._handle
 
     def describe(self) -> dict[str, Any]:
-        """problem, sku, workspace_size, guarantee, args."""
+        """What the plan is: problem, category, row, arch, workspace_size, precision_guarantee, and args, a list of
+        name, dtype, shape, direction, optional and present."""
         self._ready()
         return self._description
 
@@ -79,10 +80,11 @@ def _restore(problem: str, row: str | None, max_workspace: int, num_threads: int
 
 
 def support() -> list[dict[str, Any]]:
-    """What runs where: a row for each operation."""
+    """What runs where: for each operation its op, category, args, attributes, devices and rows, best first."""
     return json.loads(_C.support())
 
 
 def info() -> dict[str, Any]:
-    """The state of the library: version, instruction sets, rows, CUDA, threads."""
+    """The state of the library: version, abi, go, os, arch, isa (the largest instruction set in use), threads,
+    parallel (whose they are: "isobit" or "host") and cuda ("available", or why not)."""
     return json.loads(_C.info())

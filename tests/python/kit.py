@@ -1,6 +1,9 @@
 """What the tests share: torch tensors to and from tests/reference, and its answers."""
 
+import os
+import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +122,16 @@ def layouts(x):
         yield "offset", padded[1:-1]
     if x.dim() == 4:
         yield "channels_last", x.contiguous(memory_format=torch.channels_last)
+
+
+def python(program, timeout=120, **environment):
+    """Runs a program in a new interpreter; its output."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout

@@ -74,7 +74,7 @@ def test_out_is_what_the_result_would_be():
         with pytest.raises(error, match=message) as raised:
             quantize(X, S, Z, 0, *INT8, out=out)
         assert "quantize_per_channel: " in str(raised.value) and "\n" not in str(raised.value)
-    with pytest.raises(ValueError, match="out is torch.bfloat16; want torch.float32"):
+    with pytest.raises(ValueError, match=r"out is torch\.bfloat16; want torch\.float32"):
         isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=torch.empty(3, 4, dtype=torch.bfloat16))
     both = draw(4, 4)
     with pytest.raises(ValueError, match="out overlaps x in memory"):
@@ -172,7 +172,7 @@ def test_odd_arguments_are_named():
     for error, message, call in (
         (RuntimeError, "'dtype'", lambda: q(X, 0.1, 0, -8, 7, None)),
         (RuntimeError, "'rounding'", lambda: fq(X, 0.1, 0, -8, 7, rounding=None)),
-        (ValueError, "input has dtype torch.int8, dtype says None", lambda: isobit.dequantize_per_tensor(X.to(torch.int8), 0.1, 0, -8, 7, None)),
+        (ValueError, "dtype is None; want torch.int8, that of input", lambda: isobit.dequantize_per_tensor(X.to(torch.int8), 0.1, 0, -8, 7, None)),
         (ValueError, "zero_point is 1180591620717411303424; want an int64", lambda: q(X, 0.1, 2**70, *INT8)),
         (ValueError, "scale is an int of 1329 bits; want a float64", lambda: q(X, 10**400, 0, *INT8)),
         (TypeError, "zero_point is torch.int16, which isobit does not know", lambda: q(X, 0.1, torch.tensor(1, dtype=torch.int16), *INT8)),

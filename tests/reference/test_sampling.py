@@ -162,7 +162,9 @@ def scalar_sample(image, grid, dy, mode, padding, align):
 
 def interesting_grid(n, oh, ow, h, w, kind, rng):
     grid = rng.uniform(-1.4, 1.4, (n, oh, ow, 2))
-    places = [-1.0, 1.0, 0.0, -0.0, -1 - 1 / w, 1 + 1 / w, 1 - 1 / w]
+    places = [-1.0, 1.0, 0.0, -0.0]
+    for extent in (w, h):  # the edges of the first and the last pixel
+        places += [-1 - 1 / extent, 1 + 1 / extent, 1 - 1 / extent]
     places += [5.5, -7.25, 1e8, -3e30, np.inf, -np.inf, np.nan]
     flat = grid.reshape(-1)
     at = rng.choice(flat.size, flat.size // 3, replace=False)

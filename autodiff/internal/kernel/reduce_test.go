@@ -5,36 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// stripe is the numeric contract's Stripe order, word for word.
-func stripe[T Float](x []T) T {
-	var blocks []T
-	for b := 0; b < max(len(x), 1); b += 65536 {
-		var acc [64]T
-		for i, v := range x[b:min(b+65536, len(x))] {
-			acc[i%64] += v
-		}
-		for h := 32; h > 0; h /= 2 {
-			for l := range h {
-				acc[l] += acc[l+h]
-			}
-		}
-		blocks = append(blocks, acc[0])
-	}
-	for len(blocks) > 1 {
-		var next []T
-		for i := 0; i < len(blocks); i += 2 {
-			if i+1 < len(blocks) {
-				next = append(next, blocks[i]+blocks[i+1])
-			} else {
-				next = append(next, blocks[i])
-			}
-		}
-		blocks = next
-	}
-	return blocks[0]
-}
+	"github.com/isobit-ml/isobit/internal/testcase"
+)
 
 func TestSums(t *testing.T) {
 	negativeZero := float32(math.Copysign(0, -1))
@@ -43,7 +16,7 @@ func TestSums(t *testing.T) {
 		if n > 2 {
 			x[0], x[1] = 1e8, negativeZero
 		}
-		want := stripe(x)
+		want := testcase.Stripe(x)
 		for _, threads := range []Threads{1, 3} {
 			z := make([]float32, 1)
 			SumRows(threads, z, x, 1, n)
@@ -74,6 +47,6 @@ func TestSums(t *testing.T) {
 		for r := range rows {
 			col = append(col, x[r*wide+j])
 		}
-		require.Equal(t, stripe(col), z[j])
+		require.Equal(t, testcase.Stripe(col), z[j])
 	}
 }

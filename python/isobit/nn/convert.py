@@ -1,3 +1,5 @@
+"""From a trained model to the one that serves."""
+
 from __future__ import annotations
 
 import copy

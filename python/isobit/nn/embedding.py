@@ -1,3 +1,5 @@
+"""torch.nn.Embedding over isobit's op."""
+
 from __future__ import annotations
 
 import torch

@@ -1,3 +1,5 @@
+"""Fake quantization by learned parameters."""
+
 from __future__ import annotations
 
 import math

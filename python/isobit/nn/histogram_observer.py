@@ -1,3 +1,5 @@
+"""The observer that follows how values are distributed."""
+
 from __future__ import annotations
 
 import warnings

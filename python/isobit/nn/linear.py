@@ -1,3 +1,5 @@
+"""A linear layer of int8 codes, as it trains and as it serves."""
+
 from __future__ import annotations
 
 import torch

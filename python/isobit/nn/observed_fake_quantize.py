@@ -1,3 +1,5 @@
+"""Fake quantization by the parameters of an observer."""
+
 from __future__ import annotations
 
 import warnings

@@ -1,3 +1,5 @@
+"""From a model to one for quantization-aware training."""
+
 from __future__ import annotations
 
 import copy
@@ -12,9 +14,11 @@ from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear
 from .observed_fake_quantize import ObservedFakeQuantize
 
 Filter = Callable[[torch.nn.Module, str], bool]
+_Types = tuple[type[torch.nn.Module], ...]
 
 # What layers become. Subclasses do not: their forward is another, or, as in MultiheadAttention, is not called.
-_LINEAR, _EMBEDDING = (torch.nn.Linear,), (torch.nn.Embedding, Embedding)
+_LINEAR: _Types = (torch.nn.Linear,)
+_EMBEDDING: _Types = (torch.nn.Embedding, Embedding)
 
 
 def prepare(
@@ -44,7 +48,7 @@ def prepare(
     Raises, before anything is changed: TypeError for a subclass that filter_fn picks, and for what is no
     configuration; ValueError for a layer that is lazy, whose weight is no parameter of its own (weight_norm,
     pruning), whose forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found."""
-    kinds: list[tuple[tuple[type, ...], Any, list[Any]]] = [
+    kinds: list[tuple[_Types, Any, list[Any]]] = [
         (_LINEAR, FakeQuantizedLinear, [weight, activation]),
         (_EMBEDDING, FakeQuantizedEmbedding, [embedding]),
     ]
@@ -52,7 +56,7 @@ def prepare(
     if not kinds:
         raise ValueError("prepare: weight, activation and embedding are all None; want one of them")
     module = module if inplace else copy.deepcopy(module)
-    found = []
+    found: list[tuple[Any, Any, list[FakeQuantizer | None]]] = []
     for name, layer in module.named_modules():
         for types, becomes, by in kinds:
             if isinstance(layer, types) and _picked(layer, name, types, filter_fn):
@@ -89,7 +93,7 @@ def _made(given: Any, shape: torch.Size | None) -> FakeQuantizer | None:
     return made
 
 
-def _picked(layer: torch.nn.Module, name: str, types: tuple[type, ...], filter_fn: Filter | None) -> bool:
+def _picked(layer: torch.nn.Module, name: str, types: _Types, filter_fn: Filter | None) -> bool:
     """Whether a layer is to become another; raises where it cannot."""
     lazy = isinstance(layer, torch.nn.modules.lazy.LazyModuleMixin)
     if filter_fn is None and type(layer) not in types and not lazy:

@@ -1,3 +1,5 @@
+"""A spatial transformer over affine_grid and grid_sample."""
+
 from __future__ import annotations
 
 import torch

@@ -63,11 +63,16 @@ def code_name(op: str, dtype: torch.dtype | None) -> str:
     return FLOAT8[dtype]
 
 
-def no_zero_point(op: str, zero_point: Any) -> None:
-    """8-bit float codes have a scale only: None, 0, or an integer tensor that eager code finds to be all 0."""
-    if isinstance(zero_point, Tensor) and not zero_point.is_floating_point() and not is_dynamo_compiling():
-        if not zero_point.any():
-            return
-    elif zero_point is None or (isinstance(zero_point, int) and zero_point == 0):
-        return
-    raise ValueError(f"{op}: 8-bit float codes have a scale only; want zero_point=None (or integers that are all 0)")
+def without_zero_point(op: str, args: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+    """The arguments with None for the zero point, which stands at this place. 8-bit float codes have a scale
+    only: it has to be None, 0, or an integer tensor that eager code finds to be all 0."""
+    zero_point = args[at]
+    if isinstance(zero_point, Tensor):
+        is_zero = not zero_point.is_floating_point() and not is_dynamo_compiling() and not zero_point.any()
+    else:
+        is_zero = zero_point is None or (isinstance(zero_point, int) and zero_point == 0)
+    if not is_zero:
+        raise ValueError(
+            f"{op}: 8-bit float codes have a scale only; want zero_point=None (or integers that are all 0)"
+        )
+    return (*args[:at], None, *args[at + 1 :])

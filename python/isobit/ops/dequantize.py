@@ -9,16 +9,11 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._load import PACKED
-from .._op import Op, keep, kept, write_out
+from .._op import Op, kept, saving, write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, FLOAT8, no_zero_point
+from ._families import FAMILIES, FLOAT8, without_zero_point
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    keep(ctx, *inputs[:3])
-    ctx.attributes = inputs[3:]
 
 
 def is_learned(zero_point: Any) -> bool:
@@ -59,7 +54,7 @@ def _define(name: str) -> tuple[Op, Op]:
         "grad_scale = scale : scale if want_scale",
         "grad_zero_point = zero_point : zero_point if want_zero_point",
     )
-    forward.differentiable(_setup, _backward_of(backward, f.leading(), f.group))
+    forward.differentiable(saving(3), _backward_of(backward, f.leading(), f.group))
     backward.not_differentiable()
     vmap_elementwise(forward, f, data=(0,))
     vmap_elementwise(backward, f, data=(0, 1))
@@ -74,11 +69,13 @@ def _dequantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"dequantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
-    if args[0].dtype != (torch.uint8 if dtype in PACKED else dtype):
-        raise ValueError(f"dequantize_{name}: input has dtype {args[0].dtype}, dtype says {dtype}")
+    came = args[0].dtype
+    if dtype in PACKED and came != torch.uint8:
+        raise ValueError(f"dequantize_{name}: input is {came}; want torch.uint8 for dtype={dtype}")
+    if dtype not in PACKED and came != dtype:
+        raise ValueError(f"dequantize_{name}: dtype is {dtype}; want {came}, that of input")
     if dtype in FLOAT8:
-        no_zero_point(f"dequantize_{name}", args[2])
-        args = (*args[:2], None, *args[3:])
+        args = without_zero_point(f"dequantize_{name}", args, 2)
     if out is not None:
         return write_out(op, out, *args)
     return op.apply(*args)
@@ -185,8 +182,7 @@ def dequantize_per_channel_group(
 def _gradients(name: str, dtype: torch.dtype | None, *args: Any) -> Gradients:
     scale, zero_point = args[2:4]
     if args[1].dtype in FLOAT8:
-        no_zero_point(f"dequantize_{name}_backward", zero_point)
-        args = (*args[:3], None, *args[4:])
+        args = without_zero_point(f"dequantize_{name}_backward", args, 3)
     return _OPS[name][1](*args, True, isinstance(scale, Tensor), is_learned(zero_point), dtype)
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._op import Op, keep, kept, write_out
+from .._op import Op, kept, saving, write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, Family, code_name, no_zero_point
+from ._families import FAMILIES, Family, code_name, without_zero_point
 from .dequantize import Gradients, is_learned
 
 # The public names, and torch's names of the parameters: singular here.
@@ -22,11 +22,6 @@ _NAMES = {
     "per_channel_group": "per_channel_group_affine",
     "per_block": "per_block_affine",
 }
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    keep(ctx, *inputs[:3])
-    ctx.attributes = inputs[3:]
 
 
 def _backward_of(op: Op) -> Any:
@@ -58,7 +53,7 @@ def _define(name: str) -> tuple[Op, Op]:
         "grad_scale = scale : scale if want_scale",
         "grad_zero_point = zero_point : zero_point if want_zero_point",
     )
-    forward.differentiable(_setup, _backward_of(backward))
+    forward.differentiable(saving(3), _backward_of(backward))
     backward.not_differentiable()
     vmap_elementwise(forward, f, data=(0,))
     vmap_elementwise(backward, f, data=(0, 1))
@@ -73,8 +68,7 @@ def _fake_quantize(name: str, code_dtype: torch.dtype | None, out: Tensor | None
     op = _OPS[name][0]
     args = (*args, code_name(f"fake_quantize_{_NAMES[name]}", code_dtype))
     if code_dtype is not None:
-        no_zero_point(f"fake_quantize_{_NAMES[name]}", args[2])
-        args = (*args[:2], None, *args[3:])
+        args = without_zero_point(f"fake_quantize_{_NAMES[name]}", args, 2)
     if not isinstance(args[0], Tensor):
         raise TypeError(f"fake_quantize_{_NAMES[name]}: input must be a Tensor, not {type(args[0]).__name__}")
     if out is not None:
@@ -182,8 +176,7 @@ def _gradients(
     op = _OPS[name][1]
     code = code_name(op.name, code_dtype)
     if code != "int":
-        no_zero_point(op.name, args[3])
-        args = (*args[:3], None, *args[4:])
+        args = without_zero_point(op.name, args, 3)
     _, _, scale, zero_point = args[:4]
     wants = (True, isinstance(scale, Tensor), is_learned(zero_point))
     return op(*args, rounding, grad_factor, *wants, code)

@@ -8,16 +8,11 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._op import Op, keep, kept, write_out
+from .._op import Op, kept, saving, write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, FLOAT8, code_name, no_zero_point
+from ._families import FAMILIES, FLOAT8, code_name, without_zero_point
 
 Number = float | Tensor
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    keep(ctx, *inputs[:3])
-    ctx.attributes = inputs[3:]
 
 
 def _backward_of(op: Op, leading: int) -> Any:
@@ -48,7 +43,7 @@ def _define(name: str) -> tuple[Op, Op]:
         f"{f.range()}{f.group_attribute()} rounding:s code:s",
         "grad_input = x : x",
     )
-    forward.differentiable(_setup, _backward_of(backward, f.leading()))
+    forward.differentiable(saving(3), _backward_of(backward, f.leading()))
     backward.not_differentiable()
     vmap_elementwise(forward, f, data=(0,))
     vmap_elementwise(backward, f, data=(0, 1))
@@ -65,8 +60,7 @@ def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> 
     if not isinstance(args[0], Tensor):
         raise TypeError(f"quantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
     if dtype in FLOAT8:
-        no_zero_point(f"quantize_{name}", args[2])
-        args = (*args[:2], None, *args[3:])
+        args = without_zero_point(f"quantize_{name}", args, 2)
     if out is not None:
         return write_out(op, out, *args)
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1:
@@ -167,8 +161,7 @@ def quantize_per_channel_group(
 def _gradient(name: str, args: tuple[Any, ...], rounding: str, code_dtype: torch.dtype | None) -> Tensor:
     code = code_name(f"quantize_{name}_backward", code_dtype)
     if code != "int":
-        no_zero_point(f"quantize_{name}_backward", args[3])
-        args = (*args[:3], None, *args[4:])
+        args = without_zero_point(f"quantize_{name}_backward", args, 3)
     return _OPS[name][1](*args, rounding, code)
 
 

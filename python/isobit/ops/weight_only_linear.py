@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._op import Op, keep, kept
+from .._op import Op, kept, saving
 from .._vmap import vmap_fold
 from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
 from .qparams import code_range
@@ -21,11 +21,6 @@ _OP = Op(
     "group_size:i dtype:m in_features:e",
     "y = x[:1] weight[:1] : x",
 )
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    keep(ctx, *inputs[:5])
-    ctx.attributes = inputs[5:]
 
 
 def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
@@ -46,7 +41,7 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
 
 
-_OP.differentiable(_setup, _backward)
+_OP.differentiable(saving(5), _backward)
 vmap_fold(_OP, data=(0,))
 
 

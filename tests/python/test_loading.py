@@ -1,0 +1,121 @@
+"""The library in a process: when it is loaded, and what becomes of it in forked children."""
+
+import isobit
+import pytest
+import torch
+from kit import python
+
+
+def test_import_loads_no_library():
+    program = """
+        import isobit
+        assert not isobit._C.is_loaded() and isobit._C.path() is None
+        assert "libisobit" not in open("/proc/self/maps").read()
+        print(isobit.get_num_threads() > 0)
+    """
+    assert python(program).strip() == "True"
+
+
+def test_import_without_a_library():
+    """Importing works; the first call says what is missing."""
+    program = """
+        import torch, isobit
+        for _ in range(2):
+            try:
+                isobit.quantize_per_tensor(torch.ones(3), 1.0, 0, -8, 7, torch.int8)
+            except RuntimeError as error:
+                print(error)
+        layer = isobit.nn.QuantizedLinear(3, 4)
+    """
+    lines = python(program, ISOBIT_LIBRARY="/nowhere/libisobit.so").splitlines()
+    assert len(lines) == 2 and all("/nowhere/libisobit.so" in text for text in lines)
+    assert "failed" in python(program, ISOBIT_LIBRARY=__file__)
+
+
+class Dataset(torch.utils.data.Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, i):
+        x = torch.full((64, 96), float(i))
+        q = isobit.quantize_per_channel(x, torch.full((64,), 0.5), None, 0, -128, 127, torch.int8)
+        return isobit.grid_sample(q[None, None].float(), torch.zeros(1, 4, 4, 2))[0]
+
+
+@pytest.mark.parametrize("loaded", (True, False))
+def test_data_loader_that_forks(loaded):
+    """Its workers are children of a process that has the library loaded, or not."""
+    program = f"""
+        import sys
+        sys.path.insert(0, {str(__file__.rsplit("/", 1)[0])!r})
+        import torch
+        import test_loading
+        data = test_loading.Dataset()
+        if {loaded}:
+            data[3]
+        assert test_loading.isobit._C.is_loaded() == {loaded}
+        loader = torch.utils.data.DataLoader(
+            data, batch_size=4, num_workers=3, multiprocessing_context="fork", timeout=60, persistent_workers=True)
+        for epoch in range(2):
+            total = sum(batch.sum() for batch in loader)
+            assert total == sum(min(2 * i, 127) for i in range(24)) * 16, total
+        if {loaded}:
+            data[3]  # the parent goes on
+        print("done")
+    """
+    assert python(program, timeout=200).strip() == "done"
+
+
+def test_children_of_children():
+    program = """
+        import os, torch, isobit
+        x = torch.arange(4096.0)
+        plan = isobit.Plan("quantize_per_tensor x=f32[4096] zero_point=none q=s8 qmin=-128 qmax=127")
+        def work():
+            q = torch.empty(4096, dtype=torch.int8)
+            plan.run(x, torch.tensor(64.0), None, q)
+            y = isobit.fake_quantize_per_tensor_affine(x, 64.0, 0, -128, 127)
+            return y.tolist() == (q.float() * 64).tolist()
+        assert work() and isobit.info()["parallel"] == "host"  # PyTorch's threads
+        torch.set_num_threads(1)
+        pid = os.fork()
+        if pid == 0:
+            ok = work() and isobit._C.generation() == 2 and isobit.info()["parallel"] == "isobit"
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if work() and isobit._C.generation() == 3 else 1)
+            os._exit(0 if ok and os.waitpid(child, 0)[1] == 0 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert work() and isobit._C.generation() == 1
+        print("done")
+    """
+    assert python(program, timeout=60).strip() == "done"
+
+
+def test_child_of_child_that_gets_the_same_descriptors():
+    """The loader knows a library by its name, which has the number of its descriptor."""
+    program = """
+        import os, time, torch, isobit
+        x = torch.arange(4096.0)
+        def work():
+            return float(isobit.fake_quantize_per_tensor_affine(x, 64.0, 0, -128, 127).sum()) > 0
+        def take(*numbers):
+            for fd in numbers:
+                os.path.exists(f"/proc/self/fd/{fd}") or os.dup2(1, fd)
+        torch.set_num_threads(1)
+        assert work()
+        time.sleep(0.2)  # Go opens files of the control group soon after; it needs them no more
+        take(*range(3, 160))
+        for depth in range(1, 5):
+            os.close(120 + depth)  # now free: this one for the library, 140 for its copy
+            os.close(140)
+            pid = os.fork()
+            if pid:
+                os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            assert work() and isobit._C.generation() == depth + 1
+            time.sleep(0.2)
+            take(120 + depth, 140)
+        print("done", flush=True)
+        os._exit(0)
+    """
+    assert python(program, timeout=60).strip() == "done"
