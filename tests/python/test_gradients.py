@@ -83,6 +83,9 @@ class TestAgainstReference:
             assert_same(sparse.to_dense(), isobit.embedding_backward(dy, indices, 11, row, False))
             rows = sparse.indices()[0]
             assert bool((rows[1:] > rows[:-1]).all())
+            isobit.embedding(indices, weight, padding, sparse=True).backward(dy)
+            assert weight.grad.is_coalesced()  # accumulating into a leaf must not lose the flag
+            weight.grad = None
 
     def test_spatial_transformer(self, dtype):
         image = draw(2, 3, 6, 7, dtype=dtype).requires_grad_()

@@ -62,10 +62,11 @@ def _sparse_gradient(
     if padding_idx >= 0:
         kept = (found != padding_idx).nonzero().squeeze(1)
         found, values = found[kept], values[kept]
+    # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same
+    # indices and values, which torch takes for uncoalesced; otherwise a clone, which stays coalesced.
+    apart = found.to(torch.int64)[:, None].repeat(1, 2).T[:1]
     shape = (rows, grad_output.shape[-1])
-    return torch.sparse_coo_tensor(
-        found[None].to(torch.int64), values, shape, is_coalesced=True, check_invariants=False
-    )
+    return torch.sparse_coo_tensor(apart, values, shape, is_coalesced=True, check_invariants=False)
 
 
 _FORWARD.differentiable(_setup, _backward)
