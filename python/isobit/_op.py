@@ -87,9 +87,9 @@ def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
 _ONCE = "isobit::{} has no second derivative: isobit's ops can be differentiated once"
 
 
-def _no_second_derivative(name: str) -> Callable[..., Any]:
+def _refuse(message: str) -> Callable[..., Any]:
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(_ONCE.format(name))
+        raise RuntimeError(message)
 
     return backward
 
@@ -215,9 +215,9 @@ class Op:
             return self.transformed.apply(*args)
         return self.apply_eager(*args)
 
-    def not_differentiable(self) -> None:
+    def not_differentiable(self, message: str = _ONCE) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
-        torch.library.register_autograd(f"isobit::{self.name}", _no_second_derivative(self.name), lib=LIBRARY)
+        torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
 
 
 def wants_gradient(*values: Any) -> bool:

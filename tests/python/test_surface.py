@@ -126,6 +126,12 @@ def test_a_second_derivative_is_an_error_and_never_zero(name):
         torch.autograd.grad(grad.sum(), upstream, allow_unused=True)
 
 
+def test_serving_has_no_derivative():
+    codes, scale = torch.ones(2, 4, dtype=torch.int8), torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="quantized_linear_codes has no derivative, as it serves"):
+        isobit.quantized_linear_codes(codes, scale, codes, scale).sum().backward()
+
+
 def test_linear_layers_of_nothing():
     """No columns, no rows, no outputs: what torch's linear answers, with gradients."""
     codes = {"dtype": torch.int8}
