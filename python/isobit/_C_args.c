@@ -58,10 +58,12 @@ int read_attribute(call *c, int i, PyObject *o) {
   case 'I':
     return read_int(o, &v->i) ? bad_attribute(c, i, o, "an int") : 0;
   case 'f':
+  case 'F':
     if (PyBool_Check(o)) return bad_attribute(c, i, o, "a float");
     v->f = PyFloat_AsDouble(o);
     return v->f == -1 && PyErr_Occurred() ? bad_attribute(c, i, o, "a float") : 0;
   case 'b':
+  case 'B':
   case 'w':
     if (!PyBool_Check(o)) return bad_attribute(c, i, o, "a bool");
     v->i = o == Py_True;

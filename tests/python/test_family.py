@@ -162,7 +162,7 @@ def test_packed_codes_refuse():
         isobit.dequantize_per_tensor(packed, s, None, -8, 7, INT4, last_dim=9)
     with pytest.raises(ValueError, match="dtype"):
         isobit.dequantize_per_tensor(packed.char(), s, None, -8, 7, INT4)
-    with pytest.raises(ValueError, match="qmax"):
+    with pytest.raises(ValueError, match="quant_max"):
         isobit.quantize_per_tensor(torch.ones(4), 0.5, None, -8, 8, INT4)
     with pytest.raises(ValueError, match="stride"):
         isobit.dequantize_per_tensor(packed.t(), s, None, -8, 7, INT4)

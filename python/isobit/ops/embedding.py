@@ -16,7 +16,7 @@ _FORWARD = Op(
     "bool sparse=False) -> Tensor",
     "embedding",
     "weight[] indices[]",
-    "padding_idx:x scale_grad_by_freq:x sparse:x",
+    "padding_idx:x scale_grad_by_freq:B sparse:B",
     "y = indices weight[1:] : weight",
 )
 _BACKWARD = Op(
@@ -147,6 +147,9 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
     """Scales, in place, each row of weight that indices names to a norm of at most max_norm."""
     if wants_gradient(weight):
         raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
+    for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
+        if not hasattr(value, "__float__"):
+            raise TypeError(f"embedding_renorm_: {name} must be a number, not {value!r}")
     _RENORM(weight, indices, float(max_norm), float(norm_type))
     if not is_dynamo_compiling():
         torch.autograd.graph.increment_version(weight)
