@@ -16,6 +16,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
+from ._load import PACKED
 from ._signature import Signature
 
 LIBRARY = torch.library.Library("isobit", "DEF")
@@ -127,10 +128,17 @@ class Op:
     def checked_run(self, *args: Any) -> Any:
         """run, whose errors name the arguments as plans do, with the schema's names: quant_min for qmin."""
         try:
-            return self.run(*args)
+            return self.run(*self._packed_in_rows(args))
         except (TypeError, ValueError) as error:
             text = re.sub(r'(?<!")\b[a-z]\w*\b(?!")', lambda m: self.names.get(m[0], m[0]), str(error))
             raise type(error)(text) from None
+
+    def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
+        i, dtype = self.signature.codes()
+        if i < 0 or args[dtype] not in PACKED or args[i].dim() == 0 or args[i].stride(-1) == 1:
+            return args
+        return (*args[:i], args[i].contiguous(), *args[i + 1 :])
 
     def _names(self) -> dict[str, str]:
         s = self.signature

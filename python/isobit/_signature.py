@@ -86,6 +86,12 @@ class Signature:
         names = [item[0] for item in (self.inputs if of == "inputs" else self.attributes)]
         return names.index(name) if name in names else -1
 
+    def codes(self) -> tuple[int, int]:
+        """The positions of codes that may be packed, and of their dtype, among the arguments; -1 where there are none."""
+        codes = [i for i, item in enumerate(self.inputs) if item[5]]
+        dtype = [len(self.inputs) + i for i, item in enumerate(self.attributes) if item[1] == "m"]
+        return (codes[0], dtype[0]) if codes else (-1, -1)
+
     def dtype_argument(self, output: Output) -> str:
         """The name of the argument that says an output's dtype; empty where none does."""
         return self.attributes[output.dtype_index][0] if output.dtype_rule == _OF_ATTRIBUTE else ""
