@@ -19,7 +19,8 @@ type WeightTile struct {
 const WeightTileRows = 16
 
 // WeightOnlyLinear computes y[m,n] = sum over k of x[m,k] * w[n,k], then +
-// bias[n], where w = (q - z) * s is rounded and the sum is in Stripe order.
+// bias[n], where w = (q - z) * s is rounded and the sum is in Stripe order. A
+// learned z is rounded and clamped to all codes of the weight's type.
 var WeightOnlyLinear = append(weightRows(), Row[func(*WeightTile)]{"go", Go,
 	ByCompute(weightOnlyLinearGo[float32], weightOnlyLinearGo[float64])})
 
@@ -91,6 +92,10 @@ func loadWeights[C Compute](t *WeightTile, w []C, n, k int64) {
 		zero[0] = 0
 		if t.Zero.P != nil {
 			Load(zero, t.Zero.Row(n, group))
+			if t.Zero.DType.IsFloat() {
+				lo, hi := t.Weight.DType.WholeRange()
+				zero[0] = roundZeroPoint(zero[0], C(lo), C(hi))
+			}
 		}
 		for i := range w[at:stop] {
 			w[at+i] = (w[at+i] - zero[0]) * scale[0]

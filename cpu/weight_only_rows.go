@@ -80,7 +80,7 @@ func (r *weightRow) sumBlock(t *WeightTile, n, begin, end int64) {
 // weights fills w with the weights of row n from position k on.
 func (r *weightRow) weights(t *WeightTile, w []float32, n, k int64) {
 	if t.Zero.P != nil && t.Zero.DType.IsFloat() {
-		for at := 0; at < len(w); at += Block { // learned zero points are not rounded here
+		for at := 0; at < len(w); at += Block { // the definition rounds learned zero points
 			loadWeights(t, w[at:min(at+Block, len(w))], n, k+int64(at))
 		}
 		return

@@ -44,13 +44,17 @@ type weightArgs struct {
 	stripe                          stripeArgs
 	n, k, group                     int64
 	x, weight, scale, zero, bias, y tensorArg
-	hasBias, _                      int32
+	hasBias, learned                int32
+	lo, hi                          float64 // bounds of learned zero points
 }
 
 func buildWeightOnlyLinear(p *Problem, to *Program) error {
 	to.Compute = computeType(p.Types[0])
 	to.Accumulator = to.Compute
 	a := weightArgs{n: p.Shapes[1][0], k: p.Shapes[1][1], group: p.Int("group_size"), hasBias: boolArg(p.Types[4] != tensor.None)}
+	a.learned = boolArg(p.Types[3].IsFloat())
+	lo, hi := p.Types[1].WholeRange()
+	a.lo, a.hi = float64(lo), float64(hi)
 	k := to.stripeKernel("weight_only_linear%s", typeNames(p.Types[0]))
 	var partial int64
 	a.stripe, partial = to.stripeOf(p.Shapes[0][0]*a.n, a.k, 1, to.Compute)

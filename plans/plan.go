@@ -122,6 +122,9 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 	if pref.Threads < 0 || pref.Threads > MaxThreads {
 		return nil, errorf(InvalidProblem, p.op.name, "preference", "asks for %d threads; want 0 to %d", pref.Threads, MaxThreads)
 	}
+	if pref.MaxWorkspace < 0 {
+		return nil, errorf(InvalidProblem, p.op.name, "preference", "allows %d bytes of workspace; want at least 1, or 0 for any number", pref.MaxWorkspace)
+	}
 	pl := &plan{problem: p, pref: pref, shapes: make([][][]int64, len(p.op.args))}
 	for i := range p.shapes {
 		shape := p.shapes[i]

@@ -96,6 +96,8 @@ func TestSetNumThreads(t *testing.T) {
 	}
 	_, err := plans.Select(0, c.Problem, plans.Preference{Threads: -1})
 	requireKind(t, err, plans.InvalidProblem)
+	_, err = plans.Select(0, c.Problem, plans.Preference{MaxWorkspace: -1})
+	require.Contains(t, requireKind(t, err, plans.InvalidProblem).Msg, "allows -1 bytes of workspace")
 }
 
 // A plan is shared by 8 goroutines, each with tensors of its own.

@@ -1,13 +1,15 @@
 #include "packed.cuh"
+#include "quant.cuh"
 #include "stripe.cuh"
 
 // y[m, n] = sum of x[m, k] * w[n, k] over k in Stripe order, + bias[n], where
-// the weight w = (q - z) * s is rounded.
+// the weight w = (q - z) * s is rounded, and so is a learned z.
 struct WeightArgs {
   Stripe stripe; // a reduction for each y[m, n]
   i64 n, k, group;
   Tensor x, weight, scale, zero, bias, y;
-  i32 has_bias, pad;
+  i32 has_bias, learned;
+  f64 lo, hi; // bounds of learned zero points
 };
 
 template <class X> struct WeightOnlyLinear : Adding {
@@ -30,7 +32,9 @@ template <class X> struct WeightOnlyLinear : Adding {
     i64 i = ch.n * a.k + k, group = ch.n * ((a.k + a.group - 1) / a.group) + div_(k, a.group);
     bool packed = a.weight.dtype == s4_ || a.weight.dtype == u4_;
     T q = packed ? (T)packed_code(a.weight, i, a.k) : get_any<T>(a.weight, i);
-    In in = {get<X>(a.x, ch.m * a.k + k), (q - get_any<T>(a.zero, group)) * get_any<T>(a.scale, group)};
+    T z = get_any<T>(a.zero, group);
+    if (a.learned) z = round_zero(z, (T)a.lo, (T)a.hi);
+    In in = {get<X>(a.x, ch.m * a.k + k), (q - z) * get_any<T>(a.scale, group)};
     return in;
   }
   template <bool> static DEVICE void terms(const Args &, const Channel &, i64, const In &in, T (&out)[1]) {

@@ -58,10 +58,12 @@ int read_attribute(call *c, int i, PyObject *o) {
   case 'I':
     return read_int(o, &v->i) ? bad_attribute(c, i, o, "an int") : 0;
   case 'f':
+  case 'F':
     if (PyBool_Check(o)) return bad_attribute(c, i, o, "a float");
     v->f = PyFloat_AsDouble(o);
     return v->f == -1 && PyErr_Occurred() ? bad_attribute(c, i, o, "a float") : 0;
   case 'b':
+  case 'B':
   case 'w':
     if (!PyBool_Check(o)) return bad_attribute(c, i, o, "a bool");
     v->i = o == Py_True;
@@ -116,17 +118,17 @@ int take(call *c, int i, PyObject *o) {
   int direct = c->strict || is_plain(o);
   int failed = !direct || tensor_take(o, &c->args[i], c->op->name, t->name);
   c->taken[i] = (unsigned char)direct;
+  if (!failed && c->args[i].t.ndim > MAX_RANK) {
+    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->name,
+                 (int)c->args[i].t.ndim, MAX_RANK);
+    failed = 1;
+  }
   if (!c->strict && (failed || wants_gradient(o, &c->args[i].t))) {
     PyErr_Clear();
     c->missed = 1;
     return -1;
   }
   if (failed) return -1;
-  if (c->args[i].t.ndim > MAX_RANK) {
-    PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions; want at most %d", c->op->name, t->name,
-                 (int)c->args[i].t.ndim, MAX_RANK);
-    return -1;
-  }
   c->present[i] = 1;
   return 0;
 }

@@ -55,6 +55,7 @@ static int run(call *c) {
   e->running++;
   int failed = plan_run(e->handle, e->workspace, c->args, c->present, c->n);
   e->running--;
+  if (failed && !c->strict) c->missed = 1; /* nothing was written: the dispatcher's path says why */
   return failed;
 }
 

@@ -16,6 +16,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
+from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature
 
 LIBRARY = torch.library.Library("isobit", "DEF")
@@ -97,9 +98,9 @@ def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
 _ONCE = "isobit::{} has no second derivative: isobit's ops can be differentiated once"
 
 
-def _no_second_derivative(name: str) -> Callable[..., Any]:
+def _refuse(message: str) -> Callable[..., Any]:
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(_ONCE.format(name))
+        raise RuntimeError(message)
 
     return backward
 
@@ -116,6 +117,7 @@ class Op:
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         self.raw = getattr(torch.ops.isobit, self.name).default
+        self.names = self._names()
         self.defaults = tuple(a.default_value for a in self.raw._schema.arguments)
         for key in ("CPU", "CUDA"):
             LIBRARY.impl(self.name, self._kernel(), key)
@@ -123,16 +125,38 @@ class Op:
         OPS[self.name] = self
 
     def _kernel(self) -> Callable[..., Any]:
-        if not self.optional_outputs:
-            return lambda *args: self.run(*self.complete(args))
-
         def kernel(*args: Any) -> Any:
+            results = self.checked_run(*self.complete(args))
+            if not self.optional_outputs:
+                return results
             # A torch op answers the same number of tensors always: one that was
             # not wanted is empty.
-            results = self.run(*self.complete(args))
             return tuple(args[0].new_empty(0, dtype=torch.float32) if y is None else y for y in results)
 
         return kernel
+
+    def checked_run(self, *args: Any) -> Any:
+        """run, whose errors name the arguments as plans do, with the schema's names: quant_min for qmin."""
+        try:
+            return self.run(*self._packed_in_rows(args))
+        except (TypeError, ValueError) as error:
+            text = re.sub(r'(?<!")\b[a-z]\w*\b(?!")', lambda m: self.names.get(m[0], m[0]), str(error))
+            raise type(error)(text) from None
+
+    def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
+        i, dtype = self.signature.codes()
+        if i < 0 or args[dtype] not in PACKED or args[i].dim() == 0 or args[i].stride(-1) == 1:
+            return args
+        return (*args[:i], args[i].contiguous(), *args[i + 1 :])
+
+    def _names(self) -> dict[str, str]:
+        s = self.signature
+        names = [i[0] for i in s.inputs] + [a[0] for a in s.attributes]
+        named = dict(zip(names, (a.name for a in self.raw._schema.arguments), strict=True))
+        for o in s.outputs:  # which the caller knows by out= or by the argument that says its dtype
+            named.setdefault(o.name, s.dtype_argument(o) or o.name)
+        return {**named, self.plan: self.name}
 
     def _fake(self) -> Callable[..., Any]:
         def fake(*args: Any) -> Any:
@@ -227,9 +251,9 @@ class Op:
             return self.transformed.apply(*args)
         return self.apply_eager(*args)
 
-    def not_differentiable(self) -> None:
+    def not_differentiable(self, message: str = _ONCE) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
-        torch.library.register_autograd(f"isobit::{self.name}", _no_second_derivative(self.name), lib=LIBRARY)
+        torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
 
 
 def wants_gradient(*values: Any) -> bool:
@@ -261,8 +285,8 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
             raise ValueError(f"{op.name}: out is {out.dtype} {list(out.shape)}; want {y.dtype} {list(y.shape)}")
         return out.copy_(y)
     try:
-        op.run(*op.with_tensors(args), out)
-    except (TypeError, ValueError) as error:  # plans have a name of their own for it
-        text = re.sub(rf"\b{op.signature.outputs[0].name}\b", "out", str(error))
+        op.checked_run(*op.with_tensors(args), out)
+    except (TypeError, ValueError) as error:
+        text = re.sub(rf"\b{op.names[op.signature.outputs[0].name]}\b", "out", str(error))
         raise type(error)(text) from None
     return out

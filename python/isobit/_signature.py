@@ -10,7 +10,8 @@ inputs    `x[] scale@ zero_point#?`
 attributes `qmin:i axis:i dtype:d`, name and kind:
           i int, f float, b bool, s word, l list of ints   part of the problem
           d dtype of an output, w whether an output is wanted, I int, L ints,
-          m the dtype of the codes, e their last extent where packed, x ignored in the forward
+          m the dtype of the codes, e their last extent where packed; of a gradient alone:
+          F float, B bool, x anything
           ?  after the kind: may be None
 outputs   one string each, `name = shape : dtype [if attribute]`:
           shape  words: an input (`x`), a slice of its shape (`x[:-1]`), an
@@ -104,6 +105,16 @@ class Signature:
     def _index(self, name: str, of: str) -> int:
         names = [item.name for item in (self.inputs if of == "inputs" else self.attributes)]
         return names.index(name) if name in names else -1
+
+    def codes(self) -> tuple[int, int]:
+        """The positions of codes that may be packed, and of their dtype, among the arguments; -1 where there are none."""
+        codes = [i for i, item in enumerate(self.inputs) if item[5]]
+        dtype = [len(self.inputs) + i for i, item in enumerate(self.attributes) if item[1] == "m"]
+        return (codes[0], dtype[0]) if codes else (-1, -1)
+
+    def dtype_argument(self, output: Output) -> str:
+        """The name of the argument that says an output's dtype; empty where none does."""
+        return self.attributes[output.dtype_index][0] if output.dtype_rule == _OF_ATTRIBUTE else ""
 
     def _part(self, word: str) -> Part:
         if word.endswith(")"):

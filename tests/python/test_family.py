@@ -162,10 +162,29 @@ def test_packed_codes_refuse():
         isobit.dequantize_per_tensor(packed, s, None, -8, 7, INT4, last_dim=9)
     with pytest.raises(ValueError, match="dtype"):
         isobit.dequantize_per_tensor(packed.char(), s, None, -8, 7, INT4)
-    with pytest.raises(ValueError, match="qmax"):
+    with pytest.raises(ValueError, match="quant_max"):
         isobit.quantize_per_tensor(torch.ones(4), 0.5, None, -8, 8, INT4)
     with pytest.raises(ValueError, match="stride"):
-        isobit.dequantize_per_tensor(packed.t(), s, None, -8, 7, INT4)
+        isobit.quantize_per_tensor(torch.ones(4, 6), s, None, -8, 7, INT4, out=packed.t())
+
+
+@needs_int4
+def test_packed_codes_that_lie_apart():
+    """Transposed bytes are read by row like others, also those that vmap makes of a batch along the last dimension."""
+    x, s = draw(3, 7), draw(3, seed=1).abs() + 0.5
+    packed = isobit.quantize_per_channel(x, s, None, 0, -8, 7, INT4)
+    at = (s, None, 0, -8, 7, INT4)
+    want = isobit.dequantize_per_channel(packed, *at, last_dim=7)
+    apart = packed.t().contiguous().t()
+    assert_same(isobit.dequantize_per_channel(apart, *at, last_dim=7), want)
+    got = isobit.dequantize_per_channel_backward(x, apart, *at[:-1], dtype=INT4)
+    assert_same(got, isobit.dequantize_per_channel_backward(x, packed, *at[:-1], dtype=INT4))
+    scale = torch.ones(3, 2)
+    y = isobit.weight_only_linear(x, apart, scale, group_size=4, dtype=INT4)
+    assert_same(y, isobit.weight_only_linear(x, packed, scale, group_size=4, dtype=INT4))
+    both = torch.stack((packed, packed), -1)
+    y = torch.vmap(lambda q: isobit.dequantize_per_channel(q, *at, last_dim=7), -1)(both)
+    assert_same(y[1], want)
 
 
 @pytest.mark.parametrize("dtype", (torch.float8_e4m3fn, torch.float8_e5m2))

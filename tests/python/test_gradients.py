@@ -46,6 +46,16 @@ class TestAgainstReference:
         text = f"quantize_per_token_backward grad_output={spell(dy, True)} scale=f32 zero_point=none {RANGE}"
         assert_same(grad(q, (x,), dy), (expect(text, dy, x, scale, None),))
 
+    def test_codes_of_another_dtype(self, dtype):
+        """The gradient of codes is rounded once, to their dtype, not to that of the result before."""
+        scale, dy = torch.tensor([0.1, 0.3]), draw(2, 12, dtype=dtype, seed=3)
+        for codes in (torch.float32, torch.bfloat16):
+            q = torch.ones(2, 12, dtype=codes, requires_grad=True)
+            y = isobit.dequantize_per_channel(q, scale, None, 0, -8, 7, codes, out_dtype=dtype)
+            compute = torch.float64 if dtype == torch.float64 else torch.float32
+            want = (dy.to(compute) * scale[:, None].to(compute)).to(codes)
+            assert_same(grad(y, (q,), dy), (want,))
+
     def test_codes_and_back(self, dtype):
         """quantize to float codes and dequantize are fake_quantize, with its gradient of the input."""
         x = draw(5, 12, dtype=dtype).requires_grad_()
@@ -83,6 +93,9 @@ class TestAgainstReference:
             assert_same(sparse.to_dense(), isobit.embedding_backward(dy, indices, 11, row, False))
             rows = sparse.indices()[0]
             assert bool((rows[1:] > rows[:-1]).all())
+            isobit.embedding(indices, weight, padding, sparse=True).backward(dy)
+            assert weight.grad.is_coalesced()  # accumulating into a leaf must not lose the flag
+            weight.grad = None
 
     def test_spatial_transformer(self, dtype):
         image = draw(2, 3, 6, 7, dtype=dtype).requires_grad_()

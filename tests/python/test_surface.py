@@ -77,7 +77,7 @@ def test_out_is_what_the_result_would_be():
     with pytest.raises(ValueError, match=r"out is torch\.bfloat16; want torch\.float32"):
         isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=torch.empty(3, 4, dtype=torch.bfloat16))
     both = draw(4, 4)
-    with pytest.raises(ValueError, match="out overlaps x in memory"):
+    with pytest.raises(ValueError, match="out overlaps input in memory"):
         fake(both[:3], S, out=both[1:])
     packed = torch.empty(3, 3, dtype=torch.uint8)
     x = draw(3, 5)
@@ -124,6 +124,12 @@ def test_a_second_derivative_is_an_error_and_never_zero(name):
     (grad,) = torch.autograd.grad(TWICE[name](x, S), x, upstream, create_graph=True)
     with pytest.raises(RuntimeError, match=match):
         torch.autograd.grad(grad.sum(), upstream, allow_unused=True)
+
+
+def test_serving_has_no_derivative():
+    codes, scale = torch.ones(2, 4, dtype=torch.int8), torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="quantized_linear_codes has no derivative, as it serves"):
+        isobit.quantized_linear_codes(codes, scale, codes, scale).sum().backward()
 
 
 def test_linear_layers_of_nothing():
@@ -176,7 +182,7 @@ def test_odd_arguments_are_named():
         (ValueError, "zero_point is 1180591620717411303424; want an int64", lambda: q(X, 0.1, 2**70, *INT8)),
         (ValueError, "scale is an int of 1329 bits; want a float64", lambda: q(X, 10**400, 0, *INT8)),
         (TypeError, "zero_point is torch.int16, which isobit does not know", lambda: q(X, 0.1, torch.tensor(1, dtype=torch.int16), *INT8)),
-        (TypeError, "x is torch.complex64", lambda: q(X.to(torch.complex64), 0.1, 0, *INT8)),
+        (TypeError, "input is torch.complex64", lambda: q(X.to(torch.complex64), 0.1, 0, *INT8)),
         (TypeError, "choose_qparams_per_tensor: input must be a Tensor, not list", lambda: isobit.choose_qparams_per_tensor([1.0])),
         (TypeError, "quantize_per_token_dynamic: input must be a Tensor", lambda: isobit.quantize_per_token_dynamic(None)),
         (ValueError, "dtype is None; want torch.int8", lambda: isobit.choose_qparams_per_token(X, None)),
@@ -184,6 +190,17 @@ def test_odd_arguments_are_named():
         (TypeError, "quantized_linear: x must be a Tensor, not list", lambda: isobit.quantized_linear([1.0], X)),
         (ValueError, r"quantized_linear: x has shape \[\]", lambda: isobit.quantized_linear(torch.tensor(1.0), X)),
         (TypeError, "weight_only_linear: weight must be a Tensor", lambda: isobit.weight_only_linear(X, None, S, group_size=4)),
+        (ValueError, "scales has shape", lambda: isobit.quantize_per_token(X, torch.ones(5), None, *INT8)),
+        (ValueError, r"quantize_per_channel_group: zero_points has shape \[1\]", lambda: isobit.quantize_per_channel_group(X, torch.ones(3, 1), torch.zeros(1), *INT8)),
+        (ValueError, "zero_points is 300 at position 1", lambda: isobit.quantize_per_token(X, torch.ones(3), torch.tensor([0, 300, 0]), *INT8)),
+        (ValueError, "dtype is i32; want one of s8", lambda: q(X, 0.1, 0, -8, 7, torch.int32)),
+        (ValueError, "quant_min is -129; s8 starts", lambda: q(X, 0.1, 0, -129, 7, torch.int8)),
+        (ValueError, "quant_min is -129; torch.int8 starts", lambda: isobit.choose_qparams_per_tensor(X, quant_min=-129)),
+        (RuntimeError, "'grad_factor'", lambda: fq(X, 0.1, 0, -8, 7, grad_factor="1")),
+        (TypeError, "max_norm must be a number, not '1'", lambda: isobit.embedding(torch.tensor([1]), X.clone(), None, "1")),
+        (RuntimeError, "'sparse'", lambda: isobit.embedding(torch.tensor([1]), X, sparse="no")),
+        (RuntimeError, "'align_corners'", lambda: isobit.grid_sample(X[None, None], torch.zeros(1, 1, 1, 2), align_corners="no")),
+        (ValueError, "output_mask is", lambda: isobit.grid_sample_backward(X, X, X, output_mask=(True,))),
         (ValueError, r"weight_only_linear: input has shape \[\]", lambda: isobit.weight_only_linear(S[0], X.to(torch.int8), S, group_size=4)),
     ):  # fmt: skip
         with pytest.raises(error, match=message):

@@ -234,7 +234,7 @@ class Scheme:
 
     def _chosen(self, name: str, x: Tensor, *where: Any) -> tuple[Tensor, Tensor]:
         bounds = self.quant_min - self.middle, self.quant_max - self.middle
-        return _qparams._choose(name, x, where, torch.int8, self.symmetric, *bounds)
+        return _qparams.choose(name, x, where, self.symmetric, *bounds)
 
     def _finish(self, scale: Tensor, zero_point: Tensor) -> tuple[Tensor, Tensor]:
         if self.symmetric:

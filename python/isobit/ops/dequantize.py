@@ -27,6 +27,8 @@ def _backward_of(op: Op, leading: int, group: bool) -> Any:
         ranges = ctx.attributes[: 2 + leading]
         size = ctx.attributes[3 + leading : 4 + leading] if group else ()
         wants = ctx.needs_input_grad[:3]
+        if wants[0] and grad_output.dtype not in (q.dtype, torch.float64):
+            grad_output = grad_output.float()  # exact: the codes' gradient is rounded once, to their dtype
         grads = op(grad_output, q, scale, zero_point, *ranges, *size, *wants, ctx.attributes[2 + leading])
         if wants[0] and grads[0].dtype != q.dtype:
             grads = (grads[0].to(q.dtype), *grads[1:])

@@ -16,7 +16,7 @@ _FORWARD = Op(
     "bool sparse=False) -> Tensor",
     "embedding",
     "weight[] indices[]",
-    "padding_idx:x scale_grad_by_freq:x sparse:x",
+    "padding_idx:x scale_grad_by_freq:B sparse:B",
     "y = indices weight[1:] : weight",
 )
 _BACKWARD = Op(
@@ -62,10 +62,11 @@ def _sparse_gradient(
     if padding_idx >= 0:
         kept = (found != padding_idx).nonzero().squeeze(1)
         found, values = found[kept], values[kept]
+    # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same
+    # indices and values, which torch takes for uncoalesced; otherwise a clone, which stays coalesced.
+    apart = found.to(torch.int64)[:, None].repeat(1, 2).T[:1]
     shape = (rows, grad_output.shape[-1])
-    return torch.sparse_coo_tensor(
-        found[None].to(torch.int64), values, shape, is_coalesced=True, check_invariants=False
-    )
+    return torch.sparse_coo_tensor(apart, values, shape, is_coalesced=True, check_invariants=False)
 
 
 _FORWARD.differentiable(_setup, _backward)
@@ -146,6 +147,9 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
     """Scales, in place, each row of weight that indices names to a norm of at most max_norm."""
     if wants_gradient(weight):
         raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
+    for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
+        if not hasattr(value, "__float__"):
+            raise TypeError(f"embedding_renorm_: {name} must be a number, not {value!r}")
     _RENORM(weight, indices, float(max_norm), float(norm_type))
     if not is_dynamo_compiling():
         torch.autograd.graph.increment_version(weight)

@@ -40,7 +40,7 @@ def _define(name: str) -> tuple[Op, Op]:
         f"fake_quantize_{_NAMES[name]}({f.parameters()}{tail}, str code='int') -> Tensor",
         f"fake_quantize_{f.plan}",
         "x[] scale@ zero_point#?",
-        f"{f.range()}{f.group_attribute()} rounding:s grad_factor:x code:s",
+        f"{f.range()}{f.group_attribute()} rounding:s grad_factor:F code:s",
         "y = x : x",
     )
     backward = Op(

@@ -119,7 +119,7 @@ def grid_sample(
     As ``torch.nn.functional.grid_sample``; ``align_corners`` is False unless given. mode: bilinear
     or nearest; padding_mode: zeros, border or reflection. A float32 grid may go with a 16-bit
     image. A position that is NaN or infinite reads nothing (zeros) or a pixel of the border."""
-    corners = bool(align_corners)
+    corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)
         if y is not NotImplemented:
@@ -143,10 +143,10 @@ def grid_sample_backward(
     output_mask: Sequence[bool] = (True, True),
 ) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of input and grid; None for one that output_mask leaves out."""
-    want_input, want_grid = output_mask
-    return _SAMPLE_BACKWARD(
-        grad_output, input, grid, mode, padding_mode, bool(align_corners), bool(want_input), bool(want_grid)
-    )
+    if len(output_mask) != 2:
+        raise ValueError(f"grid_sample_backward: output_mask is {output_mask}; want two bools, for input and grid")
+    corners = align_corners is not None and align_corners
+    return _SAMPLE_BACKWARD(grad_output, input, grid, mode, padding_mode, corners, *map(bool, output_mask))
 
 
 def _check_size(theta: Tensor, size: Sequence[int]) -> None:
@@ -174,7 +174,7 @@ def affine_grid(
     if not isinstance(theta, Tensor):
         raise TypeError(f"affine_grid: theta must be a Tensor, not {type(theta).__name__}")
     _check_size(theta, size)
-    corners = bool(align_corners)
+    corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _grid(theta, size, corners, out)
         if y is not NotImplemented:
@@ -191,4 +191,4 @@ def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -
     if grad_grid.dim() == 0:
         raise ValueError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")
     rank = grad_grid.shape[-1]
-    return _GRID_BACKWARD(grad_grid, [grad_grid.shape[0], rank, rank + 1], bool(align_corners))
+    return _GRID_BACKWARD(grad_grid, [grad_grid.shape[0], rank, rank + 1], align_corners is not None and align_corners)

@@ -97,6 +97,16 @@ def _choose(
     name: str, x: Tensor, where: tuple[Any, ...], dtype: torch.dtype, symmetric: bool, low: int | None, high: int | None
 ) -> tuple[Tensor, Tensor]:
     bounds = _checked(f"choose_qparams_{name}", x, where, dtype, low, high)
+    least, most = _RANGES[dtype]
+    if isinstance(low, int) and low < least:
+        raise ValueError(f"choose_qparams_{name}: quant_min is {low}; {dtype} starts at {least}")
+    if isinstance(high, int) and high > most:
+        raise ValueError(f"choose_qparams_{name}: quant_max is {high}; {dtype} ends at {most}")
+    return choose(name, x, where, symmetric, *bounds)
+
+
+def choose(name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, *bounds: int) -> tuple[Tensor, Tensor]:
+    """The same for codes of any range."""
     scale, zero_point = _OPS[name][0](x.detach(), *where, *bounds, symmetric)
     return scale, torch.zeros_like(scale, dtype=torch.int32) if symmetric else zero_point
 

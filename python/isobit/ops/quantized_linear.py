@@ -27,7 +27,7 @@ _CODES = Op(
     "dtype:d",
     "y = x[:1] weight[:1] : dtype",
 )
-_CODES.not_differentiable()
+_CODES.not_differentiable("isobit::{} has no derivative, as it serves; quantized_linear trains")
 
 
 def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, *rest: Any) -> Any:
