@@ -7,8 +7,6 @@
 package plans
 
 import (
-	"unsafe"
-
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -120,6 +118,9 @@ func Select(stream Stream, p Problem, pref Preference) (Plan, error) {
 	if pref.Threads < 0 || pref.Threads > MaxThreads {
 		return nil, errorf(InvalidProblem, p.op.name, "preference", "asks for %d threads; want 0 to %d", pref.Threads, MaxThreads)
 	}
+	if pref.MaxWorkspace < 0 {
+		return nil, errorf(InvalidProblem, p.op.name, "preference", "allows %d bytes of workspace; want 0, for no limit, or more", pref.MaxWorkspace)
+	}
 	pl := &plan{problem: p, pref: pref, shapes: make([][][]int64, len(p.op.args))}
 	for i := range p.shapes {
 		shape := p.shapes[i]
@@ -217,11 +218,8 @@ func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 	if err := pl.checkArgs(c); err != nil {
 		return err
 	}
-	if int64(len(workspace)) < pl.workspace {
-		return errorf(WorkspaceTooSmall, pl.problem.op.name, "workspace", "has %d bytes; want %d", len(workspace), pl.workspace)
-	}
-	if pl.workspace > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(workspace)))%WorkspaceAlignment != 0 {
-		return errorf(InvalidArgument, pl.problem.op.name, "workspace", "is at an address that is not a multiple of %d", WorkspaceAlignment)
+	if err := pl.checkWorkspace(c); err != nil {
+		return err
 	}
 	c.anchorEmpty()
 	return pl.run(c)
