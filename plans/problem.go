@@ -37,7 +37,7 @@ func Parse(text string) (Problem, error) {
 	given := map[string]string{}
 	for _, f := range fields[1:] {
 		key, value, ok := strings.Cut(f, "=")
-		if _, twice := given[key]; !ok || twice || value == "" {
+		if _, twice := given[key]; !ok || twice || key == "" || value == "" {
 			return p, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
 		}
 		given[key] = value

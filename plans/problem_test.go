@@ -65,6 +65,7 @@ func TestBadTexts(t *testing.T) {
 		{quantize + " rounding=" + strings.Repeat("u", 1<<20), "quantize_per_channel", "rounding", `^is "u{64}\.\.\."; want nearest or reciprocal$`},
 		{quantize + " axis", "quantize_per_channel", "text", `^has "axis"; want key=value`},
 		{quantize + " rounding=", "quantize_per_channel", "text", `^has "rounding="; want key=value`},
+		{quantize + " =1", "quantize_per_channel", "text", `^has "=1"; want key=value`},
 		{quantize + " axes=1", "quantize_per_channel", "axes", `^is not a key of this op; want x, scale, zero_point, q, axis, qmin, qmax, rounding, device$`},
 		{quantize + " rounding=up", "quantize_per_channel", "rounding", `^is "up"; want nearest or reciprocal$`},
 		{quantize + " scale=s8", "quantize_per_channel", "scale", `^is s8; want one of f32, f64, f16, bf16$`},
