@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -47,6 +48,10 @@ func TestSchemesAtTheEdge(t *testing.T) {
 	scale, _ = x.ChooseQParams(Scheme{Granularity: "per_block", BlockSize: []int64{1, math.MaxInt64}, QMin: -127, QMax: 127})
 	require.NoError(t, scale.Err())
 	require.Equal(t, []int{2, 1}, scale.Shape())
+	for _, name := range []string{"", "per_row", "per_tensor x=f32[2]"} {
+		err := x.QuantizeDynamic(Scheme{Granularity: name, QMin: -8, QMax: 7}).Err()
+		require.ErrorContains(t, err, fmt.Sprintf("autodiff: choose_qparams: the scheme's granularity is %q; want one of per_tensor, per_channel", name))
+	}
 	s := PerTensor(-8, 7)
 	s.Storage = tensor.S4
 	require.ErrorContains(t, x.Quantize(Scalar(be, 1.0), s).Err(), "autodiff: quantize: the scheme stores s4; want s8, u8 or a float type")
