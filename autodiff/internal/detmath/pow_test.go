@@ -57,6 +57,7 @@ func TestPow(t *testing.T) {
 	for _, c := range [][3]float64{
 		{1e155, -2, 1e-310}, {-1e103, -3, -1e-309}, {1e155, -3, 0}, {1e-155, -2, math.Inf(1)},
 		{10, 400.5, math.Inf(1)}, {10, -400.5, 0}, {0.5, -1e300, math.Inf(1)}, {2, -1e300, 0}, {-2, 65, -0x1p65}, {-2, 66, 0x1p66},
+		{-1, 1e305, 1}, {-1, 65, -1}, {-1, -1e19, 1}, {1 + 0x1p-52, 1e300, math.Inf(1)}, {1 - 0x1p-53, 1e19, 0}, {0.3, 1e-320, 1}, {math.SmallestNonzeroFloat64, -0.5, 0x1p537},
 	} {
 		if got := Pow(c[0], c[1]); !(got == c[2] || ulps(got, c[2]) < 4) {
 			t.Errorf("%v to the power %v is %v, want %v", c[0], c[1], got, c[2])
