@@ -92,10 +92,10 @@ checks() {
   local unformatted
   unformatted=$(sources '*.go' | xargs gofmt -l)
   [ -z "$unformatted" ] || stop "run ./build.sh format for: $unformatted"
-  step "check: go vet (this machine; arm64, darwin and windows without cgo)"
+  step "check: go vet (this machine; arm64, 32 bits, darwin and windows without cgo)"
   go vet ./...
   local target
-  for target in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do
+  for target in linux/amd64 linux/arm64 linux/386 darwin/arm64 windows/amd64; do
     CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go vet ./...
   done
   step "check: staticcheck"

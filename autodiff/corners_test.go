@@ -216,7 +216,7 @@ func TestImpossibleWindows(t *testing.T) {
 	be := NewCPU()
 	x, w := Ones(be, 1, 1, 8, 8), Ones(be, 1, 1, 5, 5)
 	for _, window := range []Window{
-		{Dilation: [2]int{-1, 1}}, {Dilation: [2]int{1 << 62, 1 << 62}}, {Groups: -2}, {Stride: [2]int{1, -1}}, {Pad: [2]int{-1, 0}}, {Pad: [2]int{0, 1 << 62}},
+		{Dilation: [2]int{-1, 1}}, {Dilation: [2]int{math.MaxInt, math.MaxInt}}, {Groups: -2}, {Stride: [2]int{1, -1}}, {Pad: [2]int{-1, 0}}, {Pad: [2]int{0, math.MaxInt}},
 	} {
 		require.ErrorContains(t, x.Conv2d(w, Float[*CPU]{}, window).Err(), "autodiff: conv2d: the window is")
 		window.Kernel = [2]int{2, 2}

@@ -3,6 +3,7 @@ package autodiff
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/tensor"
@@ -24,6 +25,8 @@ func fail(format string, args ...any) ([3]Info, error) {
 	return [3]Info{}, fmt.Errorf(format, args...)
 }
 
+var granularities = []string{"per_tensor", "per_channel", "per_token", "per_group", "per_block"}
+
 // Infer checks an operation's inputs and returns the types and shapes of its
 // outputs. It completes attributes: a negative axis, for example.
 func (o Op) Infer(at *Attr, in []Info) ([3]Info, error) {
@@ -38,8 +41,13 @@ func (o Op) Infer(at *Attr, in []Info) ([3]Info, error) {
 	if err := ops[o].want(in); err != nil {
 		return fail("autodiff: %v: %w", o, err)
 	}
-	if ops[o].scheme && at.Scheme == nil {
-		return fail("autodiff: %v: has no Scheme", o)
+	if ops[o].scheme {
+		if at.Scheme == nil {
+			return fail("autodiff: %v: has no Scheme", o)
+		}
+		if !slices.Contains(granularities, at.Scheme.Granularity) {
+			return fail("autodiff: %v: the scheme's granularity is %q; want one of %s", o, at.Scheme.Granularity, strings.Join(granularities, ", "))
+		}
 	}
 	out, err := ops[o].infer(at, in)
 	if err != nil {

@@ -59,6 +59,9 @@ func affineGridBackward(_ *Attr, in []Info) ([3]Info, error) {
 }
 
 func quantize(at *Attr, in []Info) ([3]Info, error) {
+	if d := at.Scheme.storage(); d.Packed() {
+		return fail("the scheme stores %v; want s8, u8 or a float type (autodiff does not pack codes)", d)
+	}
 	return one(at.Scheme.storage(), in[0].Shape)
 }
 
@@ -87,8 +90,7 @@ func (s *Scheme) parameters(x []int64) ([]int64, bool) {
 		if r == 0 || s.GroupSize < 1 {
 			return nil, false
 		}
-		n := int64(s.GroupSize)
-		return append(slices.Clone(x[:r-1]), (x[r-1]+n-1)/n), true
+		return append(slices.Clone(x[:r-1]), blocksOf(x[r-1], int64(s.GroupSize))), true
 	case "per_block":
 		if len(s.BlockSize) != r {
 			return nil, false
@@ -98,11 +100,20 @@ func (s *Scheme) parameters(x []int64) ([]int64, bool) {
 			if b < 1 {
 				return nil, false
 			}
-			shape[i] = (x[i] + b - 1) / b
+			shape[i] = blocksOf(x[i], b)
 		}
 		return shape, true
 	}
 	return nil, false
+}
+
+// blocksOf returns how many blocks of an extent of at least 1 cover n elements,
+// however large the extent.
+func blocksOf(n, extent int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	return (n-1)/extent + 1
 }
 
 func chooseQParams(at *Attr, in []Info) ([3]Info, error) {

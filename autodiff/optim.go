@@ -149,17 +149,17 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 		if mine == nil {
 			mine = &paramState{}
 			(*s)[n.id] = mine
-			for range count {
-				out, err := v.(*Var).e.inner.Run(OpFill, &Attr{DType: v.DType(), Shape: v.Shape()})
-				if err != nil {
-					return err
-				}
-				mine.values = append(mine.values, out[0])
+		}
+		for len(mine.values) < count { // at the first step, or when a Momentum is set later
+			out, err := v.(*Var).e.inner.Run(OpFill, &Attr{DType: v.DType(), Shape: v.Shape()})
+			if err != nil {
+				return err
 			}
+			mine.values = append(mine.values, out[0])
 		}
 		mine.steps++
 		in := append([]Value{v, grad}, mine.values...)
-		if op == OpSGD && count == 0 {
+		if op == OpSGD && len(mine.values) == 0 {
 			in = append(in, nil)
 		}
 		if _, err := be.Run(op, at(mine.steps), in...); err != nil {

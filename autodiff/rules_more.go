@@ -164,8 +164,14 @@ func quantizeGradAgain(c *ctx) T {
 	return T{c.g.run(OpQuantizeBackward, c.at, c.tensor(1), c.tensor(2), c.tensor(3))}
 }
 
+// dequantizeGrad computes in the type of the values; codes of another float
+// type have their gradient in theirs.
 func dequantizeGrad(c *ctx) []T {
-	return floatsOf(c.g.runAll(OpDequantizeBackward, c.skipping(), c.tensor(0), c.tensor(1), c.tensor(2)))
+	grads := floatsOf(c.g.runAll(OpDequantizeBackward, c.skipping(), c.tensor(0), c.tensor(1), c.tensor(2)))
+	if d := c.n.in[0].info.DType; d.IsFloat() && c.wants(0) {
+		grads[0] = grads[0].Cast(d)
+	}
+	return grads
 }
 
 func fakeQuantizeGrad(c *ctx) []T {

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -28,14 +31,21 @@ var fileTypes = map[tensor.DType]string{
 }
 
 type fileEntry struct {
-	DType   string   `json:"dtype"`
-	Shape   []int64  `json:"shape"`
-	Offsets [2]int64 `json:"data_offsets"`
+	DType   string  `json:"dtype"`
+	Shape   []int64 `json:"shape"`
+	Offsets []int64 `json:"data_offsets"` // two
 }
 
-// WriteSafetensors writes compact tensors in host memory to w. The same
-// tensors give the same bytes: the widest types come first, then by name.
+// WriteSafetensors writes compact tensors in host memory to w, and metadata
+// unless it is nil. Types are f32, f64, f16, bf16, s8, u8, i32, i64 and bool;
+// names and metadata are UTF-8. The same tensors give the same bytes: the widest
+// types come first, then by name.
 func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]string) error {
+	for key, value := range metadata {
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return fmt.Errorf("autodiff: safetensors: the metadata %q, %q is not UTF-8", key, value)
+		}
+	}
 	tensors = slices.Clone(tensors)
 	slices.SortFunc(tensors, func(a, b NamedView) int {
 		return cmp.Or(cmp.Compare(b.View.DType.Size(), a.View.DType.Size()), cmp.Compare(a.Name, b.Name))
@@ -65,12 +75,15 @@ func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]stri
 	seen := map[string]bool{"__metadata__": true}
 	for _, t := range tensors {
 		v := &t.View
-		if fileTypes[v.DType] == "" || !v.IsContiguous() || !v.Device.IsCPU() || seen[t.Name] {
+		if n := v.NumElements(); fileTypes[v.DType] == "" || n < 0 || n > 0 && v.Data == nil || !v.IsContiguous() || !v.Device.IsCPU() || seen[t.Name] {
 			return fmt.Errorf("autodiff: safetensors: %q is %v; want a name of its own and a compact tensor in host memory", t.Name, v)
+		}
+		if !utf8.ValidString(t.Name) {
+			return fmt.Errorf("autodiff: safetensors: the name %q is not UTF-8", t.Name)
 		}
 		seen[t.Name] = true
 		end := at + v.NumElements()*v.DType.Size()
-		if err := field(t.Name, fileEntry{fileTypes[v.DType], append([]int64{}, v.Shape...), [2]int64{at, end}}); err != nil {
+		if err := field(t.Name, fileEntry{fileTypes[v.DType], append([]int64{}, v.Shape...), []int64{at, end}}); err != nil {
 			return err
 		}
 		at = end
@@ -95,7 +108,9 @@ func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]stri
 
 var errFile = errors.New("autodiff: safetensors")
 
-// ReadSafetensors reads the tensors of a file, in the order of their data.
+// ReadSafetensors reads the tensors of a file, in the order of their data, and
+// its metadata. A file that is cut short, has bytes that belong to no tensor or
+// to two, or types that WriteSafetensors does not write, is an error.
 func ReadSafetensors(r io.Reader) (tensors []NamedView, metadata map[string]string, err error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -110,7 +125,7 @@ func ReadSafetensors(r io.Reader) (tensors []NamedView, metadata map[string]stri
 		return nil, nil, fmt.Errorf("%w: the header: %w", errFile, err)
 	}
 	data = data[8+size:]
-	begins := map[string]int64{}
+	spans := map[string][]int64{}
 	for name, text := range fields { // sorted below
 		if name == "__metadata__" {
 			if err := json.Unmarshal(text, &metadata); err != nil {
@@ -126,12 +141,24 @@ func ReadSafetensors(r io.Reader) (tensors []NamedView, metadata map[string]stri
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: %q: %w", errFile, name, err)
 		}
-		begins[name] = e.Offsets[0]
+		spans[name] = e.Offsets
 		tensors = append(tensors, NamedView{name, v})
 	}
 	slices.SortFunc(tensors, func(a, b NamedView) int {
-		return cmp.Or(cmp.Compare(begins[a.Name], begins[b.Name]), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(slices.Compare(spans[a.Name], spans[b.Name]), cmp.Compare(a.Name, b.Name))
 	})
+	// As the format has it: no byte belongs to two tensors or to none. (This also
+	// finds a name that comes twice, and a file that was written in part.)
+	at := int64(0)
+	for _, t := range tensors {
+		if span := spans[t.Name]; span[0] != at {
+			return nil, nil, fmt.Errorf("%w: %q has bytes %d to %d; want it to begin at %d, where what is before it ends", errFile, t.Name, span[0], span[1], at)
+		}
+		at = spans[t.Name][1]
+	}
+	if at != int64(len(data)) {
+		return nil, nil, fmt.Errorf("%w: the tensors end at byte %d of the data, which has %d", errFile, at, len(data))
+	}
 	return tensors, metadata, nil
 }
 
@@ -142,7 +169,10 @@ func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
 		}
 	}
 	if v.DType == tensor.None {
-		return v, fmt.Errorf("the type %q is not known", e.DType)
+		return v, fmt.Errorf("the type %q is not known; want one of %s", e.DType, strings.Join(slices.Sorted(maps.Values(fileTypes)), ", "))
+	}
+	if e.Shape == nil || len(e.Offsets) != 2 {
+		return v, fmt.Errorf("the shape is %v and data_offsets are %v; want a list, and a begin and an end", e.Shape, e.Offsets)
 	}
 	n := tensor.NumElements(e.Shape)
 	begin, end := e.Offsets[0], e.Offsets[1]

@@ -58,7 +58,8 @@ func withViews(plan plans.Plan, args **C.DLTensor, nargs C.int32_t, f func([]ten
 func badArg(plan plans.Plan, i int, problem string) error {
 	err := fail(plans.InvalidArgument, fmt.Sprintf("args[%d]", i), "%s", problem)
 	if d := plans.Describe(plan); i < len(d.Args) {
-		err.Op, err.Arg = d.Problem, fmt.Sprintf("%s (args[%d])", d.Args[i].Name, i)
+		problem := plan.Problem()
+		err.Op, err.Arg = problem.Op(), fmt.Sprintf("%s (args[%d])", d.Args[i].Name, i)
 	}
 	return err
 }
@@ -91,15 +92,16 @@ func toView(t *C.DLTensor, v *tensor.View) string {
 		v.Device = tensor.Device{Kind: tensor.CUDA, Index: int32(t.device.device_id)}
 	default:
 		return fmt.Sprintf("is on DLPack device type %d; want cpu (1) or cuda (2)",
-			t.device.device_type)
+			int32(t.device.device_type))
 	}
-	// Read as a number first: a pointer to the first page is an error here and
+	// Added as numbers first: a pointer to the first page is an error here and
 	// would be a fatal one if Go's stack scanner met it.
-	if address := *(*uintptr)(unsafe.Pointer(&t.data)); address < firstPage {
+	data := *(*uintptr)(unsafe.Pointer(&t.data))
+	if data < firstPage || data+uintptr(t.byte_offset) < firstPage {
 		if v.NumElements() == 0 {
 			return "" // data is never touched
 		}
-		return fmt.Sprintf("has data %#x, which is not a pointer, and is not empty", address)
+		return fmt.Sprintf("has data %#x and byte_offset %d, which lead to no memory, and is not empty", data, t.byte_offset)
 	}
 	v.Data = unsafe.Add(t.data, int(t.byte_offset))
 	return ""

@@ -40,7 +40,7 @@ func newRun(table *tableTest, types [3]tensor.DType, r *rand.Rand, n int) *run {
 	}
 	x.lo, x.hi = b[0], b[1]
 	x.wide, x.stream, x.atTheEnd = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
-	x.ready, x.ahead = r.IntN(3) == 0, oneOf(r, 0, 64, 4096, -100, 1<<40)
+	x.ready, x.ahead = r.IntN(3) == 0, oneOf(r, 0, 64, 4096, -100, math.MaxInt>>23)
 	x.outStep = dataStep(r)
 	x.types = cpu.Types{Compute: compute(types), Attrs: cpu.Attrs{Reciprocal: r.IntN(4) == 0, Code: table.code}}
 	scale := math.Ldexp(1+r.Float64(), r.IntN(8)-4)

@@ -1,4 +1,4 @@
-/* isobit.h - the C interface of isobit. C11 and C++; no other header is needed.
+/* isobit.h - the C interface of isobit, for C and for C++11; no other header is needed.
  *
  * Isobit runs tensor operations (quantize, dequantize, fake-quantize, embedding,
  * grid_sample, quantized linear, and the backward of each) with the same result
@@ -30,6 +30,11 @@
  *    mode) neither affects a result nor is changed.
  *  - No call throws, exits, raises a signal or prints (ISOBIT_VERBOSE=1 in the
  *    environment prints a line per plan to stderr; so does an internal error).
+ *    But a pointer to memory that does not exist ends the process, and so does
+ *    the lack of memory for the library's own few kilobytes: Go's runtime does.
+ *  - Signal handlers of the program need SA_ONSTACK (sigaction): without it one
+ *    may run on a stack of a few kilobytes, and write past its end. With it, it
+ *    runs on the thread's sigaltstack, or on one of 32 KB where there is none.
  */
 #ifndef ISOBIT_H_
 #define ISOBIT_H_

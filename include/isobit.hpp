@@ -1,4 +1,4 @@
-// isobit.hpp - isobit for C++17: plans that free themselves, exceptions, and
+// isobit.hpp - isobit for C++17 with exceptions: plans that free themselves, exceptions, and
 // tensors from pointers or vectors. Header-only, over isobit.h.
 //
 //   #include <isobit.hpp>
@@ -11,6 +11,10 @@
 //   }
 #ifndef ISOBIT_HPP_
 #define ISOBIT_HPP_
+
+#if __cplusplus < 201703L && (!defined(_MSVC_LANG) || _MSVC_LANG < 201703L)
+#error "isobit.hpp needs C++17; isobit.h takes C++11 and C"
+#endif
 
 #include <algorithm>
 #include <array>
@@ -182,9 +186,9 @@ private:
   }
 
   void fits(size_t size) const {
-    int64_t elements = 1;
-    for (int32_t i = 0; i < tensor_.ndim; i++) elements *= shape_[static_cast<size_t>(i)];
-    if (elements != static_cast<int64_t>(size))
+    uint64_t elements = 1; // unsigned, so that a product beyond it is no undefined behaviour
+    for (int32_t i = 0; i < tensor_.ndim; i++) elements *= static_cast<uint64_t>(shape_[static_cast<size_t>(i)]);
+    if (elements != size)
       throw Error(ISOBIT_INVALID_ARGUMENT, "isobit: a shape has " + std::to_string(elements) +
                                                " elements; want those of the vector, " + std::to_string(size));
   }
@@ -291,13 +295,25 @@ private:
 
   static void *scratch(uint64_t size) {
     constexpr size_t align = 64;
-    thread_local std::vector<unsigned char> memory;
-    if (memory.size() < size + align) {
-      memory.clear(); // nothing to keep, so nothing to move
-      memory.resize(static_cast<size_t>(size) + align);
+    // A pointer, which nothing destroys: static objects are destroyed after the
+    // owner, and may still run plans.
+    thread_local std::vector<unsigned char> *memory = nullptr;
+    struct Owner {
+      std::vector<unsigned char> *&owned;
+      ~Owner() {
+        delete owned;
+        owned = nullptr;
+      }
+    };
+    thread_local const Owner owner{memory};
+    (void)owner;
+    if (!memory) memory = new std::vector<unsigned char>;
+    if (memory->size() < size + align) {
+      memory->clear(); // nothing to keep, so nothing to move
+      memory->resize(static_cast<size_t>(size) + align);
     }
-    const auto address = reinterpret_cast<uintptr_t>(memory.data());
-    return memory.data() + (align - address % align) % align;
+    const auto address = reinterpret_cast<uintptr_t>(memory->data());
+    return memory->data() + (align - address % align) % align;
   }
 
   void reset() noexcept {

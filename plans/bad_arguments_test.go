@@ -228,7 +228,7 @@ func TestOverlap(t *testing.T) {
 
 // The workspace's size and address.
 func TestBadWorkspace(t *testing.T) {
-	tried := 0
+	tried, shared := 0, 0
 	forEachOp(t, testcase.Large, 2, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
 		refusals(t, c, nil, func(r *refusal, args func() []tensor.View) {
 			n := r.plan.WorkspaceSize()
@@ -243,6 +243,14 @@ func TestBadWorkspace(t *testing.T) {
 			}
 			r.workspace = tensor.Bytes(tensor.New(tensor.I64, n/8+2))[1:][:n]
 			r.expect(args(), plans.InvalidArgument, "workspace", `^is at an address that is not a multiple of 8$`, "unaligned")
+			for i, v := range args() {
+				if !v.Present() || !v.IsContiguous() || uintptr(v.Data)%plans.WorkspaceAlignment != 0 || v.NumElements() == 0 {
+					continue
+				}
+				r.workspace = unsafe.Slice((*byte)(v.Data), n) // only its address is looked at
+				r.expect(args(), plans.InvalidArgument, "workspace", `^overlaps \w+ in memory$`, "shared with "+c.Args[i].Name)
+				shared++
+			}
 			_, err := plans.Select(0, c.Problem, plans.Preference{MaxWorkspace: n - 1, Threads: 1})
 			require.Contains(t, requireKind(t, err, plans.Unsupported).Msg, fmt.Sprintf("allows %d bytes of workspace", n-1))
 			_, err = plans.Select(0, c.Problem, plans.Preference{MaxWorkspace: n, Threads: 1})
@@ -250,6 +258,7 @@ func TestBadWorkspace(t *testing.T) {
 		})
 	})
 	require.Greater(t, tried, 10)
+	require.Greater(t, shared, tried)
 }
 
 // Values of inputs that are checked before anything is written.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -136,6 +137,28 @@ func (pl *plan) checkOverlap(c *call) error {
 				continue
 			}
 			return errorf(InvalidArgument, o.name, o.args[i].name, "overlaps %s in memory", o.args[j].name)
+		}
+	}
+	return nil
+}
+
+// checkWorkspace holds the memory for intermediate results against the plan
+// and against the arguments, none of which it may share.
+func (pl *plan) checkWorkspace(c *call) error {
+	o := pl.problem.op
+	if int64(len(c.workspace)) < pl.workspace {
+		return errorf(WorkspaceTooSmall, o.name, "workspace", "has %d bytes; want %d", len(c.workspace), pl.workspace)
+	}
+	if pl.workspace == 0 {
+		return nil
+	}
+	memory := tensor.View{Data: unsafe.Pointer(unsafe.SliceData(c.workspace)), DType: tensor.U8, Shape: []int64{pl.workspace}}
+	if uintptr(memory.Data)%WorkspaceAlignment != 0 {
+		return errorf(InvalidArgument, o.name, "workspace", "is at an address that is not a multiple of %d", WorkspaceAlignment)
+	}
+	for i := range c.args {
+		if c.args[i].Present() && overlap(&memory, &c.args[i]) {
+			return errorf(InvalidArgument, o.name, "workspace", "overlaps %s in memory", o.args[i].name)
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"slices"
+
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -50,6 +52,8 @@ func Describe(p Plan) Description {
 			info.Shape = nil
 		case problem.types[i].Packed():
 			info.Shape = packedShape(info.Shape)
+		default:
+			info.Shape = slices.Clone(info.Shape)
 		}
 		d.Args = append(d.Args, info)
 	}

@@ -1,6 +1,10 @@
 package plans
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Kind says what sort of error an Error is.
 type Kind int
@@ -36,6 +40,19 @@ func (e *Error) Error() string {
 	}
 	return s
 }
+
+// longest is how much of a caller's text an error repeats, so that there is
+// room in a C caller's buffer for what was wanted.
+const longest = 64
+
+func shortened(text string) string {
+	if len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + "..."
+	}
+	return text
+}
+
+func quoted(text string) string { return strconv.Quote(shortened(text)) }
 
 func errorf(kind Kind, op, arg, format string, a ...any) *Error {
 	return &Error{kind, op, arg, fmt.Sprintf(format, a...)}

@@ -4,7 +4,8 @@ import "sync/atomic"
 
 // Parallel is a thread pool of the program that isobit is part of: it calls
 // Work with the ticket from at most maxThreads of its threads at once, and
-// returns when the calls have returned.
+// returns when the calls have returned. Fewer calls will do, and none: what is
+// left is done by the goroutine of the run.
 type Parallel func(ticket, maxThreads int)
 
 var (
@@ -31,10 +32,17 @@ func ThreadsOf() string {
 }
 
 // Work does a part of the run that a Parallel got the ticket of: nothing, in
-// more calls than it was to make.
+// more calls than it was to make, or after the Parallel has returned.
 // A thread that keeps its number, from 0, finds much of its memory in its caches.
 func Work(ticket, thread int) {
+	if ticket < 0 || ticket >= len(tickets) {
+		return
+	}
 	c := tickets[ticket].Load()
+	if c == nil {
+		return
+	}
+	thread = max(thread, 0)
 	if number := int(c.team.entered.Add(1)) - 1; number < c.team.workers {
 		c.work(number, thread)
 	}
@@ -51,11 +59,17 @@ func (c *call) runOnHost(workers int) bool {
 		if tickets[i].CompareAndSwap(nil, c) {
 			c.team.workers = workers
 			c.team.entered.Store(0)
-			(*run)(i, workers)
-			tickets[i].Store(nil)
+			c.lend(*run, i)
 			c.work(0, 0) // what is left, should no thread have come
 			return true
 		}
 	}
 	return false
+}
+
+// lend has the host's threads do jobs, and takes the ticket back, even where
+// the host panics.
+func (c *call) lend(run Parallel, ticket int) {
+	defer tickets[ticket].Store(nil)
+	run(ticket, c.team.workers)
 }

@@ -81,3 +81,31 @@ func TestParallelIsShared(t *testing.T) {
 	require.Positive(t, asked.Load())
 	require.Positive(t, panics.Load())
 }
+
+// A host that panics, as often as there are tickets and once more, and calls of
+// Work that belong to no run.
+func TestParallelThatPanics(t *testing.T) {
+	defer plans.SetParallelCost(1 << 10)()
+	defer plans.SetParallel(nil)
+	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Large), "fake_quantize_per_tensor x=f32[100,1000] qmin=-128 qmax=127")
+	require.NoError(t, err)
+	want := run(t, c, definition)
+	o := testcase.Options{Preference: plans.Preference{Threads: 2}}
+	tickets := map[int]bool{}
+	plans.SetParallel(func(ticket, _ int) {
+		tickets[ticket] = true
+		plans.Work(ticket, -1)
+		panic("a bug in the host")
+	})
+	for range 100 {
+		require.PanicsWithValue(t, "a bug in the host", func() { c.Run(o) })
+	}
+	require.Len(t, tickets, 1, "tickets are given back")
+	var asked atomic.Int64
+	plans.SetParallel(onGoroutines(0, &asked))
+	same(t, c, o, want, "after the panics")
+	require.Positive(t, asked.Load())
+	for _, ticket := range []int{-1, 0, 63, 64, 1 << 30} {
+		plans.Work(ticket, 0)
+	}
+}

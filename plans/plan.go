@@ -7,8 +7,6 @@
 package plans
 
 import (
-	"unsafe"
-
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -194,11 +192,8 @@ func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 	if err := pl.checkArgs(c); err != nil {
 		return err
 	}
-	if int64(len(workspace)) < pl.workspace {
-		return errorf(WorkspaceTooSmall, pl.problem.op.name, "workspace", "has %d bytes; want %d", len(workspace), pl.workspace)
-	}
-	if pl.workspace > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(workspace)))%WorkspaceAlignment != 0 {
-		return errorf(InvalidArgument, pl.problem.op.name, "workspace", "is at an address that is not a multiple of %d", WorkspaceAlignment)
+	if err := pl.checkWorkspace(c); err != nil {
+		return err
 	}
 	c.anchorEmpty()
 	return pl.run(c)

@@ -31,14 +31,14 @@ func Parse(text string) (Problem, error) {
 	fields := strings.Split(text, " ")
 	o := opByName(fields[0])
 	if o == nil {
-		return Problem{}, errorf(InvalidProblem, "", "op", "%q is not known; want one of %s", fields[0], strings.Join(OpNames(), ", "))
+		return Problem{}, errorf(InvalidProblem, "", "op", "%s is not known; want one of %s", quoted(fields[0]), strings.Join(OpNames(), ", "))
 	}
 	p := Problem{op: o, types: make([]tensor.DType, len(o.args)), shapes: make([][]int64, len(o.args)), attrs: make([]any, len(o.attrs))}
 	given := map[string]string{}
 	for _, f := range fields[1:] {
 		key, value, ok := strings.Cut(f, "=")
-		if _, twice := given[key]; !ok || twice || value == "" {
-			return p, errorf(InvalidProblem, o.name, "text", "has %q; want key=value, each key once, separated by single spaces", f)
+		if _, twice := given[key]; !ok || twice || key == "" || value == "" {
+			return p, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
 		}
 		given[key] = value
 	}
@@ -47,7 +47,7 @@ func Parse(text string) (Problem, error) {
 	}
 	if len(given) > 0 {
 		key := slices.Sorted(maps.Keys(given))[0]
-		return p, errorf(InvalidProblem, o.name, key, "is not a key of this op; want %s", strings.Join(o.keys(), ", "))
+		return p, errorf(InvalidProblem, o.name, shortened(key), "is not a key of this op; want %s", strings.Join(o.keys(), ", "))
 	}
 	if err := o.infer(&p); err != nil {
 		return p, err
@@ -106,13 +106,13 @@ func (p *Problem) read(given map[string]string) error {
 		delete(given, a.name)
 		if !ok {
 			if a.def == nil {
-				return errorf(InvalidProblem, o.name, a.name, "is missing")
+				return errorf(InvalidProblem, o.name, a.name, "is missing; want %s", a.wants())
 			}
 			p.attrs[i] = a.def
 			continue
 		}
 		if p.attrs[i] = a.parse(v); p.attrs[i] == nil {
-			return errorf(InvalidProblem, o.name, a.name, "is %q; want %s", v, a.wants())
+			return errorf(InvalidProblem, o.name, a.name, "is %s; want %s", quoted(v), a.wants())
 		}
 	}
 	for i := range o.args {
@@ -133,7 +133,7 @@ func (p *Problem) readDevice(v string) error {
 	case isCUDA && err == nil && n >= 0 && strconv.FormatInt(n, 10) == index:
 		p.device = tensor.Device{Kind: tensor.CUDA, Index: int32(n)}
 	default:
-		return errorf(InvalidProblem, p.op.name, "device", "is %q; want cpu or cuda:N", v)
+		return errorf(InvalidProblem, p.op.name, "device", "is %s; want cpu or cuda:N", quoted(v))
 	}
 	return nil
 }
@@ -156,16 +156,16 @@ func (p *Problem) readTensor(i int, v string, given bool) error {
 	name, shape, hasShape := strings.Cut(v, "[")
 	d, ok := tensor.ParseDType(name)
 	if !ok || !slices.Contains(a.allow, d) {
-		return errorf(InvalidProblem, p.op.name, a.name, "is %s; want one of %s", name, typeNames(a.allow))
+		return errorf(InvalidProblem, p.op.name, a.name, "is %s; want one of %s", shortened(name), typeNames(a.allow))
 	}
 	p.types[i] = d
 	if hasShape != a.shaped {
-		return errorf(InvalidProblem, p.op.name, a.name, "is %q; want a type %s a shape", v, map[bool]string{true: "with", false: "without"}[a.shaped])
+		return errorf(InvalidProblem, p.op.name, a.name, "is %s; want a type %s a shape", quoted(v), map[bool]string{true: "with", false: "without"}[a.shaped])
 	}
 	if hasShape {
 		inner, closed := strings.CutSuffix(shape, "]")
 		if p.shapes[i], ok = parseList(inner); !ok || !closed || slices.Min(append([]int64{0}, p.shapes[i]...)) < 0 {
-			return errorf(InvalidProblem, p.op.name, a.name, "is %q; want a shape such as [8,64]", v)
+			return errorf(InvalidProblem, p.op.name, a.name, "is %s; want a shape such as [8,64]", quoted(v))
 		}
 		if len(p.shapes[i]) > tensor.MaxRank {
 			return errorf(InvalidProblem, p.op.name, a.name, "has %d dimensions; want at most %d", len(p.shapes[i]), tensor.MaxRank)
@@ -272,17 +272,25 @@ func formatAttr(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Op returns the op's name.
-func (p *Problem) Op() string { return p.op.name }
+// Op returns the op's name, "" of the zero Problem.
+func (p *Problem) Op() string {
+	if p.op == nil {
+		return ""
+	}
+	return p.op.name
+}
 
 // Device returns where the problem runs.
 func (p *Problem) Device() tensor.Device { return p.device }
 
-// DType returns the type of an argument, tensor.None where it is absent.
+// DType returns the type of an argument, tensor.None where it is absent. It
+// panics for an argument that the op does not have: Describe lists those.
 func (p *Problem) DType(name string) tensor.DType { return p.types[p.op.arg(name)] }
 
-// Shape returns the shape of an argument.
-func (p *Problem) Shape(name string) []int64 { return p.shapes[p.op.arg(name)] }
+// Shape returns a copy of the shape of an argument, in elements (also of
+// packed codes), nil where it is absent. It panics for an argument that the op
+// does not have.
+func (p *Problem) Shape(name string) []int64 { return slices.Clone(p.shapes[p.op.arg(name)]) }
 
 func (p *Problem) has(name string) bool      { return p.DType(name) != tensor.None }
 func (p *Problem) attr(name string) any      { return p.attrs[p.op.attr(name)] }

@@ -61,8 +61,11 @@ func TestBadTexts(t *testing.T) {
 		{" " + quantize, "", "op", `^"" is not known`},
 		{quantize + " ", "quantize_per_channel", "text", `^has ""; want key=value, each key once, separated by single spaces$`},
 		{quantize + " axis=1", "quantize_per_channel", "text", `^has "axis=1"; want key=value, each key once`},
+		{strings.Repeat("é", 1<<20), "", "op", `^"é{32}\.\.\." is not known; want one of `},
+		{quantize + " rounding=" + strings.Repeat("u", 1<<20), "quantize_per_channel", "rounding", `^is "u{64}\.\.\."; want nearest or reciprocal$`},
 		{quantize + " axis", "quantize_per_channel", "text", `^has "axis"; want key=value`},
 		{quantize + " rounding=", "quantize_per_channel", "text", `^has "rounding="; want key=value`},
+		{quantize + " =1", "quantize_per_channel", "text", `^has "=1"; want key=value`},
 		{quantize + " axes=1", "quantize_per_channel", "axes", `^is not a key of this op; want x, scale, zero_point, q, axis, qmin, qmax, rounding, device$`},
 		{quantize + " rounding=up", "quantize_per_channel", "rounding", `^is "up"; want nearest or reciprocal$`},
 		{quantize + " scale=s8", "quantize_per_channel", "scale", `^is s8; want one of f32, f64, f16, bf16$`},
@@ -71,7 +74,7 @@ func TestBadTexts(t *testing.T) {
 		{quantize + " device=gpu", "quantize_per_channel", "device", `^is "gpu"; want cpu or cuda:N$`},
 		{quantize + " device=cuda:-1", "quantize_per_channel", "device", `^is "cuda:-1"; want`},
 		{quantize + " device=cuda:01", "quantize_per_channel", "device", `^is "cuda:01"; want`},
-		{"quantize_per_channel x=f32[2,3] q=s8 qmin=0 qmax=1", "quantize_per_channel", "axis", `^is missing$`},
+		{"quantize_per_channel x=f32[2,3] q=s8 qmin=0 qmax=1", "quantize_per_channel", "axis", `^is missing; want a whole number$`},
 		{"quantize_per_channel q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^is missing; want a type and a shape, such as f32\[8,64\]$`},
 		{"quantize_per_channel x=f32[2] axis=0 qmin=0 qmax=1", "quantize_per_channel", "q", `^is missing; want a type$`},
 		{"quantize_per_channel x=f32 q=s8 axis=0 qmin=0 qmax=1", "quantize_per_channel", "x", `^is "f32"; want a type with a shape$`},
@@ -148,6 +151,9 @@ func TestBadPreferences(t *testing.T) {
 		e := requireKind(t, err, plans.InvalidProblem)
 		require.Equal(t, []string{c.Op.Name, "preference"}, []string{e.Op, e.Arg})
 		require.Regexp(t, `^names row "sse9"; want (one of \[.*go\]|go)$`, e.Msg)
+		_, err = plans.Select(0, c.Problem, plans.Preference{MaxWorkspace: -1})
+		e = requireKind(t, err, plans.InvalidProblem)
+		require.Equal(t, "preference allows -1 bytes of workspace; want 0, for no limit, or more", e.Arg+" "+e.Msg)
 	})
 }
 

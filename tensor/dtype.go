@@ -78,32 +78,40 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
+// info returns d's row of the table: that of None for a number that is no type's.
+func (d DType) info() *dtypeInfo {
+	if int(d) >= len(dtypes) {
+		d = None
+	}
+	return &dtypes[d]
+}
+
 // Size returns the size of one element in bytes; for packed types the size of
 // what two elements share.
-func (d DType) Size() int64 { return int64(dtypes[d].bits+7) / 8 }
+func (d DType) Size() int64 { return int64(d.info().bits+7) / 8 }
 
 // Packed reports whether two elements share a byte. A packed tensor is passed
 // as bytes (u8): its last dimension, of D elements, has ceil(D / 2).
-func (d DType) Packed() bool { return dtypes[d].bits == 4 }
+func (d DType) Packed() bool { return d.info().bits == 4 }
 
 // IsFloat8 reports whether d is an 8-bit float: a type of codes only.
 func (d DType) IsFloat8() bool { return d == F8E4M3 || d == F8E5M2 }
 
 // IsFloat reports whether d is f32, f64, f16 or bf16.
-func (d DType) IsFloat() bool { return dtypes[d].kind == Float || dtypes[d].kind == Bfloat }
+func (d DType) IsFloat() bool { return d.info().kind == Float || d.info().kind == Bfloat }
 
 // IsInt reports whether d is a signed or unsigned integer type.
-func (d DType) IsInt() bool { return d != None && dtypes[d].kind <= Uint }
+func (d DType) IsInt() bool { i := d.info(); return i.bits > 0 && i.kind <= Uint }
 
 // WholeRange returns the bounds, inclusive, within which every whole number
 // is an exact value of the type.
-func (d DType) WholeRange() (lo, hi int64) { return dtypes[d].min, dtypes[d].max }
+func (d DType) WholeRange() (lo, hi int64) { return d.info().min, d.info().max }
 
 // MaxKind is the largest DLPack type code in use: the bound of a table by code.
 const MaxKind = E5M2
 
 // DLPack returns DLPack's type code and width in bits.
-func (d DType) DLPack() (code, bits uint8) { return uint8(dtypes[d].kind), dtypes[d].bits }
+func (d DType) DLPack() (code, bits uint8) { return uint8(d.info().kind), d.info().bits }
 
 // FromDLPack returns the type with DLPack's code and width, or None.
 func FromDLPack(code, bits uint8) DType {

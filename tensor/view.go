@@ -82,7 +82,8 @@ func dtypeOf[T Element]() DType {
 }
 
 // Of views a slice as a compact tensor; without a shape, as one dimension.
-// It panics when the shape does not fit the slice.
+// The View keeps the slice's memory alive, and holds the shape that it is given.
+// It panics when the shape does not have as many elements as the slice.
 func Of[T Element](data []T, shape ...int64) View {
 	if shape == nil {
 		shape = []int64{int64(len(data))}
@@ -98,7 +99,9 @@ func Of[T Element](data []T, shape ...int64) View {
 // Scalar views one value as a tensor of rank 0.
 func Scalar[T Element](value T) View { return Of([]T{value}, []int64{}...) }
 
-// New returns a compact tensor of zeros in Go memory.
+// New returns a compact tensor of zeros in Go memory, aligned to 8 bytes. Packed
+// codes are made as bytes: U8 with ceil(D / 2) along the last dimension. It
+// panics for a negative extent and where the tensor exceeds the address space.
 func New(dtype DType, shape ...int64) View {
 	v := View{DType: dtype, Shape: shape}
 	// Words, so that elements of every type are aligned.
@@ -203,7 +206,7 @@ func ShapeString(shape []int64) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// Bytes returns the memory of a compact CPU tensor.
+// Bytes returns the memory of a compact CPU tensor. It panics for any other.
 func Bytes(v View) []byte {
 	if !v.IsContiguous() || !v.Device.IsCPU() {
 		panic("tensor.Bytes: the tensor is not compact in host memory")

@@ -24,6 +24,12 @@ func TestDTypes(t *testing.T) {
 	_, ok := tensor.ParseDType("none")
 	require.False(t, ok)
 	require.Equal(t, tensor.None, tensor.FromDLPack(2, 128))
+	for _, d := range []tensor.DType{tensor.None, tensor.DType(tensor.Count), 99, 255} { // of a caller's making
+		require.Equal(t, int64(0), d.Size())
+		require.False(t, d.IsFloat() || d.IsInt() || d.IsFloat8() || d.Packed(), d.String())
+		code, bits := d.DLPack()
+		require.Equal(t, []uint8{0, 0}, []uint8{code, bits})
+	}
 	require.Equal(t, "dtype(99)", tensor.DType(99).String())
 }
 

@@ -102,14 +102,14 @@ func randomCase(s *shim, o *testcase.Op, source *testcase.Source) error {
 // placedOnDevice gives every memory of a placement an address, off a vector's
 // alignment by shift, and makes a workspace. Buffers share the placement's bytes.
 func placedOnDevice(placed testcase.Placement, workspace int64, shift uint64) (buffers []deviceBuffer, views []tensor.View, work []byte) {
-	const base, apart = 1 << 44, 1 << 32
+	const base, apart uint64 = 1 << 44, 1 << 32
 	at := map[*byte]uint64{} // an output in place of an input has its address
 	for i, p := range placed {
 		v := p.View
 		if p.Memory != nil {
 			start := unsafe.SliceData(p.Memory)
 			if at[start] == 0 {
-				at[start] = uint64(base+i*apart) - uint64(len(p.Memory)+15)&^15 + shift
+				at[start] = base + uint64(i)*apart - uint64(len(p.Memory)+15)&^15 + shift
 				buffers = append(buffers, deviceBuffer{at[start], p.Memory})
 			}
 			v.Data = devicePointer(at[start] + uint64(uintptr(v.Data)-uintptr(unsafe.Pointer(start))))
@@ -118,7 +118,7 @@ func placedOnDevice(placed testcase.Placement, workspace int64, shift uint64) (b
 		views = append(views, v)
 	}
 	if workspace > 0 {
-		address := uint64(base+len(placed)*apart) - uint64(workspace+15)&^15
+		address := base + uint64(len(placed))*apart - uint64(workspace+15)&^15
 		buffers = append(buffers, deviceBuffer{address, bytes.Repeat([]byte{0xC3}, int(workspace))})
 		work = unsafe.Slice((*byte)(devicePointer(address)), workspace)
 	}

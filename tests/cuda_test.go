@@ -115,12 +115,12 @@ func (c deviceCase) run(s *shim, descending bool) error {
 
 // onDevice gives every memory an address, a workspace full of rubbish too.
 func (c deviceCase) onDevice(operands []*operand, workspace int64) (buffers []deviceBuffer, views []tensor.View, work []byte) {
-	const base, apart = 1 << 44, 1 << 32
+	const base, apart uint64 = 1 << 44, 1 << 32
 	for i, o := range operands {
 		v := o.view
 		if o.info.Present {
 			// The end of the memory is the end of a page, as far as alignment allows.
-			address := uint64(base+i*apart) - uint64(len(o.memory)+15)&^15 + c.shift
+			address := base + uint64(i)*apart - uint64(len(o.memory)+15)&^15 + c.shift
 			buffers = append(buffers, deviceBuffer{address, o.device})
 			first := uint64(uintptr(v.Data)) - uint64(uintptr(unsafe.Pointer(&o.memory[0])))
 			v.Data, v.Device = devicePointer(address+first), tensor.Device{Kind: tensor.CUDA}
@@ -128,7 +128,7 @@ func (c deviceCase) onDevice(operands []*operand, workspace int64) (buffers []de
 		views = append(views, v)
 	}
 	if workspace > 0 {
-		address := uint64(base+len(operands)*apart) - uint64(workspace+15)&^15
+		address := base + uint64(len(operands))*apart - uint64(workspace+15)&^15
 		buffers = append(buffers, deviceBuffer{address, bytes.Repeat([]byte{0xC3}, int(workspace))})
 		work = unsafe.Slice((*byte)(devicePointer(address)), workspace)
 	}

@@ -122,6 +122,7 @@ func (s *Source) zeroPoint(text string, dtype tensor.DType) func() float64 {
 	}
 	typeLo, typeHi := dtype.WholeRange()
 	lo, hi = max(lo, float64(typeLo)), min(hi, float64(typeHi))
+	hi = max(hi, lo) // where the type has none within the range, the run is refused
 	return func() float64 { return lo + float64(s.Int64N(int64(hi-lo)+1)) }
 }
 

@@ -87,6 +87,8 @@ static void preferences(void) {
   OK(isobit_plan_workspace_size(p, &bytes, err, sizeof err));
   OK(isobit_plan_destroy(p, err, sizeof err));
   CHECK(bytes > 1, "this test needs a problem with a workspace");
+  const isobit_preference negative = {.struct_size = sizeof negative, .max_workspace = -1};
+  FAILS(ISOBIT_INVALID_PROBLEM, "-1", isobit_plan_create(needs, &negative, &p, err, sizeof err));
   const isobit_preference limit = {.struct_size = sizeof limit, .max_workspace = (int64_t)bytes - 1};
   FAILS(ISOBIT_UNSUPPORTED, "workspace", isobit_plan_create(needs, &limit, &p, err, sizeof err));
 }
@@ -98,6 +100,7 @@ static void tensors(void) {
   FAILS(ISOBIT_INVALID_ARGUMENT, "zero_point", run(&x.dl, &scale.dl, NULL, &q.dl, err, sizeof err));
   BAD_X(": x ", bad.dl.data = NULL);
   BAD_X(": x ", bad.dl.data = (void *)(uintptr_t)64);
+  BAD_X("byte_offset", bad.dl.byte_offset = 64 - (uint64_t)(uintptr_t)bad.dl.data);
   BAD_X("ndim", bad.dl.ndim = -1);
   BAD_X("ndim", bad.dl.ndim = 9);
   BAD_X(": x ", bad.dl.ndim = 1);
@@ -154,6 +157,8 @@ static void workspaces(void) {
   FAILS(ISOBIT_WORKSPACE_TOO_SMALL, "workspace",
         isobit_plan_run(p, NULL, workspace, bytes - 1, args, 3, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "workspace", isobit_plan_run(p, NULL, NULL, bytes, args, 3, err, sizeof err));
+  FAILS(ISOBIT_INVALID_ARGUMENT, "grad_output",
+        isobit_plan_run(p, NULL, grad_output.dl.data, bytes, args, 3, err, sizeof err));
   CHECK(((unsigned char *)grad_weight.dl.data)[0] == 0xa5, "a failed run wrote");
   OK(isobit_plan_run(p, NULL, workspace, bytes, args, 3, err, sizeof err));
   OK(isobit_plan_run(p, NULL, workspace, UINT64_MAX, args, 3, err, sizeof err)); /* more is fine */

@@ -38,6 +38,9 @@ func unfold[T Float](d *Conv, cols, x []T, channels int) {
 					dst := row[y*d.OW:][:d.OW]
 					clear(dst[:x0])
 					clear(dst[x1:])
+					if x0 == x1 {
+						continue // the tap lies in the padding, beyond the row
+					}
 					at := x0*d.Stride[1] + kw*d.Dilation[1] - d.Pad[1]
 					if d.Stride[1] == 1 {
 						copy(dst[x0:x1], src[at:])
@@ -62,6 +65,9 @@ func fold[T Float](d *Conv, x, cols []T, channels int) {
 			y0, y1 := window(d.OH, d.H, kh, d.Stride[0], d.Pad[0], d.Dilation[0])
 			for kw := range d.KW {
 				x0, x1 := window(d.OW, d.W, kw, d.Stride[1], d.Pad[1], d.Dilation[1])
+				if x0 == x1 {
+					continue
+				}
 				row := cols[((c*d.KH+kh)*d.KW+kw)*p:][:p]
 				for y := y0; y < y1; y++ {
 					dst := x[(c*d.H+y*d.Stride[0]+kh*d.Dilation[0]-d.Pad[0])*d.W:][:d.W]

@@ -200,6 +200,9 @@ func sumTile[T Float](acc, x []T, rows, w, stride int) {
 // foldRows folds rows of len(z) elements pairwise.
 func foldRows[T Float](z, rows []T) {
 	w := len(z)
+	if w == 0 {
+		return
+	}
 	for n := len(rows) / w; n > 1; n = (n + 1) / 2 {
 		for i := range n / 2 {
 			addVV(rows[i*w:][:w], rows[2*i*w:][:w], rows[(2*i+1)*w:][:w])

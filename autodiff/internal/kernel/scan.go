@@ -82,6 +82,9 @@ func Prod[T Number](t Threads, z, x []T, outer, n, inner int) {
 // ProdGrad writes, for every element, g times the product of all others
 // along the middle dimension, which needs no division by a zero.
 func ProdGrad[T Float](t Threads, z, g, x []T, outer, n, inner int) {
+	if n == 0 {
+		return
+	}
 	along(t, outer, n, inner, 3, func(at, step int) {
 		left := g[at/(n*inner)*inner+at%inner]
 		for i := range n {

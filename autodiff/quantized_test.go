@@ -1,0 +1,79 @@
+package autodiff
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Codes of any type pass the gradient on, in the type of what was quantized,
+// whichever types their values are taken in.
+func TestGradientThroughCodesOfEveryType(t *testing.T) {
+	types := []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16}
+	for _, x := range types {
+		for _, storage := range append(types, tensor.None, tensor.U8, tensor.F8E4M3) {
+			for _, a := range types {
+				for _, b := range types {
+					ad := New(NewCPU(), None{})
+					leaf := ad.Track(Floats(ad, []float64{1, 2.3, -1, 0.2}).Cast(x))
+					s := PerTensor(0, 7)
+					s.Storage = storage
+					q := leaf.Quantize(Scalar(ad, 0.5), s)
+					sum := q.Dequantize(a).Cast(tensor.F32).Add(q.Dequantize(b).Cast(tensor.F32)).Sum()
+					g, err := ad.Backward(sum)
+					require.NoError(t, err, "%v by %v to %v and %v", x, storage, a, b)
+					dx, ok := ad.Grad(leaf, g)
+					require.True(t, ok)
+					require.Equal(t, x, dx.DType())
+					values, err := dx.Float64s()
+					require.NoError(t, err)
+					require.Equal(t, []float64{2, 2, 0, 2}, values, "%v by %v to %v and %v", x, storage, a, b)
+				}
+			}
+		}
+	}
+}
+
+// Groups and blocks larger than any tensor are one, packed codes are refused.
+func TestSchemesAtTheEdge(t *testing.T) {
+	be := NewCPU()
+	x := Floats(be, []float64{1, -2, 3, 4}, 2, 2)
+	scale, _ := x.ChooseQParams(PerGroup(math.MaxInt, -127, 127))
+	require.NoError(t, scale.Err())
+	require.Equal(t, []int{2, 1}, scale.Shape())
+	scale, _ = x.ChooseQParams(Scheme{Granularity: "per_block", BlockSize: []int64{1, math.MaxInt64}, QMin: -127, QMax: 127})
+	require.NoError(t, scale.Err())
+	require.Equal(t, []int{2, 1}, scale.Shape())
+	for _, name := range []string{"", "per_row", "per_tensor x=f32[2]"} {
+		err := x.QuantizeDynamic(Scheme{Granularity: name, QMin: -8, QMax: 7}).Err()
+		require.ErrorContains(t, err, fmt.Sprintf("autodiff: choose_qparams: the scheme's granularity is %q; want one of per_tensor, per_channel", name))
+	}
+	s := PerTensor(-8, 7)
+	s.Storage = tensor.S4
+	require.ErrorContains(t, x.Quantize(Scalar(be, 1.0), s).Err(), "autodiff: quantize: the scheme stores s4; want s8, u8 or a float type")
+	require.ErrorContains(t, x.Cast(99).Err(), "dtype(99)")
+	require.ErrorContains(t, x.QuantizeDynamic(PerTensor(-127, 127)).Dequantize(99).Err(), "dtype(99)")
+	s.Storage = 99
+	require.ErrorContains(t, x.Quantize(Scalar(be, 1.0), s).Err(), "dtype(99)")
+}
+
+// The gradient of a product along a dimension without elements.
+func TestGradientOfAnEmptyProduct(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := New(NewCPU(), s)
+		x := ad.Track(Zeros(ad, 2, 0, 3))
+		y := x.Prod(1)
+		values, err := y.Float64s()
+		require.NoError(t, err)
+		require.Equal(t, []float64{1, 1, 1, 1, 1, 1}, values)
+		g, err := ad.Backward(y, WithSum())
+		require.NoError(t, err)
+		dx, ok := ad.Grad(x, g)
+		require.True(t, ok)
+		require.Equal(t, []int{2, 0, 3}, dx.Shape())
+	})
+}

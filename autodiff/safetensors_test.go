@@ -1,0 +1,119 @@
+package autodiff
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+func safetensorsFile(header string, bytes int) []byte {
+	data := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(data, header...), make([]byte, bytes)...)
+}
+
+// Files that the format's own reader refuses, with errors that say where.
+func TestMalformedSafetensors(t *testing.T) {
+	const a = `"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}`
+	for _, tc := range []struct {
+		header string
+		bytes  int
+		want   string
+	}{
+		{`{` + a + `}`, 9, `the tensors end at byte 8 of the data, which has 9`},
+		{`{` + a + `}`, 7, `"a": bytes 0 to 8 of 7 do not hold F32[2]`},
+		{`{}`, 1, `the tensors end at byte 0 of the data, which has 1`},
+		{`{` + a + `,"b":{"dtype":"U8","shape":[2],"data_offsets":[9,11]}}`, 11, `"b" has bytes 9 to 11; want it to begin at 8`},
+		{`{` + a + `,"b":{"dtype":"U8","shape":[2],"data_offsets":[7,9]}}`, 9, `"b" has bytes 7 to 9; want it to begin at 8`},
+		{`{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8, `"b" has bytes 0 to 8; want it to begin at 8`},
+		{`{` + a + `,"a":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}}`, 16, `"a" has bytes 8 to 16; want it to begin at 0`},
+		{`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,9]}}`, 8, `data_offsets are [0 8 9]; want a list, and a begin and an end`},
+		{`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}}`, 8, `data_offsets are [0]`},
+		{`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, 4, `the shape is []`},
+		{`{"a":null}`, 0, `the type "" is not known; want one of BF16, BOOL, F16`},
+		{`{"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}`, 1, `the type "F4" is not known`},
+		{`{"a":{"dtype":"F32","shape":[-2],"data_offsets":[8,0]}}`, 8, `do not hold F32[-2]`},
+		{`{"a":{"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, 0, `do not hold`},
+		{`{"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}}`, 0, `do not hold`},
+		{`{"__metadata__":{"k":1}}`, 0, `the metadata`},
+		{`{` + a, 8, `the header`},
+		{`[]`, 0, `the header`},
+	} {
+		_, _, err := ReadSafetensors(bytes.NewReader(safetensorsFile(tc.header, tc.bytes)))
+		require.ErrorContains(t, err, tc.want, tc.header)
+	}
+	// Empty tensors may lie anywhere between others.
+	tensors, _, err := ReadSafetensors(bytes.NewReader(safetensorsFile(`{"e":{"dtype":"F32","shape":[0],"data_offsets":[8,8]},`+a+`}`, 8)))
+	require.NoError(t, err)
+	require.Len(t, tensors, 2)
+}
+
+// What cannot be written back as it is.
+func TestUnwritableSafetensors(t *testing.T) {
+	one := tensor.Of([]float32{1, 2})
+	for _, bad := range []NamedView{
+		{"\xff", one},
+		{"a", tensor.View{}},
+		{"a", tensor.View{DType: 99, Shape: []int64{1}}},
+		{"a", tensor.View{DType: tensor.F32, Shape: []int64{1}}},
+		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{-1}}},
+		{"a", tensor.View{Data: one.Data, DType: tensor.F32, Shape: []int64{2}, Strides: []int64{2}}},
+	} {
+		var b bytes.Buffer
+		require.Error(t, WriteSafetensors(&b, []NamedView{bad}, nil), "%v", bad.View)
+		require.Zero(t, b.Len())
+	}
+	require.ErrorContains(t, WriteSafetensors(new(bytes.Buffer), nil, map[string]string{"k": "\xff"}), "not UTF-8")
+}
+
+// Files with bytes changed are read or refused, without a panic, and what is
+// read is written to a file that reads the same.
+func TestChangedSafetensors(t *testing.T) {
+	var file bytes.Buffer
+	require.NoError(t, WriteSafetensors(&file, []NamedView{{"a", tensor.Of([]float32{1, 2})}, {"b", tensor.Of([]int8{3}, 1, 1)}}, map[string]string{"k": "v"}))
+	r := rand.New(rand.NewPCG(1, 2))
+	read := 0
+	for range 20000 {
+		data := bytes.Clone(file.Bytes())
+		for range 1 + r.IntN(3) {
+			data[r.IntN(len(data))] = `0123456789-,:"[]{}aF`[r.IntN(20)]
+		}
+		tensors, metadata, err := ReadSafetensors(bytes.NewReader(data))
+		if err != nil {
+			require.ErrorContains(t, err, "autodiff: safetensors: ")
+			continue
+		}
+		read++
+		var again bytes.Buffer
+		require.NoError(t, WriteSafetensors(&again, tensors, metadata))
+		_, _, err = ReadSafetensors(&again)
+		require.NoError(t, err)
+	}
+	require.Greater(t, read, 500)
+}
+
+// A momentum that is set after the first steps begins with that step.
+func TestMomentumSetLater(t *testing.T) {
+	ad := New(NewCPU(), None{})
+	p := NewParams(ad, 1)
+	w := p.Full("w", 1, 2)
+	o := &SGD{Rate: 1}
+	values := func() float64 {
+		g, err := ad.Backward(w.Sum())
+		require.NoError(t, err)
+		require.NoError(t, o.Step(p, g))
+		v, err := w.Float64s()
+		require.NoError(t, err)
+		return v[0]
+	}
+	require.Equal(t, 0.0, values())
+	o.Momentum = 0.5
+	require.Equal(t, -1.0, values())
+	require.Equal(t, -2.5, values())
+	o.Momentum = 0
+	require.Equal(t, -3.5, values())
+}
