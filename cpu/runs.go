@@ -168,7 +168,7 @@ func (s *strand) makeQuick(scale, zero, lo, hi float32) bool {
 		return false
 	}
 	inverse := 1 / scale
-	rest := float32(1-float64(scale)*float64(inverse)) / scale
+	rest := float32(1-float64(float64(scale)*float64(inverse))) / scale
 	first, last := float32(lo-zero)*scale, float32(hi-zero)*scale
 	s.first, s.last = math.Float32bits(first), math.Float32bits(last)
 	s.inverse, s.rest = math.Float32bits(inverse), math.Float32bits(rest)

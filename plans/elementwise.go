@@ -24,9 +24,8 @@ type family struct {
 	args    cpu.Args // types and constants; the spans are filled in while running
 }
 
-// roles names the argument of each operand: up to four inputs, up to three
-// outputs of x's shape, then up to two outputs of the parameters' shape.
-// Names that are in params have the parameters' shape.
+// newFamily takes the names of a kernel's operands: up to four inputs, up to
+// three outputs of x's shape, then up to two outputs of the parameters' shape.
 func newFamily(p *Problem, g granularity, in, out, groupOut []string) (*family, error) {
 	f := &family{packed: -1}
 	for k := range f.operand {
