@@ -39,11 +39,12 @@ var (
 
 // worker is one thread's part of a run: its number and its private memory.
 type worker struct {
-	number  int
-	scratch cpu.Scratch
-	args    cpu.Args
-	cursors [3]cursor      // of elements or groups; of the members of a group; of parameters
-	codes   [feedSize]int8 // unpacked
+	number   int
+	scratch  cpu.Scratch
+	args     cpu.Args
+	cursors  [3]cursor      // of elements or groups; of the members of a group; of parameters
+	codes    [feedSize]int8 // unpacked
+	gathered gathered
 	// Arguments of the kernels of other ops.
 	embedding cpu.EmbeddingSum
 	grid      gridBlock

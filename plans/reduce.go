@@ -107,6 +107,10 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		clear(cpu.LanesOf[C](a.Scratch, 1)[:])
 		begin := number * cpu.StripeBlock
 		end := min(begin+cpu.StripeBlock, l.count())
+		if f.gathers(c) {
+			f.gatherBlock(c, w, cur, begin, end, kernel)
+			return fold.block(a.Scratch)
+		}
 		pos := int64(0)
 		l.walk(cur, begin, end, kernelOperands, func(n int64) {
 			l.spans(a, cur)
