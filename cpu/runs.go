@@ -11,7 +11,7 @@ const (
 	// MaxStrands is the most strands that kernels have been measured with.
 	MaxStrands = 8
 	// maxRuns is how many runs a kernel handles in one call at most, and runsCall
-	// about how many elements: less than 100 microseconds.
+	// about how many elements: in less than 100 microseconds.
 	maxRuns  = 128
 	runsCall = 1 << 17
 	// quickRun is how long a run is that is worth making quick codes for.
@@ -70,7 +70,7 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 			loadRuns[float32](k, a, n, data, step, steps)
 		}
 		for at := 0; at < n; {
-			m := min(n-at, max(callSize, runsCall/r.Strands))
+			m := min(n-at, runsCall/r.Strands)
 			if f.stream = a.Stream && at >= head; at < head {
 				m = head
 			}
