@@ -45,18 +45,15 @@ func (ks kernels) find(isa ISA, t *Types, data int) *kernel {
 // rows makes an op's table: a row for each instruction set that has kernels,
 // best first, and the definition. glue makes the row's function of a kernel
 // and the definition's.
-func rows[F any](ks kernels, data int, definition func(Types) (F, bool), glue func(k *kernel, definition F) F) (table []Row[F]) {
-	for isa := AVX512; isa > Go; isa-- {
-		table = append(table, Row[F]{isa.String(), isa, func(t Types) (f F, ok bool) {
-			k := ks.find(isa, &t, data)
-			if k == nil {
-				return f, false
-			}
-			slow, _ := definition(t)
-			return glue(k, slow), true
-		}})
-	}
-	return append(table, Row[F]{"go", Go, definition})
+func rows[F any](ks kernels, data int, definition func(Types) (F, bool), glue func(k *kernel, definition F) F) []Row[F] {
+	return tableOf(definition, func(isa ISA, t Types) (f F, ok bool) {
+		k := ks.find(isa, &t, data)
+		if k == nil {
+			return f, false
+		}
+		slow, _ := definition(t)
+		return glue(k, slow), true
+	})
 }
 
 // elementwiseRows is rows for kernels that map every element on its own. The

@@ -38,7 +38,7 @@ func (f *family) columns(c *call) int64 {
 // tilesOfColumns returns how many tiles the groups side by side make.
 func (c *call) tilesOfColumns() int64 {
 	side := c.groups.size[c.groups.dims-1]
-	return (side + c.columnWidth - 1) / c.columnWidth
+	return ceilDiv(side, c.columnWidth)
 }
 
 // columnJob makes the job of a reduction of one block of side by side groups,

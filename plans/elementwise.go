@@ -225,7 +225,7 @@ func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 	n := c.all.count()
 	if t := &c.tiles; f.tile(c) {
 		units := t.outer * t.high * t.wide
-		c.parallel((units+t.unitsPerJob-1)/t.unitsPerJob, n, jobs.tiles)
+		c.parallel(ceilDiv(units, t.unitsPerJob), n, jobs.tiles)
 		return
 	}
 	f.strand(c)
@@ -235,5 +235,5 @@ func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 		row := r.rowLength(len(f.shape) - 1)
 		c.perJob = row * max(1, jobSize/max(1, row))
 	}
-	c.parallel(c.strands.jobs+(c.all.count()+c.perJob-1)/max(1, c.perJob), n, jobs.runs)
+	c.parallel(c.strands.jobs+ceilDiv(c.all.count(), c.perJob), n, jobs.runs)
 }

@@ -63,7 +63,7 @@ func (f *family) gatherBlock(c *call, w *worker, cur *cursor, begin, end int64, 
 			}
 			done += n
 		})
-		f.run(w, m, at-begin, kernel)
+		f.runGathered(w, m, at-begin, kernel)
 		from := unsafe.Pointer(&g.out)
 		for i := range g.runs[:runs] {
 			r := &g.runs[i]
@@ -73,8 +73,8 @@ func (f *family) gatherBlock(c *call, w *worker, cur *cursor, begin, end int64, 
 	}
 }
 
-// run calls a kernel on gathered elements.
-func (f *family) run(w *worker, n, pos int64, kernel cpu.Striped) {
+// runGathered calls a kernel on gathered elements.
+func (f *family) runGathered(w *worker, n, pos int64, kernel cpu.Striped) {
 	a, g := &w.args, &w.gathered
 	a.Stream = false
 	for k := range g.in {

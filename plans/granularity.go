@@ -117,6 +117,9 @@ func ceilDiv(n, d int64) int64 {
 	return (n-1)/d + 1
 }
 
+// roundUp returns the first multiple of a number from n on.
+func roundUp(n, to int64) int64 { return ceilDiv(n, to) * to }
+
 // region is a box of x all of whose groups have the same extents. There is
 // more than one where the last group along a dimension is shorter.
 type region struct {

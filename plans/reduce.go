@@ -66,7 +66,7 @@ func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 }
 
 // blocksOf returns the number of stripe blocks of a reduction of n elements.
-func blocksOf(n int64) int64 { return (n + cpu.StripeBlock - 1) / cpu.StripeBlock }
+func blocksOf(n int64) int64 { return ceilDiv(n, cpu.StripeBlock) }
 
 // reductionWorkspace returns the bytes that hold the block results of the
 // region that needs most: none where every reduction is one block.
@@ -166,31 +166,20 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 			f.layoutOf(c, &c.members, r, kernelOperands, memberDims)
 			groups, members := c.groups.count(), c.members.count()
 			c.blocks = blocksOf(members)
-			if jobs := f.columns(c); jobs > 0 {
-				c.parallel(jobs, groups*members, columns)
-				if c.blocks > 1 {
-					c.parallel(groups, 0, join)
-				}
-				if then != nil {
-					f.mapRegion(c, r, mapAll)
-				}
-				continue
+			jobs, run, mapped := f.columns(c), columns, false
+			if jobs == 0 {
+				jobs, run, mapped = f.shortGroups(c), short, true
 			}
-			if jobs := f.shortGroups(c); jobs > 0 {
-				c.parallel(jobs, groups*members, short)
-				continue
+			if jobs == 0 && c.blocks <= 1 {
+				jobs, run, mapped = ceilDiv(groups, c.groupsPerJob()), whole, !f.mapsLater(c)
+			} else if jobs == 0 {
+				jobs, run, mapped = groups*c.blocks, part, false
 			}
-			if c.blocks <= 1 {
-				per := c.groupsPerJob()
-				c.parallel((groups+per-1)/per, groups*members, whole)
-				if then != nil && f.mapsLater(c) {
-					f.mapRegion(c, r, mapAll)
-				}
-				continue
+			c.parallel(jobs, groups*members, run)
+			if c.blocks > 1 {
+				c.parallel(groups, 0, join)
 			}
-			c.parallel(groups*c.blocks, groups*members, part)
-			c.parallel(groups, 0, join)
-			if then != nil {
+			if then != nil && !mapped {
 				f.mapRegion(c, r, mapAll)
 			}
 		}

@@ -28,7 +28,7 @@ func (f *family) shortGroups(c *call) int64 {
 	}
 	c.columnWidth = min(mostShortGroups, max(1, cpu.TileSize/n))
 	c.tilesPerJob = max(1, jobSize/(c.columnWidth*n))
-	return (c.tilesOfGroups() + c.tilesPerJob - 1) / c.tilesPerJob
+	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
 
 // tilesOfGroups returns how many tiles all groups make.

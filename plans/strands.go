@@ -10,6 +10,7 @@ import "github.com/isobit-ml/isobit/cpu"
 type strands struct {
 	jobs        int64
 	first       layout // the elements of every window's first strand
+	rows        int64  // runs of first
 	count       int    // strands of a window
 	apart       [kernelOperands]int64
 	stepsPerJob int64
@@ -36,16 +37,15 @@ func (f *family) strand(c *call) {
 	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.runsPay(l) {
 		return
 	}
-	d, window := inner, int64(0)
-	if s.count = 1; f.args.Stream {
+	d, window := 0, int64(1) // one strand, of all rows
+	s.count = 1
+	switch {
+	case f.args.Stream:
 		s.count = f.placesToRead()
-		d, window = f.windows(l, int64(s.count))
-	} else if inner == 0 || l.size[inner] > longestStep {
-		return
-	} else {
-		d, window = 0, 1
-	}
-	if window == 0 {
+		if d, window = f.windows(l, int64(s.count)); window == 0 {
+			return
+		}
+	case inner == 0 || l.size[inner] > longestStep:
 		return
 	}
 	steps := window / int64(s.count)
@@ -53,10 +53,9 @@ func (f *family) strand(c *call) {
 	for k := range s.apart {
 		s.apart[k] = steps * l.stride[k][d]
 	}
-	last := s.first.dims - 1
-	s.stepsPerJob = max(1, jobSize/s.first.size[last])
-	rows := s.first.count() / s.first.size[last]
-	s.jobs = (rows + s.stepsPerJob - 1) / s.stepsPerJob
+	run := s.first.size[s.first.dims-1]
+	s.rows, s.stepsPerJob = s.first.count()/run, max(1, jobSize/run)
+	s.jobs = ceilDiv(s.rows, s.stepsPerJob)
 	l.skip(d, l.size[d]/window*window)
 }
 
@@ -141,7 +140,7 @@ func strandJob(f *family, kernel cpu.Elementwise) job {
 		s, l, cur := &c.strands, &c.strands.first, &w.cursors[0]
 		inner := l.dims - 1
 		row := number * s.stepsPerJob
-		end := min(row+s.stepsPerJob, l.count()/l.size[inner])
+		end := min(row+s.stepsPerJob, s.rows)
 		for row < end {
 			l.seek(cur, row*l.size[inner], kernelOperands)
 			steps := min(end-row, l.size[inner-1]-cur.index[inner-1])

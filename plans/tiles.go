@@ -76,11 +76,9 @@ func (t *tiling) plan(joined bool, threads int) {
 	elements := max(1, min(tilingElements, t.cycle*t.repeat*t.outer/int64(4*threads)))
 	t.rows = roundUp(max(1, min(t.repeat, elements/t.columns)), t.copies)
 	t.width = roundUp(max(1, min(t.cycle, elements/t.rows)), t.columns)
-	t.wide, t.high = (t.cycle+t.width-1)/t.width, (t.repeat+t.rows-1)/t.rows
+	t.wide, t.high = ceilDiv(t.cycle, t.width), ceilDiv(t.repeat, t.rows)
 	t.unitsPerJob = max(1, elements/max(1, min(t.width, t.cycle)*min(t.rows, t.repeat)))
 }
-
-func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
 // varies reports whether parameters change along a dimension.
 func (f *family) varies(l *layout, d int) bool {
@@ -184,7 +182,7 @@ func (f *family) prepare(c *call, w *worker, start, columns, copies int64) {
 				break
 			}
 			before := (start + at) % t.run
-			count := min(l.size[d]-cur.index[d], (columns-at+before+t.run-1)/t.run)
+			count := min(l.size[d]-cur.index[d], ceilDiv(columns-at+before, t.run))
 			if count == columns && copies == 1 && s.DType == f.compute && s.Contiguous() && number == 0 {
 				a.In[k] = s // where they are
 				break

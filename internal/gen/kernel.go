@@ -36,7 +36,7 @@ type kernel struct {
 	ptr    map[string]reg.GPVirtual
 	param  map[string]value
 	held   []value // accumulators in registers, of each sum, or nil
-	quick  *quick  // within quickBlocks
+	quick  *quick  // where codes are made without divisions
 	finite bool    // what is stored is no NaN
 	label  int
 }
