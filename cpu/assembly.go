@@ -81,8 +81,12 @@ func elementwiseRows(ks kernels, data int, definition func(Types) (Elementwise, 
 
 // stripedRows is rows for kernels that also add to accumulators.
 func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) []Row[Striped] {
-	return rows(ks, data, definition, func(k *kernel, slow Striped) Striped {
-		return func(n int, pos int64, a *Args) {
+	all := func(t Types) (Striped, bool) {
+		kernel, ok := definition(t)
+		return groupByGroup(kernel, int(t.Compute.Size())), ok
+	}
+	return rows(ks, data, all, func(k *kernel, slow Striped) Striped {
+		one := groupByGroup(func(n int, pos int64, a *Args) {
 			if !k.takes(n, a) {
 				slow(n, pos, a)
 				return
@@ -97,6 +101,11 @@ func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) [
 					k.stripe(m, int((pos+int64(at))%Lanes), a)
 				}
 			})
+		}, int(k.compute.Size()))
+		return func(n int, pos int64, a *Args) {
+			if a.Runs.Steps == 0 || !k.groups(n, data, a) {
+				one(n, pos, a)
+			}
 		}
 	})
 }

@@ -23,15 +23,16 @@ type Args struct {
 	// and Sums[1][i], not to the lanes of the scratch.
 	Wide  bool
 	Sums  [2]Span // of the compute type
-	Runs  Runs    // of elementwise kernels
+	Runs  Runs
 	frame frame
 }
 
-// Runs says that an elementwise kernel takes many runs of n elements: Steps of
-// each strand, one after the other, Strands side by side; no Steps mean one run.
-// Step and Apart are how many bytes of each input, then of each output, lie
-// between a run and the next of its strand, and of the strand beside it.
-// Parameters are the same all along a run.
+// Runs says that a kernel takes many runs of n elements: Steps of each strand,
+// one after the other, Strands side by side; no Steps mean one run. Step and
+// Apart are how many bytes of each input, then of each output, lie between a run
+// and the next of its strand, and of the strand beside it. Parameters are the
+// same all along a run. A striped kernel takes one strand, of MaxGroupRuns at
+// most: each is a group of its own, and leaves its sums in LanesOfGroup.
 type Runs struct {
 	Steps, Strands int
 	Step, Apart    [7]int64
@@ -70,6 +71,7 @@ type Scratch struct {
 	unused [ParamBlock]float64 // an absent output
 
 	strands [maxRuns]strand
+	groups  [MaxGroupRuns][2][Lanes]float64
 	part    struct {
 		memory [5][partSize * 8]byte
 		frame  frame

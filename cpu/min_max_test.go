@@ -46,8 +46,8 @@ func TestExtremesOfAnyLaneStay(t *testing.T) {
 
 func foldedExtremes(d tensor.DType) [2]float64 {
 	if d == tensor.F64 {
-		return cpu.FoldMinMax[float64](scratch)
+		return cpu.FoldMinMax(cpu.BothLanes[float64](scratch))
 	}
-	e := cpu.FoldMinMax[float32](scratch)
+	e := cpu.FoldMinMax(cpu.BothLanes[float32](scratch))
 	return [2]float64{float64(e[0]), float64(e[1])}
 }

@@ -23,8 +23,8 @@ func minMaxGo[C Compute](n int, _ int64, a *Args) {
 	}
 }
 
-// MinMaxFold is a way to fold the lanes of a scratch into their extremes.
-type MinMaxFold[C Compute] func(s *Scratch) [2]C
+// MinMaxFold is a way to fold two sets of lanes into their extremes.
+type MinMaxFold[C Compute] func(sums [2]*[Lanes]C) [2]C
 
 // The ways to fold extremes, by compute type.
 var (
@@ -32,15 +32,15 @@ var (
 	MinMaxFoldRows64 = []Row[MinMaxFold[float64]]{{"go", Go, always(MinMaxFold[float64](FoldMinMax[float64]))}}
 )
 
-// FoldMinMax returns the extremes that the lanes of a scratch hold.
-func FoldMinMax[C Compute](s *Scratch) (extremes [2]C) {
+// FoldMinMax returns the extremes that MinMax left in lanes.
+func FoldMinMax[C Compute](sums [2]*[Lanes]C) (extremes [2]C) {
 	var lo, hi C
-	for _, v := range LanesOf[C](s, 0) {
+	for _, v := range sums[0] {
 		if v < lo {
 			lo = v
 		}
 	}
-	for _, v := range LanesOf[C](s, 1) {
+	for _, v := range sums[1] {
 		if v > hi || v != v {
 			hi = v
 		}

@@ -241,9 +241,9 @@ func (x *run) do(kernel cpu.Striped, row bool) (res results) {
 		return res
 	}
 	if x.types.Compute == tensor.F64 {
-		res.sums = lanes[float64](scratch, x.table.name)
+		res.sums = lanes(cpu.BothLanes[float64](scratch), x.table.name)
 	} else {
-		res.sums = lanes[float32](scratch, x.table.name)
+		res.sums = lanes(cpu.BothLanes[float32](scratch), x.table.name)
 	}
 	return res
 }
@@ -259,18 +259,17 @@ func dropNaN(sums [2][]byte, d tensor.DType) {
 	}
 }
 
-// lanes returns what a striped kernel left in a scratch.
-func lanes[C cpu.Compute](s *cpu.Scratch, name string) (sums [2][]byte) {
+// lanes returns what a striped kernel left in its lanes.
+func lanes[C cpu.Compute](left [2]*[cpu.Lanes]C, name string) (sums [2][]byte) {
 	if name == "min max" {
-		e := cpu.FoldMinMax[C](s)
+		e := cpu.FoldMinMax(left)
 		for i := range sums {
 			sums[i] = bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&e[i])), unsafe.Sizeof(e[i])))
 		}
 		return sums
 	}
 	for i := range sums {
-		l := cpu.LanesOf[C](s, i)
-		sums[i] = bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(l)), unsafe.Sizeof(*l)))
+		sums[i] = bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(left[i])), unsafe.Sizeof(*left[i])))
 	}
 	return sums
 }

@@ -21,17 +21,23 @@ const (
 // runByRun makes a kernel that takes many runs of one that takes one.
 func runByRun(one Elementwise) Elementwise {
 	return func(n int, a *Args) {
-		runs := a.Runs
-		a.Runs = Runs{}
-		for step := range max(1, runs.Steps) {
-			for strand := range max(1, runs.Strands) {
-				a.move(&runs, step, strand, 1)
-				one(n, a)
-				a.move(&runs, step, strand, -1)
-			}
-		}
-		a.Runs = runs
+		a.forRuns(func(int) { one(n, a) })
 	}
+}
+
+// forRuns calls a function for each step of each strand, to which the operands
+// are moved.
+func (a *Args) forRuns(one func(step int)) {
+	runs := a.Runs
+	a.Runs = Runs{}
+	for step := range max(1, runs.Steps) {
+		for strand := range max(1, runs.Strands) {
+			a.move(&runs, step, strand, 1)
+			one(step)
+			a.move(&runs, step, strand, -1)
+		}
+	}
+	a.Runs = runs
 }
 
 // move moves all operands to a run, or back from there.
@@ -49,15 +55,26 @@ func (a *Args) move(r *Runs, step, strand, by int) {
 	}
 }
 
+// groups runs a striped kernel on many groups, if it can.
+func (k *kernel) groups(n, data int, a *Args) bool {
+	s, size := a.Scratch, int(k.compute.Size())
+	a.frame.sum0 = s.lanesOfGroup(0, 0, size)
+	clear(unsafe.Slice((*byte)(a.frame.sum0), a.Runs.Steps*2*Lanes*size))
+	done := k.runs(n, data, a)
+	a.frame.sum0 = nil
+	return done
+}
+
 // runs runs the kernel on many runs, if it can.
 func (k *kernel) runs(n, data int, a *Args) bool {
 	if k.block == 0 || a.Ready || n%k.step != 0 || !k.takes(n, a) || k.lacks(a) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
 		return false
 	}
 	r, out, head := &a.Runs, len(a.In), 0
-	if a.Stream { // around the caches from where each output is at a multiple of a register
+	stream := a.Stream && k.out != tensor.None
+	if stream { // around the caches from where each output is at a multiple of a register
 		head = min(n, misaligned(a.Out[0].P, k.out))
-		if head%k.step != 0 || r.Apart[out]%streamAlignment != 0 || r.Step[out]%streamAlignment != 0 {
+		if head%k.step != 0 || head > 0 && a.frame.sum0 != nil || r.Apart[out]%streamAlignment != 0 || r.Step[out]%streamAlignment != 0 {
 			return false
 		}
 	}
@@ -71,7 +88,7 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 		}
 		for at := 0; at < n; {
 			m := min(n-at, runsCall/r.Strands)
-			if f.stream = a.Stream && at >= head; at < head {
+			if f.stream = stream && at >= head; at < head {
 				m = head
 			}
 			k.operands(a, step, at, m)
@@ -90,7 +107,7 @@ func (k *kernel) lacks(a *Args) bool {
 			return true
 		}
 	}
-	return a.Out[0].P == nil
+	return k.out != tensor.None && a.Out[0].P == nil
 }
 
 // operands makes the frame for m elements, from at on, of the runs from a step on.
@@ -114,6 +131,11 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 	f.in0, f.in0Visit, f.in0Apart, f.in0Turn, f.in0Step = place(&a.In[0], 0, k.in[0])
 	f.in1, f.in1Visit, f.in1Apart, f.in1Turn, f.in1Step = place(&a.In[1], 1, k.in[1])
 	f.out, f.outVisit, f.outApart, f.outTurn, f.outStep = place(&a.Out[0], len(a.In), k.out)
+	if f.sum0 != nil {
+		size := int(k.compute.Size())
+		f.sum0, f.sum1 = a.Scratch.lanesOfGroup(step, 0, size), a.Scratch.lanesOfGroup(step, 1, size)
+		f.sumStep = (2*Lanes - (whole - m/k.block*k.block)) * size
+	}
 }
 
 // vectorBytes are the sizes of registers.
@@ -123,6 +145,7 @@ var vectorBytes = [...]int{AVX2: 32, AVX512: 64}
 func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
 	f, r := &a.frame, &a.Runs
 	setBounds[C](f, a)
+	f.ahead = a.Ahead
 	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal && n >= quickRun
 	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.strands), r.Strands*int(unsafe.Sizeof(strand{}))
 	scales, zeros := paramsOfRuns[C](a, data, 0, first, steps), paramsOfRuns[C](a, data, 1, first, steps)

@@ -19,6 +19,11 @@ func LanesOf[C Compute](s *Scratch, number int) *[Lanes]C {
 	return (*[Lanes]C)(unsafe.Pointer(&s.lanes[number]))
 }
 
+// BothLanes returns the sets of lanes that striped kernels add to.
+func BothLanes[C Compute](s *Scratch) [2]*[Lanes]C {
+	return [2]*[Lanes]C{LanesOf[C](s, 0), LanesOf[C](s, 1)}
+}
+
 // AddStripe adds terms at consecutive positions, the first of which is pos.
 func AddStripe[C Compute](lanes *[Lanes]C, pos int64, terms []C) {
 	for len(terms) > 0 {

@@ -24,10 +24,10 @@ var foldRows = []Row[Fold[float32]]{{"avx2", AVX2, always(Fold[float32](func(lan
 	return foldLanesAVX2(&lanes[0])
 }))}}
 
-var minMaxFoldRows = []Row[MinMaxFold[float32]]{{"avx2", AVX2, always(MinMaxFold[float32](func(s *Scratch) (extremes [2]float32) {
-	lo, hi, nan := foldMinMaxAVX2(&LanesOf[float32](s, 0)[0], &LanesOf[float32](s, 1)[0])
+var minMaxFoldRows = []Row[MinMaxFold[float32]]{{"avx2", AVX2, always(MinMaxFold[float32](func(sums [2]*[Lanes]float32) (extremes [2]float32) {
+	lo, hi, nan := foldMinMaxAVX2(&sums[0][0], &sums[1][0])
 	if nan != 0 {
-		return FoldMinMax[float32](s)
+		return FoldMinMax(sums)
 	}
 	MergeMinMax(&extremes[0], &extremes[1], lo, hi)
 	return extremes

@@ -31,6 +31,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -48,20 +54,20 @@ block5:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -77,16 +83,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -100,7 +106,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -108,9 +114,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -124,7 +130,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -134,30 +139,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -175,44 +181,44 @@ loaded18:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -223,9 +229,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -256,6 +262,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -273,20 +285,20 @@ block5:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
@@ -302,16 +314,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Y2
@@ -325,7 +337,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -333,9 +345,9 @@ strand12:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -349,7 +361,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -359,30 +370,31 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -400,44 +412,44 @@ loaded18:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVSXBD.Z (DX), K1, Y1
 	VCVTDQ2PD   Y1, Z1
 	VSUBPD      Z4, Z1, Z1
@@ -448,9 +460,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -481,6 +493,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -502,20 +520,20 @@ block5:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -531,16 +549,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -555,7 +573,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -563,9 +581,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -579,7 +597,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -589,30 +606,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -634,44 +652,44 @@ loaded18:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -683,9 +701,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -716,6 +734,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -758,16 +782,16 @@ block5:
 	VMOVDQA64 Z8, Z4
 	VPERMT2W  Z9, Z2, Z4
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z3, (BX)
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z3, (BX)
 	VMOVNTDQ Z4, 64(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -783,16 +807,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -813,7 +837,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -821,9 +845,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -837,7 +861,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -847,30 +870,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -913,40 +937,40 @@ loaded18:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -964,9 +988,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1103,6 +1127,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1120,20 +1150,20 @@ block5:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -1149,16 +1179,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -1172,7 +1202,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1180,9 +1210,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1196,7 +1226,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -1206,30 +1235,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -1247,44 +1277,44 @@ loaded18:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -1295,9 +1325,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1328,6 +1358,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1345,20 +1381,20 @@ block5:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
@@ -1374,16 +1410,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Y2
@@ -1397,7 +1433,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1405,9 +1441,9 @@ strand12:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1421,7 +1457,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -1431,30 +1466,31 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -1472,44 +1508,44 @@ loaded18:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXBD.Z (DX), K1, Y1
 	VCVTDQ2PD   Y1, Z1
 	VSUBPD      Z4, Z1, Z1
@@ -1520,9 +1556,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1553,6 +1589,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1574,20 +1616,20 @@ block5:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -1603,16 +1645,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -1627,7 +1669,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1635,9 +1677,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1651,7 +1693,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -1661,30 +1702,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -1706,44 +1748,44 @@ loaded18:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -1755,9 +1797,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -1788,6 +1830,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1830,16 +1878,16 @@ block5:
 	VMOVDQA64 Z8, Z4
 	VPERMT2W  Z9, Z2, Z4
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z3, (BX)
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z3, (BX)
 	VMOVNTDQ Z4, 64(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -1855,16 +1903,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -1885,7 +1933,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1893,9 +1941,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1909,7 +1957,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -1919,30 +1966,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -1985,40 +2033,40 @@ loaded18:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -2036,9 +2084,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -2069,6 +2117,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -2110,20 +2164,20 @@ block5:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -2139,16 +2193,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -2168,7 +2222,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2176,9 +2230,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -2192,7 +2246,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -2202,30 +2255,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
@@ -2267,44 +2321,44 @@ loaded18:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVSXBW.Z (DX), K1, Y1
 	VPSLLW      $0x07, Y1, Y1
 	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
@@ -2321,9 +2375,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -2426,6 +2480,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -2471,20 +2531,20 @@ block5:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
@@ -2500,16 +2560,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, X2
@@ -2530,7 +2590,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2538,9 +2598,9 @@ strand12:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -2554,7 +2614,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -2564,30 +2623,31 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -2633,44 +2693,44 @@ loaded18:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVSXBW.Z (DX), K1, X1
 	VPSLLW      $0x07, X1, X1
 	VPANDD      all32_3f803f80<>+0(SB), X1, X2
@@ -2688,9 +2748,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -2721,6 +2781,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -2766,20 +2832,20 @@ block5:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -2795,16 +2861,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -2825,7 +2891,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2833,9 +2899,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -2849,7 +2915,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -2859,30 +2924,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
@@ -2928,44 +2994,44 @@ loaded18:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVSXBW.Z (DX), K1, Y1
 	VPSLLW      $0x07, Y1, Y1
 	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
@@ -2983,9 +3049,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -3016,6 +3082,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -3082,16 +3154,16 @@ block5:
 	VMOVDQA64 Z8, Z4
 	VPERMT2W  Z9, Z2, Z4
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z3, (BX)
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z3, (BX)
 	VMOVNTDQ Z4, 64(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -3107,16 +3179,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -3143,7 +3215,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3151,9 +3223,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -3167,7 +3239,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3177,30 +3248,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
@@ -3267,40 +3339,40 @@ loaded18:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVSXBW.Z (DX), K1, Y1
 	VPSLLW      $0x07, Y1, Y1
 	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
@@ -3324,9 +3396,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -3357,6 +3429,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -3378,20 +3456,20 @@ block5:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -3407,16 +3485,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -3431,7 +3509,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3439,9 +3517,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -3455,7 +3533,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3465,30 +3542,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -3510,44 +3588,44 @@ loaded18:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXBW.Z (DX), K1, Y1
 	VPSLLW      $0x08, Y1, Y1
 	VCVTPH2PS   Y1, Z1
@@ -3559,9 +3637,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -3592,6 +3670,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -3617,20 +3701,20 @@ block5:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
@@ -3646,16 +3730,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, X2
@@ -3671,7 +3755,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3679,9 +3763,9 @@ strand12:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -3695,7 +3779,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -3705,30 +3788,31 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -3754,44 +3838,44 @@ loaded18:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXBW.Z (DX), K1, X1
 	VPSLLW      $0x08, X1, X1
 	VCVTPH2PS   X1, Y1
@@ -3804,9 +3888,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -3837,6 +3921,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -3862,20 +3952,20 @@ block5:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -3891,16 +3981,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -3916,7 +4006,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3924,9 +4014,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -3940,7 +4030,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3950,30 +4039,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -3999,44 +4089,44 @@ loaded18:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXBW.Z (DX), K1, Y1
 	VPSLLW      $0x08, Y1, Y1
 	VCVTPH2PS   Y1, Z1
@@ -4049,9 +4139,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -4082,6 +4172,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -4128,16 +4224,16 @@ block5:
 	VMOVDQA64 Z8, Z4
 	VPERMT2W  Z9, Z2, Z4
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z3, (BX)
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z3, (BX)
 	VMOVNTDQ Z4, 64(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -4153,16 +4249,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -4184,7 +4280,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4192,9 +4288,9 @@ strand12:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4208,7 +4304,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -4218,30 +4313,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -4288,40 +4384,40 @@ loaded18:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored20:
+stored21:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXBW.Z (DX), K1, Y1
 	VPSLLW      $0x08, Y1, Y1
 	VCVTPH2PS   Y1, Z1
@@ -4340,9 +4436,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -4373,6 +4469,15 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -4386,20 +4491,20 @@ block5:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -4415,16 +4520,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -4437,7 +4542,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4445,9 +4550,9 @@ strand12:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4461,7 +4566,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -4471,33 +4575,34 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -4511,44 +4616,44 @@ loaded18:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VMOVUPS.Z (DX), K1, Z1
 	VSUBPS    Z4, Z1, Z1
 	VMULPS    Z0, Z1, Z1
@@ -4558,9 +4663,9 @@ loaded24:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some21
+	JMP       some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -4591,6 +4696,15 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -4604,20 +4718,20 @@ block5:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
@@ -4633,16 +4747,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -4655,7 +4769,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4663,9 +4777,9 @@ strand12:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4679,7 +4793,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -4689,33 +4802,34 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded18:
+loaded19:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -4729,44 +4843,44 @@ loaded18:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored20:
+stored21:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VMOVUPD.Z (DX), K1, Z1
 	VSUBPD    Z4, Z1, Z1
 	VMULPD    Z0, Z1, Z1
@@ -4776,9 +4890,9 @@ loaded24:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some21
+	JMP       some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -4809,6 +4923,13 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -4826,20 +4947,20 @@ block5:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored9:
+stored10:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -4855,16 +4976,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -4878,7 +4999,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4886,9 +5007,9 @@ strand12:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4902,7 +5023,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -4912,31 +5032,32 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -4954,44 +5075,44 @@ loaded18:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored20:
+stored21:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -5002,9 +5123,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -5035,6 +5156,13 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VPMOVZXWD 32(DX), Z3
@@ -5077,16 +5205,16 @@ block5:
 	VMOVDQA64 Z8, Z4
 	VPERMT2W  Z9, Z2, Z4
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z3, (BX)
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z3, (BX)
 	VMOVNTDQ Z4, 64(BX)
 
-stored9:
+stored10:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -5102,16 +5230,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXWD.Z  (DX), K1, Z2
@@ -5132,7 +5260,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5140,9 +5268,9 @@ strand12:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -5156,7 +5284,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -5166,31 +5293,32 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded19
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded18:
+loaded19:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -5233,40 +5361,40 @@ loaded18:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around20
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored20
+	JMP       stored21
 
-around19:
+around20:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored20:
+stored21:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some21:
+blocks16:
+some22:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done23
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded24
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded24:
 	CMPB      73(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded25
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded24:
+loaded25:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -5284,9 +5412,9 @@ loaded24:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some22
 
-done22:
+done23:
 	VZEROUPPER
 	RET
 
@@ -5317,6 +5445,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5326,16 +5460,16 @@ block5:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -5345,16 +5479,16 @@ stored9:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored11:
+stored12:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -5364,16 +5498,16 @@ stored11:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored13:
+stored14:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -5383,16 +5517,16 @@ stored13:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -5408,13 +5542,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -5426,23 +5560,23 @@ strand18:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5450,9 +5584,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -5466,32 +5600,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -5501,24 +5635,24 @@ loaded26:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -5549,6 +5683,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVSXBD 4(DX), X3
@@ -5558,16 +5698,16 @@ block5:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
@@ -5596,32 +5736,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
-block11:
+block12:
 	CMPQ       AX, $0x00000008
-	JLT        blocks12
+	JLT        blocks13
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near13
+	JEQ        near14
 	PREFETCHT1 (DX)(R8*1)
 
-near13:
+near14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded15
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded14:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded16
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded15:
+loaded16:
 	VPMOVSXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVSXBD 4(DX), X5
@@ -5631,24 +5771,24 @@ loaded15:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around17
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored17
+	JMP       stored18
 
-around16:
+around17:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored17:
+stored18:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block11
+	JMP  block12
 
-blocks12:
+blocks13:
 	VZEROUPPER
 	RET
 
@@ -5679,6 +5819,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5690,16 +5836,16 @@ block5:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored9:
+stored10:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -5711,16 +5857,16 @@ stored9:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored11:
+stored12:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -5732,16 +5878,16 @@ stored11:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored13:
+stored14:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -5753,16 +5899,16 @@ stored13:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -5778,13 +5924,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -5798,23 +5944,23 @@ strand18:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5822,9 +5968,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -5838,32 +5984,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -5875,24 +6021,24 @@ loaded26:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -5923,6 +6069,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 8(DX), Y3
@@ -5948,14 +6100,14 @@ block5:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 
-stored9:
+stored10:
 	VPMOVSXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 24(DX), Y3
@@ -5981,14 +6133,14 @@ stored9:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 32(BX)
 
-stored11:
+stored12:
 	VPMOVSXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 40(DX), Y3
@@ -6014,14 +6166,14 @@ stored11:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 
-stored13:
+stored14:
 	VPMOVSXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVSXBD 56(DX), Y3
@@ -6047,14 +6199,14 @@ stored13:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 96(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -6070,13 +6222,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVSXBD    (DX), Y2
@@ -6104,21 +6256,21 @@ strand18:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y0, (BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y0, (BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6126,9 +6278,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -6142,32 +6294,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVSXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVSXBD 8(DX), Y5
@@ -6193,22 +6345,22 @@ loaded26:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -6257,6 +6409,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -6266,16 +6424,16 @@ block5:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	VPMOVZXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 24(DX), Y3
@@ -6285,16 +6443,16 @@ stored9:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored11:
+stored12:
 	VPMOVZXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 40(DX), Y3
@@ -6304,16 +6462,16 @@ stored11:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored13:
+stored14:
 	VPMOVZXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 56(DX), Y3
@@ -6323,16 +6481,16 @@ stored13:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -6348,13 +6506,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -6366,23 +6524,23 @@ strand18:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6390,9 +6548,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -6406,32 +6564,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -6441,24 +6599,24 @@ loaded26:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -6489,6 +6647,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBD (DX), X2
 	VCVTDQ2PD X2, Y2
 	VPMOVZXBD 4(DX), X3
@@ -6498,16 +6662,16 @@ block5:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
@@ -6536,32 +6700,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
-block11:
+block12:
 	CMPQ       AX, $0x00000008
-	JLT        blocks12
+	JLT        blocks13
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near13
+	JEQ        near14
 	PREFETCHT1 (DX)(R8*1)
 
-near13:
+near14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded15
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded14:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded16
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded15:
+loaded16:
 	VPMOVZXBD (DX), X4
 	VCVTDQ2PD X4, Y4
 	VPMOVZXBD 4(DX), X5
@@ -6571,24 +6735,24 @@ loaded15:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around17
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored17
+	JMP       stored18
 
-around16:
+around17:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored17:
+stored18:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block11
+	JMP  block12
 
-blocks12:
+blocks13:
 	VZEROUPPER
 	RET
 
@@ -6619,6 +6783,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -6630,16 +6800,16 @@ block5:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored9:
+stored10:
 	VPMOVZXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 24(DX), Y3
@@ -6651,16 +6821,16 @@ stored9:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored11:
+stored12:
 	VPMOVZXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 40(DX), Y3
@@ -6672,16 +6842,16 @@ stored11:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored13:
+stored14:
 	VPMOVZXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 56(DX), Y3
@@ -6693,16 +6863,16 @@ stored13:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -6718,13 +6888,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -6738,23 +6908,23 @@ strand18:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6762,9 +6932,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -6778,32 +6948,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -6815,24 +6985,24 @@ loaded26:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -6863,6 +7033,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 8(DX), Y3
@@ -6888,14 +7064,14 @@ block5:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 
-stored9:
+stored10:
 	VPMOVZXBD 16(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 24(DX), Y3
@@ -6921,14 +7097,14 @@ stored9:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 32(BX)
 
-stored11:
+stored12:
 	VPMOVZXBD 32(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 40(DX), Y3
@@ -6954,14 +7130,14 @@ stored11:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 
-stored13:
+stored14:
 	VPMOVZXBD 48(DX), Y2
 	VCVTDQ2PS Y2, Y2
 	VPMOVZXBD 56(DX), Y3
@@ -6987,14 +7163,14 @@ stored13:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 96(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -7010,13 +7186,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVZXBD    (DX), Y2
@@ -7044,21 +7220,21 @@ strand18:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y0, (BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y0, (BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -7066,9 +7242,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -7082,32 +7258,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVZXBD (DX), Y4
 	VCVTDQ2PS Y4, Y4
 	VPMOVZXBD 8(DX), Y5
@@ -7133,22 +7309,22 @@ loaded26:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -7179,6 +7355,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7200,16 +7382,16 @@ block5:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7231,16 +7413,16 @@ stored9:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored11:
+stored12:
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7262,16 +7444,16 @@ stored11:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored13:
+stored14:
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7293,16 +7475,16 @@ stored13:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -7318,13 +7500,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVSXBW    (DX), X2
@@ -7348,23 +7530,23 @@ strand18:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -7372,9 +7554,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -7388,32 +7570,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -7435,24 +7617,24 @@ loaded26:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -7483,6 +7665,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
 	VPSLLW    $0x07, X2, X2
@@ -7508,16 +7696,16 @@ block5:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
@@ -7546,32 +7734,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
-block11:
+block12:
 	CMPQ       AX, $0x00000008
-	JLT        blocks12
+	JLT        blocks13
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near13
+	JEQ        near14
 	PREFETCHT1 (DX)(R8*1)
 
-near13:
+near14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded15
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded14:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded16
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded15:
+loaded16:
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
 	VPSLLW    $0x07, X4, X4
@@ -7597,24 +7785,24 @@ loaded15:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around17
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored17
+	JMP       stored18
 
-around16:
+around17:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored17:
+stored18:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block11
+	JMP  block12
 
-blocks12:
+blocks13:
 	VZEROUPPER
 	RET
 
@@ -7645,6 +7833,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7668,16 +7862,16 @@ block5:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored9:
+stored10:
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7701,16 +7895,16 @@ stored9:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored11:
+stored12:
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7734,16 +7928,16 @@ stored11:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored13:
+stored14:
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7767,16 +7961,16 @@ stored13:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -7792,13 +7986,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVSXBW    (DX), X2
@@ -7824,23 +8018,23 @@ strand18:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -7848,9 +8042,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -7864,32 +8058,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -7913,24 +8107,24 @@ loaded26:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -7961,6 +8155,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -7998,14 +8198,14 @@ block5:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 
-stored9:
+stored10:
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -8043,14 +8243,14 @@ stored9:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 32(BX)
 
-stored11:
+stored12:
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -8088,14 +8288,14 @@ stored11:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 
-stored13:
+stored14:
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPAND     all32_3f803f80<>+0(SB), X2, X3
@@ -8133,14 +8333,14 @@ stored13:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 96(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -8156,13 +8356,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVSXBW    (DX), X2
@@ -8202,21 +8402,21 @@ strand18:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y0, (BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y0, (BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -8224,9 +8424,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -8240,32 +8440,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
 	VPAND     all32_3f803f80<>+0(SB), X4, X5
@@ -8303,22 +8503,22 @@ loaded26:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -8349,6 +8549,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8360,16 +8566,16 @@ block5:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	VPMOVZXBW 16(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8381,16 +8587,16 @@ stored9:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 64(BX)
 	VMOVDQU   Y3, 96(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored11:
+stored12:
 	VPMOVZXBW 32(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8402,16 +8608,16 @@ stored11:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 128(BX)
 	VMOVDQU   Y3, 160(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored13:
+stored14:
 	VPMOVZXBW 48(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8423,16 +8629,16 @@ stored13:
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 192(BX)
 	VMOVDQU   Y3, 224(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -8448,13 +8654,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVZXBW    (DX), X2
@@ -8468,23 +8674,23 @@ strand18:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -8492,9 +8698,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -8508,32 +8714,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -8545,24 +8751,24 @@ loaded26:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -8593,6 +8799,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VMOVD     (DX), X2
 	VPMOVZXBW X2, X2
 	VPSLLW    $0x08, X2, X2
@@ -8608,16 +8820,16 @@ block5:
 	VMULPD    Y0, Y2, Y2
 	VMULPD    Y0, Y3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
 	VMOVDQU   Y3, 32(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
@@ -8646,32 +8858,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
-block11:
+block12:
 	CMPQ       AX, $0x00000008
-	JLT        blocks12
+	JLT        blocks13
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near13
+	JEQ        near14
 	PREFETCHT1 (DX)(R8*1)
 
-near13:
+near14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded15
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded14:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded16
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded15:
+loaded16:
 	VMOVD     (DX), X4
 	VPMOVZXBW X4, X4
 	VPSLLW    $0x08, X4, X4
@@ -8687,24 +8899,24 @@ loaded15:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around17
 	VMOVDQU   Y4, (BX)
 	VMOVDQU   Y5, 32(BX)
-	JMP       stored17
+	JMP       stored18
 
-around16:
+around17:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored17:
+stored18:
 	ADDQ $+8, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block11
+	JMP  block12
 
-blocks12:
+blocks13:
 	VZEROUPPER
 	RET
 
@@ -8735,6 +8947,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8748,16 +8966,16 @@ block5:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored9:
+stored10:
 	VPMOVZXBW 16(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8771,16 +8989,16 @@ stored9:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored11:
+stored12:
 	VPMOVZXBW 32(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8794,16 +9012,16 @@ stored11:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored13:
+stored14:
 	VPMOVZXBW 48(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -8817,16 +9035,16 @@ stored13:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -8842,13 +9060,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVZXBW    (DX), X2
@@ -8864,23 +9082,23 @@ strand18:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -8888,9 +9106,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -8904,32 +9122,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -8943,24 +9161,24 @@ loaded26:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -8991,6 +9209,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -9018,14 +9242,14 @@ block5:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 
-stored9:
+stored10:
 	VPMOVZXBW 16(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -9053,14 +9277,14 @@ stored9:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 32(BX)
 
-stored11:
+stored12:
 	VPMOVZXBW 32(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -9088,14 +9312,14 @@ stored11:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 
-stored13:
+stored14:
 	VPMOVZXBW 48(DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -9123,14 +9347,14 @@ stored13:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 96(BX)
 
-stored15:
+stored16:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -9146,13 +9370,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVZXBW    (DX), X2
@@ -9182,21 +9406,21 @@ strand18:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y0, (BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y0, (BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9204,9 +9428,9 @@ stored20:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -9220,32 +9444,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVZXBW (DX), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
@@ -9273,22 +9497,22 @@ loaded26:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 
-stored28:
+stored29:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -9319,6 +9543,15 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -9326,16 +9559,16 @@ block5:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around8
+	JNE     around9
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored9
+	JMP     stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	VMOVUPS 64(DX), Y2
 	VMOVUPS 96(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -9343,16 +9576,16 @@ stored9:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around10
+	JNE     around11
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored11
+	JMP     stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored11:
+stored12:
 	VMOVUPS 128(DX), Y2
 	VMOVUPS 160(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -9360,16 +9593,16 @@ stored11:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around12
+	JNE     around13
 	VMOVDQU Y2, 128(BX)
 	VMOVDQU Y3, 160(BX)
-	JMP     stored13
+	JMP     stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 128(BX)
 	VMOVNTDQ Y3, 160(BX)
 
-stored13:
+stored14:
 	VMOVUPS 192(DX), Y2
 	VMOVUPS 224(DX), Y3
 	VSUBPS  Y1, Y2, Y2
@@ -9377,16 +9610,16 @@ stored13:
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around14
+	JNE     around15
 	VMOVDQU Y2, 192(BX)
 	VMOVDQU Y3, 224(BX)
-	JMP     stored15
+	JMP     stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 192(BX)
 	VMOVNTDQ Y3, 224(BX)
 
-stored15:
+stored16:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -9402,13 +9635,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VMOVUPS      (DX), Y2
@@ -9418,23 +9651,23 @@ strand18:
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y1, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y2, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9442,9 +9675,9 @@ stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -9458,32 +9691,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VSUBPS  Y2, Y4, Y4
@@ -9491,24 +9724,24 @@ loaded26:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around27
+	JNE     around28
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored28
+	JMP     stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored28:
+stored29:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -9539,6 +9772,12 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VSUBPD  Y1, Y2, Y2
@@ -9546,16 +9785,16 @@ block5:
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y0, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around8
+	JNE     around9
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored9
+	JMP     stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
@@ -9584,32 +9823,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD (DI), Y3
 
-block11:
+block12:
 	CMPQ       AX, $0x00000008
-	JLT        blocks12
+	JLT        blocks13
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near13
+	JEQ        near14
 	PREFETCHT1 (DX)(R8*1)
 
-near13:
+near14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded15
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded14:
+loaded15:
 	CMPB    73(CX), $0x00
-	JEQ     loaded15
+	JEQ     loaded16
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded15:
+loaded16:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VSUBPD  Y2, Y4, Y4
@@ -9617,24 +9856,24 @@ loaded15:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around16
+	JNE     around17
 	VMOVDQU Y4, (BX)
 	VMOVDQU Y5, 32(BX)
-	JMP     stored17
+	JMP     stored18
 
-around16:
+around17:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored17:
+stored18:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block11
+	JMP  block12
 
-blocks12:
+blocks13:
 	VZEROUPPER
 	RET
 
@@ -9665,6 +9904,13 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -9674,16 +9920,16 @@ block5:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored9:
+stored10:
 	VCVTPH2PS 32(DX), Y2
 	VCVTPH2PS 48(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -9693,16 +9939,16 @@ stored9:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   X2, 32(BX)
 	VMOVDQU   X3, 48(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ X2, 32(BX)
 	VMOVNTDQ X3, 48(BX)
 
-stored11:
+stored12:
 	VCVTPH2PS 64(DX), Y2
 	VCVTPH2PS 80(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -9712,16 +9958,16 @@ stored11:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   X2, 64(BX)
 	VMOVDQU   X3, 80(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ X2, 64(BX)
 	VMOVNTDQ X3, 80(BX)
 
-stored13:
+stored14:
 	VCVTPH2PS 96(DX), Y2
 	VCVTPH2PS 112(DX), Y3
 	VSUBPS    Y1, Y2, Y2
@@ -9731,16 +9977,16 @@ stored13:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   X2, 96(BX)
 	VMOVDQU   X3, 112(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ X2, 96(BX)
 	VMOVNTDQ X3, 112(BX)
 
-stored15:
+stored16:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -9756,13 +10002,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VCVTPH2PS    (DX), Y2
@@ -9774,23 +10020,23 @@ strand18:
 	VCVTPS2PH    $0x00, Y2, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9798,9 +10044,9 @@ stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -9814,32 +10060,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VSUBPS    Y2, Y4, Y4
@@ -9849,24 +10095,24 @@ loaded26:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored28:
+stored29:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -9897,6 +10143,13 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -9922,14 +10175,14 @@ block5:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y2, (BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y2, (BX)
 
-stored9:
+stored10:
 	VPMOVZXWD 32(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 48(DX), Y3
@@ -9955,14 +10208,14 @@ stored9:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y2, 32(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y2, 32(BX)
 
-stored11:
+stored12:
 	VPMOVZXWD 64(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 80(DX), Y3
@@ -9988,14 +10241,14 @@ stored11:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y2, 64(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y2, 64(BX)
 
-stored13:
+stored14:
 	VPMOVZXWD 96(DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 112(DX), Y3
@@ -10021,14 +10274,14 @@ stored13:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y2, 96(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y2, 96(BX)
 
-stored15:
+stored16:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -10044,13 +10297,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VBROADCASTSS 8(R9), Y1
 	VPMOVZXWD    (DX), Y2
@@ -10078,21 +10331,21 @@ strand18:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y0, (BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y0, (BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -10100,9 +10353,9 @@ stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -10116,32 +10369,32 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS (DI), Y3
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(R8*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded27
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded26:
+loaded27:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -10167,21 +10420,21 @@ loaded26:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around28
 	VMOVDQU   Y4, (BX)
-	JMP       stored28
+	JMP       stored29
 
-around27:
+around28:
 	VMOVNTDQ Y4, (BX)
 
-stored28:
+stored29:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET

@@ -7,16 +7,197 @@
 // func dequantizeBackwardAVX512F32S8F32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32S8F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	VPMOVSXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVSXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored10:
+	ADDQ    $+256, DX
+	ADDQ    $+64, BX
+	ADDQ    $+256, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VPMOVSXBD.Z  (BX), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+16, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -26,9 +207,9 @@ TEXT ·dequantizeBackwardAVX512F32S8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -38,34 +219,35 @@ TEXT ·dequantizeBackwardAVX512F32S8F32(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -107,29 +289,29 @@ loaded7:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored9:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -138,37 +320,38 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -218,52 +401,52 @@ loaded14:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored16:
+stored29:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -285,25 +468,206 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F32U8F32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32U8F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	VPMOVZXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVZXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored10:
+	ADDQ    $+256, DX
+	ADDQ    $+64, BX
+	ADDQ    $+256, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VPMOVZXBD.Z  (BX), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+16, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -313,9 +677,9 @@ TEXT ·dequantizeBackwardAVX512F32U8F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -325,34 +689,35 @@ TEXT ·dequantizeBackwardAVX512F32U8F32(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -394,29 +759,29 @@ loaded7:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored9:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -425,37 +790,38 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -505,52 +871,52 @@ loaded14:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored16:
+stored29:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -572,25 +938,236 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F32F8E4M3F32(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32F8E4M3F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	VPMOVSXBW (BX), Y14
+	VPSLLW    $0x07, Y14, Y14
+	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y14, Y14
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
+	VCVTPH2PS Y14, Z14
+	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	VPMOVSXBW 16(BX), Y15
+	VPSLLW    $0x07, Y15, Y15
+	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y15, Y15
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
+	VCVTPH2PS Y15, Z15
+	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	VPMOVSXBW 32(BX), Y16
+	VPSLLW    $0x07, Y16, Y16
+	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
+	VCVTPH2PS Y16, Z16
+	VMULPS    all32_43800000<>+0(SB), Z16, Z16
+	VPMOVSXBW 48(BX), Y17
+	VPSLLW    $0x07, Y17, Y17
+	VPANDD    all32_3f803f80<>+0(SB), Y17, Y18
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y18, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y17, Y17
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y17
+	VCVTPH2PS Y17, Z17
+	VMULPS    all32_43800000<>+0(SB), Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored10:
+	ADDQ    $+256, DX
+	ADDQ    $+64, BX
+	ADDQ    $+256, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VPMOVSXBW.Z  (BX), K1, Y3
+	VPSLLW       $0x07, Y3, Y3
+	VPANDD       all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y4, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y3
+	VCVTPH2PS    Y3, Z3
+	VMULPS       all32_43800000<>+0(SB), Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+16, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -600,9 +1177,9 @@ TEXT ·dequantizeBackwardAVX512F32F8E4M3F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -612,34 +1189,35 @@ TEXT ·dequantizeBackwardAVX512F32F8E4M3F32(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -705,29 +1283,29 @@ loaded7:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored9:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -736,37 +1314,38 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -840,52 +1419,52 @@ loaded14:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored16:
+stored29:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
@@ -913,9 +1492,9 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
@@ -994,16 +1573,202 @@ GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
 // func dequantizeBackwardAVX512F32F8E5M2F32(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	VPMOVZXBW (BX), Y14
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+	VPMOVZXBW 16(BX), Y15
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+	VPMOVZXBW 32(BX), Y16
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+	VPMOVZXBW 48(BX), Y17
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored10:
+	ADDQ    $+256, DX
+	ADDQ    $+64, BX
+	ADDQ    $+256, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VPMOVZXBW.Z  (BX), K1, Y3
+	VPSLLW       $0x08, Y3, Y3
+	VCVTPH2PS    Y3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+16, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -1013,9 +1778,9 @@ TEXT ·dequantizeBackwardAVX512F32F8E5M2F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1025,34 +1790,35 @@ TEXT ·dequantizeBackwardAVX512F32F8E5M2F32(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -1098,29 +1864,29 @@ loaded7:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored9:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1129,37 +1895,38 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -1213,52 +1980,52 @@ loaded14:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored16:
+stored29:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VMOVUPS.Z   (DX), K1, Z1
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
@@ -1281,25 +2048,265 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F64S8F64(n int, f *frame)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F64S8F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Z0
+	VBROADCASTSD 8(R13), Z1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Z2
+	VMOVUPD   64(DX), Z3
+	VMOVUPD   128(DX), Z4
+	VMOVUPD   192(DX), Z5
+	VPMOVSXBD (BX), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVSXBD 8(BX), Y7
+	VCVTDQ2PD Y7, Z7
+	VPMOVSXBD 16(BX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVSXBD 24(BX), Y9
+	VCVTDQ2PD Y9, Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   (R9), Z10
+	VMOVUPD   64(R9), Z11
+	VMOVUPD   128(R9), Z12
+	VMOVUPD   192(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, (R9)
+	VMOVUPD   Z7, 64(R9)
+	VMOVUPD   Z8, 128(R9)
+	VMOVUPD   Z9, 192(R9)
+	VMOVUPD   (R10), Z6
+	VMOVUPD   64(R10), Z7
+	VMOVUPD   128(R10), Z8
+	VMOVUPD   192(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, (R10)
+	VMOVUPD   Z7, 64(R10)
+	VMOVUPD   Z8, 128(R10)
+	VMOVUPD   Z9, 192(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z2, (SI)
+	VMOVDQU64 Z3, 64(SI)
+	VMOVDQU64 Z4, 128(SI)
+	VMOVDQU64 Z5, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z2, (SI)
+	VMOVNTDQ Z3, 64(SI)
+	VMOVNTDQ Z4, 128(SI)
+	VMOVNTDQ Z5, 192(SI)
+
+stored10:
+	VMOVUPD   256(DX), Z2
+	VMOVUPD   320(DX), Z3
+	VMOVUPD   384(DX), Z4
+	VMOVUPD   448(DX), Z5
+	VPMOVSXBD 32(BX), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVSXBD 40(BX), Y7
+	VCVTDQ2PD Y7, Z7
+	VPMOVSXBD 48(BX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVSXBD 56(BX), Y9
+	VCVTDQ2PD Y9, Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   256(R9), Z10
+	VMOVUPD   320(R9), Z11
+	VMOVUPD   384(R9), Z12
+	VMOVUPD   448(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, 256(R9)
+	VMOVUPD   Z7, 320(R9)
+	VMOVUPD   Z8, 384(R9)
+	VMOVUPD   Z9, 448(R9)
+	VMOVUPD   256(R10), Z6
+	VMOVUPD   320(R10), Z7
+	VMOVUPD   384(R10), Z8
+	VMOVUPD   448(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, 256(R10)
+	VMOVUPD   Z7, 320(R10)
+	VMOVUPD   Z8, 384(R10)
+	VMOVUPD   Z9, 448(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z2, 256(SI)
+	VMOVDQU64 Z3, 320(SI)
+	VMOVDQU64 Z4, 384(SI)
+	VMOVDQU64 Z5, 448(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z2, 256(SI)
+	VMOVNTDQ Z3, 320(SI)
+	VMOVNTDQ Z4, 384(SI)
+	VMOVNTDQ Z5, 448(SI)
+
+stored12:
+	ADDQ $+512, DX
+	ADDQ $+64, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some13:
+	TESTQ AX, AX
+	JLE   done14
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand15:
+	VBROADCASTSD (R12), Z0
+	VBROADCASTSD 8(R12), Z1
+	VMOVUPD.Z    (DX), K1, Z2
+	VPMOVSXBD.Z  (BX), K1, Y3
+	VCVTDQ2PD    Y3, Z3
+	VSUBPD       Z1, Z3, Z1
+	VMULPD       Z1, Z2, Z1
+	VMOVUPD.Z    (R9), K1, Z3
+	VADDPD       Z1, Z3, Z1
+	VMOVUPD      Z1, K1, (R9)
+	VMOVUPD.Z    (R10), K1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVUPD      Z1, K1, (R10)
+	VMULPD       Z0, Z2, Z0
+	VMOVUPD      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand15
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+8, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000008, AX
+	JMP          some13
+
+done14:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -1309,11 +2316,12 @@ TEXT ·dequantizeBackwardAVX512F64S8F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block2:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks18
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1324,23 +2332,23 @@ block2:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded20
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded5:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded21
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded6:
+loaded21:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -1390,36 +2398,36 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around22
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JMP       stored23
 
-around7:
+around22:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored8:
+stored23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded24
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded9:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded25
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded10:
+loaded25:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -1469,51 +2477,51 @@ loaded10:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around26
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored12
+	JMP       stored27
 
-around11:
+around26:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored12:
+stored27:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay13
+	JEQ  stay28
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay13:
+stay28:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block17
 
-blocks3:
-some14:
+blocks18:
+some29:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded16:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded17
+	JEQ       loaded32
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded17:
+loaded32:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVSXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
@@ -1535,25 +2543,265 @@ loaded17:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some14
+	JMP         some29
 
-done15:
+done30:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F64U8F64(n int, f *frame)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F64U8F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Z0
+	VBROADCASTSD 8(R13), Z1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Z2
+	VMOVUPD   64(DX), Z3
+	VMOVUPD   128(DX), Z4
+	VMOVUPD   192(DX), Z5
+	VPMOVZXBD (BX), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVZXBD 8(BX), Y7
+	VCVTDQ2PD Y7, Z7
+	VPMOVZXBD 16(BX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVZXBD 24(BX), Y9
+	VCVTDQ2PD Y9, Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   (R9), Z10
+	VMOVUPD   64(R9), Z11
+	VMOVUPD   128(R9), Z12
+	VMOVUPD   192(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, (R9)
+	VMOVUPD   Z7, 64(R9)
+	VMOVUPD   Z8, 128(R9)
+	VMOVUPD   Z9, 192(R9)
+	VMOVUPD   (R10), Z6
+	VMOVUPD   64(R10), Z7
+	VMOVUPD   128(R10), Z8
+	VMOVUPD   192(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, (R10)
+	VMOVUPD   Z7, 64(R10)
+	VMOVUPD   Z8, 128(R10)
+	VMOVUPD   Z9, 192(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z2, (SI)
+	VMOVDQU64 Z3, 64(SI)
+	VMOVDQU64 Z4, 128(SI)
+	VMOVDQU64 Z5, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z2, (SI)
+	VMOVNTDQ Z3, 64(SI)
+	VMOVNTDQ Z4, 128(SI)
+	VMOVNTDQ Z5, 192(SI)
+
+stored10:
+	VMOVUPD   256(DX), Z2
+	VMOVUPD   320(DX), Z3
+	VMOVUPD   384(DX), Z4
+	VMOVUPD   448(DX), Z5
+	VPMOVZXBD 32(BX), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVZXBD 40(BX), Y7
+	VCVTDQ2PD Y7, Z7
+	VPMOVZXBD 48(BX), Y8
+	VCVTDQ2PD Y8, Z8
+	VPMOVZXBD 56(BX), Y9
+	VCVTDQ2PD Y9, Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   256(R9), Z10
+	VMOVUPD   320(R9), Z11
+	VMOVUPD   384(R9), Z12
+	VMOVUPD   448(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, 256(R9)
+	VMOVUPD   Z7, 320(R9)
+	VMOVUPD   Z8, 384(R9)
+	VMOVUPD   Z9, 448(R9)
+	VMOVUPD   256(R10), Z6
+	VMOVUPD   320(R10), Z7
+	VMOVUPD   384(R10), Z8
+	VMOVUPD   448(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, 256(R10)
+	VMOVUPD   Z7, 320(R10)
+	VMOVUPD   Z8, 384(R10)
+	VMOVUPD   Z9, 448(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z2, 256(SI)
+	VMOVDQU64 Z3, 320(SI)
+	VMOVDQU64 Z4, 384(SI)
+	VMOVDQU64 Z5, 448(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z2, 256(SI)
+	VMOVNTDQ Z3, 320(SI)
+	VMOVNTDQ Z4, 384(SI)
+	VMOVNTDQ Z5, 448(SI)
+
+stored12:
+	ADDQ $+512, DX
+	ADDQ $+64, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some13:
+	TESTQ AX, AX
+	JLE   done14
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand15:
+	VBROADCASTSD (R12), Z0
+	VBROADCASTSD 8(R12), Z1
+	VMOVUPD.Z    (DX), K1, Z2
+	VPMOVZXBD.Z  (BX), K1, Y3
+	VCVTDQ2PD    Y3, Z3
+	VSUBPD       Z1, Z3, Z1
+	VMULPD       Z1, Z2, Z1
+	VMOVUPD.Z    (R9), K1, Z3
+	VADDPD       Z1, Z3, Z1
+	VMOVUPD      Z1, K1, (R9)
+	VMOVUPD.Z    (R10), K1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVUPD      Z1, K1, (R10)
+	VMULPD       Z0, Z2, Z0
+	VMOVUPD      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand15
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+8, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000008, AX
+	JMP          some13
+
+done14:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -1563,11 +2811,12 @@ TEXT ·dequantizeBackwardAVX512F64U8F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block2:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks18
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1578,23 +2827,23 @@ block2:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded20
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded5:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded21
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded6:
+loaded21:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -1644,36 +2893,36 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around22
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JMP       stored23
 
-around7:
+around22:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored8:
+stored23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded24
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded9:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded25
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded10:
+loaded25:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -1723,51 +2972,51 @@ loaded10:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around26
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored12
+	JMP       stored27
 
-around11:
+around26:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored12:
+stored27:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay13
+	JEQ  stay28
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay13:
+stay28:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block17
 
-blocks3:
-some14:
+blocks18:
+some29:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded16:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded17
+	JEQ       loaded32
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded17:
+loaded32:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVZXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
@@ -1789,25 +3038,328 @@ loaded17:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some14
+	JMP         some29
 
-done15:
+done30:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F64F8E4M3F64(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX512F64F8E4M3F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Z0
+	VBROADCASTSD 8(R13), Z1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Z2
+	VMOVUPD   64(DX), Z3
+	VMOVUPD   128(DX), Z4
+	VMOVUPD   192(DX), Z5
+	VPMOVSXBW (BX), X6
+	VPSLLW    $0x07, X6, X6
+	VPANDD    all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X6, X6
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X6
+	VCVTPH2PS X6, Y6
+	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	VCVTPS2PD Y6, Z6
+	VPMOVSXBW 8(BX), X7
+	VPSLLW    $0x07, X7, X7
+	VPANDD    all32_3f803f80<>+0(SB), X7, X8
+	VPCMPEQW  all32_3f803f80<>+0(SB), X8, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X7, X7
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X7
+	VCVTPH2PS X7, Y7
+	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	VCVTPS2PD Y7, Z7
+	VPMOVSXBW 16(BX), X8
+	VPSLLW    $0x07, X8, X8
+	VPANDD    all32_3f803f80<>+0(SB), X8, X9
+	VPCMPEQW  all32_3f803f80<>+0(SB), X9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X8, X8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X8
+	VCVTPH2PS X8, Y8
+	VMULPS    all32_43800000<>+0(SB), Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VPMOVSXBW 24(BX), X9
+	VPSLLW    $0x07, X9, X9
+	VPANDD    all32_3f803f80<>+0(SB), X9, X10
+	VPCMPEQW  all32_3f803f80<>+0(SB), X10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X9, X9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X9
+	VCVTPH2PS X9, Y9
+	VMULPS    all32_43800000<>+0(SB), Y9, Y9
+	VCVTPS2PD Y9, Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   (R9), Z10
+	VMOVUPD   64(R9), Z11
+	VMOVUPD   128(R9), Z12
+	VMOVUPD   192(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, (R9)
+	VMOVUPD   Z7, 64(R9)
+	VMOVUPD   Z8, 128(R9)
+	VMOVUPD   Z9, 192(R9)
+	VMOVUPD   (R10), Z6
+	VMOVUPD   64(R10), Z7
+	VMOVUPD   128(R10), Z8
+	VMOVUPD   192(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, (R10)
+	VMOVUPD   Z7, 64(R10)
+	VMOVUPD   Z8, 128(R10)
+	VMOVUPD   Z9, 192(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z2, (SI)
+	VMOVDQU64 Z3, 64(SI)
+	VMOVDQU64 Z4, 128(SI)
+	VMOVDQU64 Z5, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z2, (SI)
+	VMOVNTDQ Z3, 64(SI)
+	VMOVNTDQ Z4, 128(SI)
+	VMOVNTDQ Z5, 192(SI)
+
+stored10:
+	VMOVUPD   256(DX), Z2
+	VMOVUPD   320(DX), Z3
+	VMOVUPD   384(DX), Z4
+	VMOVUPD   448(DX), Z5
+	VPMOVSXBW 32(BX), X6
+	VPSLLW    $0x07, X6, X6
+	VPANDD    all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X6, X6
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X6
+	VCVTPH2PS X6, Y6
+	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	VCVTPS2PD Y6, Z6
+	VPMOVSXBW 40(BX), X7
+	VPSLLW    $0x07, X7, X7
+	VPANDD    all32_3f803f80<>+0(SB), X7, X8
+	VPCMPEQW  all32_3f803f80<>+0(SB), X8, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X7, X7
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X7
+	VCVTPH2PS X7, Y7
+	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	VCVTPS2PD Y7, Z7
+	VPMOVSXBW 48(BX), X8
+	VPSLLW    $0x07, X8, X8
+	VPANDD    all32_3f803f80<>+0(SB), X8, X9
+	VPCMPEQW  all32_3f803f80<>+0(SB), X9, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X8, X8
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X8
+	VCVTPH2PS X8, Y8
+	VMULPS    all32_43800000<>+0(SB), Y8, Y8
+	VCVTPS2PD Y8, Z8
+	VPMOVSXBW 56(BX), X9
+	VPSLLW    $0x07, X9, X9
+	VPANDD    all32_3f803f80<>+0(SB), X9, X10
+	VPCMPEQW  all32_3f803f80<>+0(SB), X10, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X9, X9
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X9
+	VCVTPH2PS X9, Y9
+	VMULPS    all32_43800000<>+0(SB), Y9, Y9
+	VCVTPS2PD Y9, Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   256(R9), Z10
+	VMOVUPD   320(R9), Z11
+	VMOVUPD   384(R9), Z12
+	VMOVUPD   448(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, 256(R9)
+	VMOVUPD   Z7, 320(R9)
+	VMOVUPD   Z8, 384(R9)
+	VMOVUPD   Z9, 448(R9)
+	VMOVUPD   256(R10), Z6
+	VMOVUPD   320(R10), Z7
+	VMOVUPD   384(R10), Z8
+	VMOVUPD   448(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, 256(R10)
+	VMOVUPD   Z7, 320(R10)
+	VMOVUPD   Z8, 384(R10)
+	VMOVUPD   Z9, 448(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z2, 256(SI)
+	VMOVDQU64 Z3, 320(SI)
+	VMOVDQU64 Z4, 384(SI)
+	VMOVDQU64 Z5, 448(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z2, 256(SI)
+	VMOVNTDQ Z3, 320(SI)
+	VMOVNTDQ Z4, 384(SI)
+	VMOVNTDQ Z5, 448(SI)
+
+stored12:
+	ADDQ $+512, DX
+	ADDQ $+64, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some13:
+	TESTQ AX, AX
+	JLE   done14
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand15:
+	VBROADCASTSD (R12), Z0
+	VBROADCASTSD 8(R12), Z1
+	VMOVUPD.Z    (DX), K1, Z2
+	VPMOVSXBW.Z  (BX), K1, X3
+	VPSLLW       $0x07, X3, X3
+	VPANDD       all32_3f803f80<>+0(SB), X3, X4
+	VPCMPEQW     all32_3f803f80<>+0(SB), X4, K2
+	VPANDD       all32_bf80bf80<>+0(SB), X3, X3
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, X3
+	VCVTPH2PS    X3, Y3
+	VMULPS       all32_43800000<>+0(SB), Y3, Y3
+	VCVTPS2PD    Y3, Z3
+	VSUBPD       Z1, Z3, Z1
+	VMULPD       Z1, Z2, Z1
+	VMOVUPD.Z    (R9), K1, Z3
+	VADDPD       Z1, Z3, Z1
+	VMOVUPD      Z1, K1, (R9)
+	VMOVUPD.Z    (R10), K1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVUPD      Z1, K1, (R10)
+	VMULPD       Z0, Z2, Z0
+	VMOVUPD      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand15
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+8, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000008, AX
+	JMP          some13
+
+done14:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -1817,11 +3369,12 @@ TEXT ·dequantizeBackwardAVX512F64F8E4M3F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block2:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks18
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1832,23 +3385,23 @@ block2:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded20
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded5:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded21
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded6:
+loaded21:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -1926,36 +3479,36 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around22
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JMP       stored23
 
-around7:
+around22:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored8:
+stored23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded24
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded9:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded25
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded10:
+loaded25:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -2033,51 +3586,51 @@ loaded10:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around26
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored12
+	JMP       stored27
 
-around11:
+around26:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored12:
+stored27:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay13
+	JEQ  stay28
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay13:
+stay28:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block17
 
-blocks3:
-some14:
+blocks18:
+some29:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded16:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded17
+	JEQ       loaded32
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded17:
+loaded32:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, X2
 	VPSLLW      $0x07, X2, X2
@@ -2106,25 +3659,283 @@ loaded17:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some14
+	JMP         some29
 
-done15:
+done30:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F64F8E5M2F64(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX512F64F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Z0
+	VBROADCASTSD 8(R13), Z1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Z2
+	VMOVUPD   64(DX), Z3
+	VMOVUPD   128(DX), Z4
+	VMOVUPD   192(DX), Z5
+	VPMOVZXBW (BX), X6
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+	VCVTPS2PD Y6, Z6
+	VPMOVZXBW 8(BX), X7
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+	VCVTPS2PD Y7, Z7
+	VPMOVZXBW 16(BX), X8
+	VPSLLW    $0x08, X8, X8
+	VCVTPH2PS X8, Y8
+	VCVTPS2PD Y8, Z8
+	VPMOVZXBW 24(BX), X9
+	VPSLLW    $0x08, X9, X9
+	VCVTPH2PS X9, Y9
+	VCVTPS2PD Y9, Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   (R9), Z10
+	VMOVUPD   64(R9), Z11
+	VMOVUPD   128(R9), Z12
+	VMOVUPD   192(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, (R9)
+	VMOVUPD   Z7, 64(R9)
+	VMOVUPD   Z8, 128(R9)
+	VMOVUPD   Z9, 192(R9)
+	VMOVUPD   (R10), Z6
+	VMOVUPD   64(R10), Z7
+	VMOVUPD   128(R10), Z8
+	VMOVUPD   192(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, (R10)
+	VMOVUPD   Z7, 64(R10)
+	VMOVUPD   Z8, 128(R10)
+	VMOVUPD   Z9, 192(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z2, (SI)
+	VMOVDQU64 Z3, 64(SI)
+	VMOVDQU64 Z4, 128(SI)
+	VMOVDQU64 Z5, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z2, (SI)
+	VMOVNTDQ Z3, 64(SI)
+	VMOVNTDQ Z4, 128(SI)
+	VMOVNTDQ Z5, 192(SI)
+
+stored10:
+	VMOVUPD   256(DX), Z2
+	VMOVUPD   320(DX), Z3
+	VMOVUPD   384(DX), Z4
+	VMOVUPD   448(DX), Z5
+	VPMOVZXBW 32(BX), X6
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+	VCVTPS2PD Y6, Z6
+	VPMOVZXBW 40(BX), X7
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+	VCVTPS2PD Y7, Z7
+	VPMOVZXBW 48(BX), X8
+	VPSLLW    $0x08, X8, X8
+	VCVTPH2PS X8, Y8
+	VCVTPS2PD Y8, Z8
+	VPMOVZXBW 56(BX), X9
+	VPSLLW    $0x08, X9, X9
+	VCVTPH2PS X9, Y9
+	VCVTPS2PD Y9, Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   256(R9), Z10
+	VMOVUPD   320(R9), Z11
+	VMOVUPD   384(R9), Z12
+	VMOVUPD   448(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, 256(R9)
+	VMOVUPD   Z7, 320(R9)
+	VMOVUPD   Z8, 384(R9)
+	VMOVUPD   Z9, 448(R9)
+	VMOVUPD   256(R10), Z6
+	VMOVUPD   320(R10), Z7
+	VMOVUPD   384(R10), Z8
+	VMOVUPD   448(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, 256(R10)
+	VMOVUPD   Z7, 320(R10)
+	VMOVUPD   Z8, 384(R10)
+	VMOVUPD   Z9, 448(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z2, 256(SI)
+	VMOVDQU64 Z3, 320(SI)
+	VMOVDQU64 Z4, 384(SI)
+	VMOVDQU64 Z5, 448(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z2, 256(SI)
+	VMOVNTDQ Z3, 320(SI)
+	VMOVNTDQ Z4, 384(SI)
+	VMOVNTDQ Z5, 448(SI)
+
+stored12:
+	ADDQ $+512, DX
+	ADDQ $+64, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some13:
+	TESTQ AX, AX
+	JLE   done14
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand15:
+	VBROADCASTSD (R12), Z0
+	VBROADCASTSD 8(R12), Z1
+	VMOVUPD.Z    (DX), K1, Z2
+	VPMOVZXBW.Z  (BX), K1, X3
+	VPSLLW       $0x08, X3, X3
+	VCVTPH2PS    X3, Y3
+	VCVTPS2PD    Y3, Z3
+	VSUBPD       Z1, Z3, Z1
+	VMULPD       Z1, Z2, Z1
+	VMOVUPD.Z    (R9), K1, Z3
+	VADDPD       Z1, Z3, Z1
+	VMOVUPD      Z1, K1, (R9)
+	VMOVUPD.Z    (R10), K1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVUPD      Z1, K1, (R10)
+	VMULPD       Z0, Z2, Z0
+	VMOVUPD      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand15
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+8, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000008, AX
+	JMP          some13
+
+done14:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -2134,11 +3945,12 @@ TEXT ·dequantizeBackwardAVX512F64F8E5M2F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block2:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks18
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2149,23 +3961,23 @@ block2:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded20
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded5:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded21
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded6:
+loaded21:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -2223,36 +4035,36 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around22
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JMP       stored23
 
-around7:
+around22:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored8:
+stored23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded24
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded9:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded25
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded10:
+loaded25:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -2310,51 +4122,51 @@ loaded10:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around26
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored12
+	JMP       stored27
 
-around11:
+around26:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored12:
+stored27:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay13
+	JEQ  stay28
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay13:
+stay28:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block17
 
-blocks3:
-some14:
+blocks18:
+some29:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded16:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded17
+	JEQ       loaded32
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded17:
+loaded32:
 	VMOVUPD.Z   (DX), K1, Z1
 	VPMOVZXBW.Z (BX), K1, X2
 	VPSLLW      $0x08, X2, X2
@@ -2378,25 +4190,209 @@ loaded17:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some14
+	JMP         some29
 
-done15:
+done30:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F16S8F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F16S8F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	VPMOVSXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVSXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	VCVTPS2PH $0x00, Z12, Y12
+	VCVTPS2PH $0x00, Z13, Y13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Y10, (SI)
+	VMOVDQU64 Y11, 32(SI)
+	VMOVDQU64 Y12, 64(SI)
+	VMOVDQU64 Y13, 96(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y10, (SI)
+	VMOVNTDQ Y11, 32(SI)
+	VMOVNTDQ Y12, 64(SI)
+	VMOVNTDQ Y13, 96(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+64, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VCVTPH2PS.Z  (DX), K1, Z2
+	VPMOVSXBD.Z  (BX), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+16, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2406,9 +4402,9 @@ TEXT ·dequantizeBackwardAVX512F16S8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -2418,32 +4414,33 @@ TEXT ·dequantizeBackwardAVX512F16S8F16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -2489,29 +4486,29 @@ loaded7:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -2520,35 +4517,36 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -2602,52 +4600,52 @@ loaded14:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -2670,25 +4668,209 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F16U8F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F16U8F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	VPMOVZXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVZXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	VCVTPS2PH $0x00, Z12, Y12
+	VCVTPS2PH $0x00, Z13, Y13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Y10, (SI)
+	VMOVDQU64 Y11, 32(SI)
+	VMOVDQU64 Y12, 64(SI)
+	VMOVDQU64 Y13, 96(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y10, (SI)
+	VMOVNTDQ Y11, 32(SI)
+	VMOVNTDQ Y12, 64(SI)
+	VMOVNTDQ Y13, 96(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+64, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VCVTPH2PS.Z  (DX), K1, Z2
+	VPMOVZXBD.Z  (BX), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+16, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2698,9 +4880,9 @@ TEXT ·dequantizeBackwardAVX512F16U8F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -2710,32 +4892,33 @@ TEXT ·dequantizeBackwardAVX512F16U8F16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -2781,29 +4964,29 @@ loaded7:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -2812,35 +4995,36 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -2894,52 +5078,52 @@ loaded14:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -2962,25 +5146,239 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F16F8E4M3F16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F16F8E4M3F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	VPMOVSXBW (BX), Y14
+	VPSLLW    $0x07, Y14, Y14
+	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y14, Y14
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
+	VCVTPH2PS Y14, Z14
+	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	VPMOVSXBW 16(BX), Y15
+	VPSLLW    $0x07, Y15, Y15
+	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y15, Y15
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
+	VCVTPH2PS Y15, Z15
+	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	VPMOVSXBW 32(BX), Y16
+	VPSLLW    $0x07, Y16, Y16
+	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
+	VCVTPH2PS Y16, Z16
+	VMULPS    all32_43800000<>+0(SB), Z16, Z16
+	VPMOVSXBW 48(BX), Y17
+	VPSLLW    $0x07, Y17, Y17
+	VPANDD    all32_3f803f80<>+0(SB), Y17, Y18
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y18, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y17, Y17
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y17
+	VCVTPH2PS Y17, Z17
+	VMULPS    all32_43800000<>+0(SB), Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	VCVTPS2PH $0x00, Z12, Y12
+	VCVTPS2PH $0x00, Z13, Y13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Y10, (SI)
+	VMOVDQU64 Y11, 32(SI)
+	VMOVDQU64 Y12, 64(SI)
+	VMOVDQU64 Y13, 96(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y10, (SI)
+	VMOVNTDQ Y11, 32(SI)
+	VMOVNTDQ Y12, 64(SI)
+	VMOVNTDQ Y13, 96(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+64, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VCVTPH2PS.Z  (DX), K1, Z2
+	VPMOVSXBW.Z  (BX), K1, Y3
+	VPSLLW       $0x07, Y3, Y3
+	VPANDD       all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y4, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y3
+	VCVTPH2PS    Y3, Z3
+	VMULPS       all32_43800000<>+0(SB), Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+16, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2990,9 +5388,9 @@ TEXT ·dequantizeBackwardAVX512F16F8E4M3F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -3002,32 +5400,33 @@ TEXT ·dequantizeBackwardAVX512F16F8E4M3F16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -3097,29 +5496,29 @@ loaded7:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -3128,35 +5527,36 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -3234,52 +5634,52 @@ loaded14:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
@@ -3308,25 +5708,214 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F16F8E5M2F16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F16F8E5M2F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	VPMOVZXBW (BX), Y14
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+	VPMOVZXBW 16(BX), Y15
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+	VPMOVZXBW 32(BX), Y16
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+	VPMOVZXBW 48(BX), Y17
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	VCVTPS2PH $0x00, Z12, Y12
+	VCVTPS2PH $0x00, Z13, Y13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Y10, (SI)
+	VMOVDQU64 Y11, 32(SI)
+	VMOVDQU64 Y12, 64(SI)
+	VMOVDQU64 Y13, 96(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y10, (SI)
+	VMOVNTDQ Y11, 32(SI)
+	VMOVNTDQ Y12, 64(SI)
+	VMOVNTDQ Y13, 96(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+64, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VCVTPH2PS.Z  (DX), K1, Z2
+	VPMOVZXBW.Z  (BX), K1, Y3
+	VPSLLW       $0x08, Y3, Y3
+	VCVTPH2PS    Y3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+16, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -3336,9 +5925,9 @@ TEXT ·dequantizeBackwardAVX512F16F8E5M2F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -3348,32 +5937,33 @@ TEXT ·dequantizeBackwardAVX512F16F8E5M2F16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -3423,29 +6013,29 @@ loaded7:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -3454,35 +6044,36 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -3540,52 +6131,52 @@ loaded14:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
@@ -3609,25 +6200,237 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512BF16S8BF16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512BF16S8BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVSXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVSXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVSXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVSXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z14
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z14
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z15
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z15
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z16
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z17
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
+	VCMPPS    $0x03, Z10, Z10, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VCMPPS    $0x03, Z12, Z12, K3
+	VCMPPS    $0x03, Z13, Z13, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z14
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z15
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z17
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z14, Z11
+	VPERMT2W  Z15, Z10, Z11
+	VMOVDQA64 Z16, Z12
+	VPERMT2W  Z17, Z10, Z12
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z11, (SI)
+	VMOVDQU64 Z12, 64(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z11, (SI)
+	VMOVNTDQ Z12, 64(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+64, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPMOVSXBD.Z  (BX), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+16, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -3637,9 +6440,9 @@ TEXT ·dequantizeBackwardAVX512BF16S8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -3649,32 +6452,33 @@ TEXT ·dequantizeBackwardAVX512BF16S8BF16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VPMOVZXWD 32(DX), Z17
@@ -3745,25 +6549,25 @@ loaded7:
 	VMOVDQA64 Z22, Z18
 	VPERMT2W  Z23, Z16, Z18
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z17, (SI)
 	VMOVDQU64 Z18, 64(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z17, (SI)
 	VMOVNTDQ Z18, 64(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -3772,35 +6576,36 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -3879,48 +6684,48 @@ loaded14:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVSXBD.Z (BX), K1, Z2
@@ -3950,9 +6755,9 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
@@ -4065,16 +6870,228 @@ GLOBL odd16<>(SB), RODATA|NOPTR, $64
 // func dequantizeBackwardAVX512BF16U8BF16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512BF16U8BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXBD (BX), Z14
+	VCVTDQ2PS Z14, Z14
+	VPMOVZXBD 16(BX), Z15
+	VCVTDQ2PS Z15, Z15
+	VPMOVZXBD 32(BX), Z16
+	VCVTDQ2PS Z16, Z16
+	VPMOVZXBD 48(BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z14
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z14
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z15
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z15
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z16
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z17
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
+	VCMPPS    $0x03, Z10, Z10, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VCMPPS    $0x03, Z12, Z12, K3
+	VCMPPS    $0x03, Z13, Z13, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z14
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z15
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z17
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z14, Z11
+	VPERMT2W  Z15, Z10, Z11
+	VMOVDQA64 Z16, Z12
+	VPERMT2W  Z17, Z10, Z12
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z11, (SI)
+	VMOVDQU64 Z12, 64(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z11, (SI)
+	VMOVNTDQ Z12, 64(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+64, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPMOVZXBD.Z  (BX), K1, Z3
+	VCVTDQ2PS    Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+16, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -4084,9 +7101,9 @@ TEXT ·dequantizeBackwardAVX512BF16U8BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -4096,32 +7113,33 @@ TEXT ·dequantizeBackwardAVX512BF16U8BF16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VPMOVZXWD 32(DX), Z17
@@ -4192,25 +7210,25 @@ loaded7:
 	VMOVDQA64 Z22, Z18
 	VPERMT2W  Z23, Z16, Z18
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z17, (SI)
 	VMOVDQU64 Z18, 64(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z17, (SI)
 	VMOVNTDQ Z18, 64(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -4219,35 +7237,36 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -4326,48 +7345,48 @@ loaded14:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXBD.Z (BX), K1, Z2
@@ -4397,25 +7416,267 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512BF16F8E4M3BF16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512BF16F8E4M3BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVSXBW (BX), Y14
+	VPSLLW    $0x07, Y14, Y14
+	VPANDD    all32_3f803f80<>+0(SB), Y14, Y15
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y15, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y14, Y14
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y14
+	VCVTPH2PS Y14, Z14
+	VMULPS    all32_43800000<>+0(SB), Z14, Z14
+	VPMOVSXBW 16(BX), Y15
+	VPSLLW    $0x07, Y15, Y15
+	VPANDD    all32_3f803f80<>+0(SB), Y15, Y16
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y16, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y15, Y15
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y15
+	VCVTPH2PS Y15, Z15
+	VMULPS    all32_43800000<>+0(SB), Z15, Z15
+	VPMOVSXBW 32(BX), Y16
+	VPSLLW    $0x07, Y16, Y16
+	VPANDD    all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y17, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y16
+	VCVTPH2PS Y16, Z16
+	VMULPS    all32_43800000<>+0(SB), Z16, Z16
+	VPMOVSXBW 48(BX), Y17
+	VPSLLW    $0x07, Y17, Y17
+	VPANDD    all32_3f803f80<>+0(SB), Y17, Y18
+	VPCMPEQW  all32_3f803f80<>+0(SB), Y18, K1
+	VPANDD    all32_bf80bf80<>+0(SB), Y17, Y17
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, Y17
+	VCVTPH2PS Y17, Z17
+	VMULPS    all32_43800000<>+0(SB), Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z14
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z14
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z15
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z15
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z16
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z17
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
+	VCMPPS    $0x03, Z10, Z10, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VCMPPS    $0x03, Z12, Z12, K3
+	VCMPPS    $0x03, Z13, Z13, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z14
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z15
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z17
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z14, Z11
+	VPERMT2W  Z15, Z10, Z11
+	VMOVDQA64 Z16, Z12
+	VPERMT2W  Z17, Z10, Z12
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z11, (SI)
+	VMOVDQU64 Z12, 64(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z11, (SI)
+	VMOVNTDQ Z12, 64(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+64, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPMOVSXBW.Z  (BX), K1, Y3
+	VPSLLW       $0x07, Y3, Y3
+	VPANDD       all32_3f803f80<>+0(SB), Y3, Y4
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y4, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y3, Y3
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y3
+	VCVTPH2PS    Y3, Z3
+	VMULPS       all32_43800000<>+0(SB), Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+16, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -4425,9 +7686,9 @@ TEXT ·dequantizeBackwardAVX512BF16F8E4M3BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -4437,32 +7698,33 @@ TEXT ·dequantizeBackwardAVX512BF16F8E4M3BF16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VPMOVZXWD 32(DX), Z17
@@ -4557,25 +7819,25 @@ loaded7:
 	VMOVDQA64 Z22, Z18
 	VPERMT2W  Z23, Z16, Z18
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z17, (SI)
 	VMOVDQU64 Z18, 64(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z17, (SI)
 	VMOVNTDQ Z18, 64(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -4584,35 +7846,36 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -4715,48 +7978,48 @@ loaded14:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVSXBW.Z (BX), K1, Y2
@@ -4792,25 +8055,242 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512BF16F8E5M2BF16(n int, f *frame)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512BF16F8E5M2BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXBW (BX), Y14
+	VPSLLW    $0x08, Y14, Y14
+	VCVTPH2PS Y14, Z14
+	VPMOVZXBW 16(BX), Y15
+	VPSLLW    $0x08, Y15, Y15
+	VCVTPH2PS Y15, Z15
+	VPMOVZXBW 32(BX), Y16
+	VPSLLW    $0x08, Y16, Y16
+	VCVTPH2PS Y16, Z16
+	VPMOVZXBW 48(BX), Y17
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z14
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z14
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z15
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z15
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z16
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z17
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
+	VCMPPS    $0x03, Z10, Z10, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VCMPPS    $0x03, Z12, Z12, K3
+	VCMPPS    $0x03, Z13, Z13, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z14
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z15
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z17
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z14, Z11
+	VPERMT2W  Z15, Z10, Z11
+	VMOVDQA64 Z16, Z12
+	VPERMT2W  Z17, Z10, Z12
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z11, (SI)
+	VMOVDQU64 Z12, 64(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z11, (SI)
+	VMOVNTDQ Z12, 64(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+64, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPMOVZXBW.Z  (BX), K1, Y3
+	VPSLLW       $0x08, Y3, Y3
+	VCVTPH2PS    Y3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+16, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -4820,9 +8300,9 @@ TEXT ·dequantizeBackwardAVX512BF16F8E5M2BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -4832,32 +8312,33 @@ TEXT ·dequantizeBackwardAVX512BF16F8E5M2BF16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VPMOVZXWD 32(DX), Z17
@@ -4932,25 +8413,25 @@ loaded7:
 	VMOVDQA64 Z22, Z18
 	VPERMT2W  Z23, Z16, Z18
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z17, (SI)
 	VMOVDQU64 Z18, 64(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z17, (SI)
 	VMOVNTDQ Z18, 64(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -4959,35 +8440,36 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -5070,48 +8552,48 @@ loaded14:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXBW.Z (BX), K1, Y2
@@ -5142,25 +8624,204 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F32F32F32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   128(DX), Z12
+	VMOVUPS   192(DX), Z13
+	VMOVUPS   (BX), Z14
+	VMOVUPS   64(BX), Z15
+	VMOVUPS   128(BX), Z16
+	VMOVUPS   192(BX), Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z10, (SI)
+	VMOVDQU64 Z11, 64(SI)
+	VMOVDQU64 Z12, 128(SI)
+	VMOVDQU64 Z13, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored10:
+	ADDQ    $+256, DX
+	ADDQ    $+256, BX
+	ADDQ    $+256, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VMOVUPS.Z    (BX), K1, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -5170,9 +8831,9 @@ TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -5182,11 +8843,12 @@ TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -5196,23 +8858,23 @@ block3:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -5250,29 +8912,29 @@ loaded7:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored9:
+stored22:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -5281,14 +8943,15 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -5298,23 +8961,23 @@ block10:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -5360,52 +9023,52 @@ loaded14:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored16:
+stored29:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VMOVUPS.Z (DX), K1, Z1
 	VMOVUPS.Z (BX), K1, Z2
 	VSUBPS    Z4, Z2, Z2
@@ -5426,25 +9089,263 @@ loaded21:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some18
+	JMP       some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F64F64F64(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Z0
+	VBROADCASTSD 8(R13), Z1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+	PREFETCHT1 256(BX)(R14*1)
+	PREFETCHT1 320(BX)(R14*1)
+	PREFETCHT1 384(BX)(R14*1)
+	PREFETCHT1 448(BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Z2
+	VMOVUPD   64(DX), Z3
+	VMOVUPD   128(DX), Z4
+	VMOVUPD   192(DX), Z5
+	VMOVUPD   (BX), Z6
+	VMOVUPD   64(BX), Z7
+	VMOVUPD   128(BX), Z8
+	VMOVUPD   192(BX), Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   (R9), Z10
+	VMOVUPD   64(R9), Z11
+	VMOVUPD   128(R9), Z12
+	VMOVUPD   192(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, (R9)
+	VMOVUPD   Z7, 64(R9)
+	VMOVUPD   Z8, 128(R9)
+	VMOVUPD   Z9, 192(R9)
+	VMOVUPD   (R10), Z6
+	VMOVUPD   64(R10), Z7
+	VMOVUPD   128(R10), Z8
+	VMOVUPD   192(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, (R10)
+	VMOVUPD   Z7, 64(R10)
+	VMOVUPD   Z8, 128(R10)
+	VMOVUPD   Z9, 192(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z2, (SI)
+	VMOVDQU64 Z3, 64(SI)
+	VMOVDQU64 Z4, 128(SI)
+	VMOVDQU64 Z5, 192(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z2, (SI)
+	VMOVNTDQ Z3, 64(SI)
+	VMOVNTDQ Z4, 128(SI)
+	VMOVNTDQ Z5, 192(SI)
+
+stored10:
+	VMOVUPD   256(DX), Z2
+	VMOVUPD   320(DX), Z3
+	VMOVUPD   384(DX), Z4
+	VMOVUPD   448(DX), Z5
+	VMOVUPD   256(BX), Z6
+	VMOVUPD   320(BX), Z7
+	VMOVUPD   384(BX), Z8
+	VMOVUPD   448(BX), Z9
+	VSUBPD    Z1, Z6, Z6
+	VSUBPD    Z1, Z7, Z7
+	VSUBPD    Z1, Z8, Z8
+	VSUBPD    Z1, Z9, Z9
+	VMULPD    Z6, Z2, Z6
+	VMULPD    Z7, Z3, Z7
+	VMULPD    Z8, Z4, Z8
+	VMULPD    Z9, Z5, Z9
+	VMOVUPD   256(R9), Z10
+	VMOVUPD   320(R9), Z11
+	VMOVUPD   384(R9), Z12
+	VMOVUPD   448(R9), Z13
+	VADDPD    Z6, Z10, Z6
+	VADDPD    Z7, Z11, Z7
+	VADDPD    Z8, Z12, Z8
+	VADDPD    Z9, Z13, Z9
+	VMOVUPD   Z6, 256(R9)
+	VMOVUPD   Z7, 320(R9)
+	VMOVUPD   Z8, 384(R9)
+	VMOVUPD   Z9, 448(R9)
+	VMOVUPD   256(R10), Z6
+	VMOVUPD   320(R10), Z7
+	VMOVUPD   384(R10), Z8
+	VMOVUPD   448(R10), Z9
+	VADDPD    Z2, Z6, Z6
+	VADDPD    Z3, Z7, Z7
+	VADDPD    Z4, Z8, Z8
+	VADDPD    Z5, Z9, Z9
+	VMOVUPD   Z6, 256(R10)
+	VMOVUPD   Z7, 320(R10)
+	VMOVUPD   Z8, 384(R10)
+	VMOVUPD   Z9, 448(R10)
+	VMULPD    Z0, Z2, Z2
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z0, Z4, Z4
+	VMULPD    Z0, Z5, Z5
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU64 Z2, 256(SI)
+	VMOVDQU64 Z3, 320(SI)
+	VMOVDQU64 Z4, 384(SI)
+	VMOVDQU64 Z5, 448(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Z2, 256(SI)
+	VMOVNTDQ Z3, 320(SI)
+	VMOVNTDQ Z4, 384(SI)
+	VMOVNTDQ Z5, 448(SI)
+
+stored12:
+	ADDQ $+512, DX
+	ADDQ $+512, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some13:
+	TESTQ AX, AX
+	JLE   done14
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand15:
+	VBROADCASTSD (R12), Z0
+	VBROADCASTSD 8(R12), Z1
+	VMOVUPD.Z    (DX), K1, Z2
+	VMOVUPD.Z    (BX), K1, Z3
+	VSUBPD       Z1, Z3, Z1
+	VMULPD       Z1, Z2, Z1
+	VMOVUPD.Z    (R9), K1, Z3
+	VADDPD       Z1, Z3, Z1
+	VMOVUPD      Z1, K1, (R9)
+	VMOVUPD.Z    (R10), K1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVUPD      Z1, K1, (R10)
+	VMULPD       Z0, Z2, Z0
+	VMOVUPD      Z0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand15
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
+	ADDQ         $+64, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000008, AX
+	JMP          some13
+
+done14:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -5454,11 +9355,12 @@ TEXT ·dequantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD (R8), Z6
 	VBROADCASTSD (R8), Z7
 
-block2:
+block17:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks18
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near19
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -5476,23 +9378,23 @@ block2:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near4:
+near19:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded20
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded5:
+loaded20:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded21
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded6:
+loaded21:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -5538,36 +9440,36 @@ loaded6:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around22
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored8
+	JMP       stored23
 
-around7:
+around22:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored8:
+stored23:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded24
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 	VMOVUPD 384(DI), Z2
 	VMOVUPD 448(DI), Z3
 
-loaded9:
+loaded24:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded25
 	VMOVUPD 256(R8), Z4
 	VMOVUPD 320(R8), Z5
 	VMOVUPD 384(R8), Z6
 	VMOVUPD 448(R8), Z7
 
-loaded10:
+loaded25:
 	VMOVUPD   256(DX), Z8
 	VMOVUPD   320(DX), Z9
 	VMOVUPD   384(DX), Z10
@@ -5613,51 +9515,51 @@ loaded10:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around26
 	VMOVDQU64 Z8, 256(SI)
 	VMOVDQU64 Z9, 320(SI)
 	VMOVDQU64 Z10, 384(SI)
 	VMOVDQU64 Z11, 448(SI)
-	JMP       stored12
+	JMP       stored27
 
-around11:
+around26:
 	VMOVNTDQ Z8, 256(SI)
 	VMOVNTDQ Z9, 320(SI)
 	VMOVNTDQ Z10, 384(SI)
 	VMOVNTDQ Z11, 448(SI)
 
-stored12:
+stored27:
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay13
+	JEQ  stay28
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay13:
+stay28:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block17
 
-blocks3:
-some14:
+blocks18:
+some29:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done30
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded16:
+loaded31:
 	CMPB      73(CX), $0x00
-	JEQ       loaded17
+	JEQ       loaded32
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded17:
+loaded32:
 	VMOVUPD.Z (DX), K1, Z1
 	VMOVUPD.Z (BX), K1, Z2
 	VSUBPD    Z4, Z2, Z2
@@ -5678,25 +9580,205 @@ loaded17:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000008, AX
-	JMP       some14
+	JMP       some29
 
-done15:
+done30:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F16F16F16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Z10
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	VCVTPH2PS 64(BX), Z16
+	VCVTPH2PS 96(BX), Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VCVTPS2PH $0x00, Z10, Y10
+	VCVTPS2PH $0x00, Z11, Y11
+	VCVTPS2PH $0x00, Z12, Y12
+	VCVTPS2PH $0x00, Z13, Y13
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Y10, (SI)
+	VMOVDQU64 Y11, 32(SI)
+	VMOVDQU64 Y12, 64(SI)
+	VMOVDQU64 Y13, 96(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y10, (SI)
+	VMOVNTDQ Y11, 32(SI)
+	VMOVNTDQ Y12, 64(SI)
+	VMOVNTDQ Y13, 96(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+128, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VCVTPH2PS.Z  (DX), K1, Z2
+	VCVTPH2PS.Z  (BX), K1, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -5706,9 +9788,9 @@ TEXT ·dequantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -5718,33 +9800,34 @@ TEXT ·dequantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
 	VCVTPH2PS 64(DX), Z18
@@ -5786,29 +9869,29 @@ loaded7:
 	VCVTPS2PH $0x00, Z18, Y18
 	VCVTPS2PH $0x00, Z19, Y19
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
 	VMOVDQU64 Y18, 64(SI)
 	VMOVDQU64 Y19, 96(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 	VMOVNTDQ Y18, 64(SI)
 	VMOVNTDQ Y19, 96(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -5817,36 +9900,37 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -5896,52 +9980,52 @@ loaded14:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VCVTPH2PS.Z (BX), K1, Z2
 	VSUBPS      Z4, Z2, Z2
@@ -5963,25 +10047,238 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z0
+	VBROADCASTSS 8(R13), Z1
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z2
+	VMOVUPS      64(R9), Z3
+	VMOVUPS      128(R9), Z4
+	VMOVUPS      192(R9), Z5
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	VMOVUPS      128(R10), Z8
+	VMOVUPS      192(R10), Z9
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 64(BX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 96(BX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VSUBPS    Z1, Z14, Z14
+	VSUBPS    Z1, Z15, Z15
+	VSUBPS    Z1, Z16, Z16
+	VSUBPS    Z1, Z17, Z17
+	VMULPS    Z14, Z10, Z14
+	VMULPS    Z15, Z11, Z15
+	VMULPS    Z16, Z12, Z16
+	VMULPS    Z17, Z13, Z17
+	VADDPS    Z14, Z2, Z2
+	VADDPS    Z15, Z3, Z3
+	VADDPS    Z16, Z4, Z4
+	VADDPS    Z17, Z5, Z5
+	VMOVAPS   Z2, Z2
+	VMOVAPS   Z3, Z3
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
+	VADDPS    Z12, Z8, Z8
+	VADDPS    Z13, Z9, Z9
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z11, Z11
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z13, Z13
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z14
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z14
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z15
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z15
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z16
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z17
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
+	VCMPPS    $0x03, Z10, Z10, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VCMPPS    $0x03, Z12, Z12, K3
+	VCMPPS    $0x03, Z13, Z13, K4
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z14
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z15
+	VMOVDQU32 all32_7fc00000<>+0(SB), K3, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K4, Z17
+	VMOVDQU64 odd16<>+0(SB), Z10
+	VMOVDQA64 Z14, Z11
+	VPERMT2W  Z15, Z10, Z11
+	VMOVDQA64 Z16, Z12
+	VPERMT2W  Z17, Z10, Z12
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU64 Z11, (SI)
+	VMOVDQU64 Z12, 64(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Z11, (SI)
+	VMOVNTDQ Z12, 64(SI)
+
+stored10:
+	ADDQ    $+128, DX
+	ADDQ    $+128, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z2, (R9)
+	VMOVUPS Z3, 64(R9)
+	VMOVUPS Z4, 128(R9)
+	VMOVUPS Z5, 192(R9)
+	VMOVUPS Z6, (R10)
+	VMOVUPS Z7, 64(R10)
+	VMOVUPS Z8, 128(R10)
+	VMOVUPS Z9, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some11:
+	TESTQ AX, AX
+	JLE   done12
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand13:
+	VBROADCASTSS (R12), Z0
+	VBROADCASTSS 8(R12), Z1
+	VPMOVZXWD.Z  (DX), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	VPMOVZXWD.Z  (BX), K1, Z3
+	VPSLLD       $0x10, Z3, Z3
+	VSUBPS       Z1, Z3, Z1
+	VMULPS       Z1, Z2, Z1
+	VMOVUPS.Z    (R9), K1, Z3
+	VADDPS       Z1, Z3, Z1
+	VMOVUPS      Z1, K1, (R9)
+	VMOVUPS.Z    (R10), K1, Z1
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z1, K1, (R10)
+	VMULPS       Z0, Z2, Z0
+	VPTESTMD     all32_10000<>+0(SB), Z0, K2
+	VPADDD       all32_7fff<>+0(SB), Z0, Z1
+	VPADDD       all32_8000<>+0(SB), Z0, K2, Z1
+	VCMPPS       $0x03, Z0, Z0, K2
+	VMOVDQU32    all32_7fc00000<>+0(SB), K2, Z1
+	VPSRLD       $0x10, Z1, Z0
+	VPMOVDW      Z0, Y0
+	VMOVDQU16    Y0, K1, (SI)
+	ADDQ         128(CX), DX
+	ADDQ         160(CX), BX
+	ADDQ         192(CX), SI
+	ADDQ         136(CX), DX
+	ADDQ         168(CX), BX
+	ADDQ         200(CX), SI
+	ADDQ         $0x00000028, R12
+	DECQ         R8
+	JNE          strand13
+	SUBQ         144(CX), DX
+	SUBQ         176(CX), BX
+	SUBQ         208(CX), SI
+	SUBQ         128(CX), DX
+	SUBQ         160(CX), BX
+	SUBQ         192(CX), SI
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	ADDQ         $+32, SI
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R10
+	SUBQ         $0x00000010, AX
+	JMP          some11
+
+done12:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -5991,9 +10288,9 @@ TEXT ·dequantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide15
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest14
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -6003,33 +10300,34 @@ TEXT ·dequantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block3:
+block16:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks17
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near18
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near5:
+near18:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded19
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded6:
+loaded19:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded20
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded7:
+loaded20:
 	VPMOVZXWD (DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VPMOVZXWD 32(DX), Z17
@@ -6100,25 +10398,25 @@ loaded7:
 	VMOVDQA64 Z22, Z18
 	VPERMT2W  Z23, Z16, Z18
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around21
 	VMOVDQU64 Z17, (SI)
 	VMOVDQU64 Z18, 64(SI)
-	JMP       stored9
+	JMP       stored22
 
-around8:
+around21:
 	VMOVNTDQ Z17, (SI)
 	VMOVNTDQ Z18, 64(SI)
 
-stored9:
+stored22:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block16
 
-blocks4:
+blocks17:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -6127,36 +10425,37 @@ blocks4:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest1
+	JMP     rest14
 
-wide2:
-block10:
+wide15:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks11
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near12
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near12:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded26
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded13:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded27
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded14:
+loaded27:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -6235,48 +10534,48 @@ loaded14:
 	VMOVDQA64 Z14, Z10
 	VPERMT2W  Z15, Z8, Z10
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around28
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored16
+	JMP       stored29
 
-around15:
+around28:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored16:
+stored29:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay17
+	JEQ  stay30
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay17:
+stay30:
 	SUBQ $0x00000040, AX
-	JMP  block10
+	JMP  block23
 
-blocks11:
-rest1:
-some18:
+blocks24:
+rest14:
+some31:
 	TESTQ     AX, AX
-	JLE       done19
+	JLE       done32
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded20
+	JEQ       loaded33
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded20:
+loaded33:
 	CMPB      73(CX), $0x00
-	JEQ       loaded21
+	JEQ       loaded34
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded21:
+loaded34:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPMOVZXWD.Z (BX), K1, Z2
@@ -6306,54 +10605,324 @@ loaded21:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some18
+	JMP         some31
 
-done19:
+done32:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F32S8F32(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2F32S8F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   32(DX), Y3
+	VPMOVSXBD (BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPS   64(DX), Y2
+	VMOVUPS   96(DX), Y3
+	VPMOVSXBD 16(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 24(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(SI)
+	VMOVDQU   Y3, 96(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPS   128(DX), Y2
+	VMOVUPS   160(DX), Y3
+	VPMOVSXBD 32(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 40(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(SI)
+	VMOVDQU   Y3, 160(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPS   192(DX), Y2
+	VMOVUPS   224(DX), Y3
+	VPMOVSXBD 48(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 56(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(SI)
+	VMOVDQU   Y3, 224(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VPMOVSXBD    (BX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    8(BX), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -6379,28 +10948,28 @@ loaded6:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVSXBD 16(BX), Y6
@@ -6426,28 +10995,28 @@ loaded10:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVSXBD 32(BX), Y6
@@ -6473,28 +11042,28 @@ loaded14:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVSXBD 48(BX), Y6
@@ -6520,46 +11089,46 @@ loaded18:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -6585,16 +11154,16 @@ loaded25:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored27:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -6603,54 +11172,324 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F32U8F32(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2F32U8F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   32(DX), Y3
+	VPMOVZXBD (BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPS   64(DX), Y2
+	VMOVUPS   96(DX), Y3
+	VPMOVZXBD 16(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(SI)
+	VMOVDQU   Y3, 96(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPS   128(DX), Y2
+	VMOVUPS   160(DX), Y3
+	VPMOVZXBD 32(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(SI)
+	VMOVDQU   Y3, 160(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPS   192(DX), Y2
+	VMOVUPS   224(DX), Y3
+	VPMOVZXBD 48(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(SI)
+	VMOVDQU   Y3, 224(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VPMOVZXBD    (BX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    8(BX), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -6676,28 +11515,28 @@ loaded6:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVZXBD 16(BX), Y6
@@ -6723,28 +11562,28 @@ loaded10:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVZXBD 32(BX), Y6
@@ -6770,28 +11609,28 @@ loaded14:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVZXBD 48(BX), Y6
@@ -6817,46 +11656,46 @@ loaded18:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -6882,16 +11721,16 @@ loaded25:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored27:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -6900,54 +11739,384 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F32F8E4M3F32(n int, f *frame)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F32F8E4M3F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   32(DX), Y3
+	VPMOVSXBW (BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPS   64(DX), Y2
+	VMOVUPS   96(DX), Y3
+	VPMOVSXBW 16(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(SI)
+	VMOVDQU   Y3, 96(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPS   128(DX), Y2
+	VMOVUPS   160(DX), Y3
+	VPMOVSXBW 32(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(SI)
+	VMOVDQU   Y3, 160(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPS   192(DX), Y2
+	VMOVUPS   224(DX), Y3
+	VPMOVSXBW 48(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(SI)
+	VMOVDQU   Y3, 224(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VPMOVSXBW    (BX), X4
+	VPSLLW       $0x07, X4, X4
+	VPAND        all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW     all32_3f803f80<>+0(SB), X5, X5
+	VPAND        all32_bf80bf80<>+0(SB), X4, X4
+	VPOR         X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW    8(BX), X5
+	VPSLLW       $0x07, X5, X5
+	VPAND        all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW     all32_3f803f80<>+0(SB), X6, X6
+	VPAND        all32_bf80bf80<>+0(SB), X5, X5
+	VPOR         X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBW (BX), X6
@@ -6985,28 +12154,28 @@ loaded6:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVSXBW 16(BX), X6
@@ -7044,28 +12213,28 @@ loaded10:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVSXBW 32(BX), X6
@@ -7103,28 +12272,28 @@ loaded14:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVSXBW 48(BX), X6
@@ -7162,46 +12331,46 @@ loaded18:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVSXBW (BX), X6
@@ -7239,16 +12408,16 @@ loaded25:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored27:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -7257,54 +12426,334 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F32F8E5M2F32(n int, f *frame)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F32F8E5M2F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPS   (DX), Y2
+	VMOVUPS   32(DX), Y3
+	VPMOVZXBW (BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPS   64(DX), Y2
+	VMOVUPS   96(DX), Y3
+	VPMOVZXBW 16(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(SI)
+	VMOVDQU   Y3, 96(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPS   128(DX), Y2
+	VMOVUPS   160(DX), Y3
+	VPMOVZXBW 32(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(SI)
+	VMOVDQU   Y3, 160(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPS   192(DX), Y2
+	VMOVUPS   224(DX), Y3
+	VPMOVZXBW 48(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(SI)
+	VMOVDQU   Y3, 224(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VPMOVZXBW    (BX), X4
+	VPSLLW       $0x08, X4, X4
+	VCVTPH2PS    X4, Y4
+	VPMOVZXBW    8(BX), X5
+	VPSLLW       $0x08, X5, X5
+	VCVTPH2PS    X5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+16, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBW (BX), X6
@@ -7332,28 +12781,28 @@ loaded6:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VMOVUPS   64(DX), Y4
 	VMOVUPS   96(DX), Y5
 	VPMOVZXBW 16(BX), X6
@@ -7381,28 +12830,28 @@ loaded10:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VMOVUPS   128(DX), Y4
 	VMOVUPS   160(DX), Y5
 	VPMOVZXBW 32(BX), X6
@@ -7430,28 +12879,28 @@ loaded14:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VMOVUPS   192(DX), Y4
 	VMOVUPS   224(DX), Y5
 	VPMOVZXBW 48(BX), X6
@@ -7479,46 +12928,46 @@ loaded18:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
 	VPMOVZXBW (BX), X6
@@ -7546,16 +12995,16 @@ loaded25:
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored27:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $+64, SI
@@ -7564,35 +13013,449 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F64S8F64(n int, f *frame)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F64S8F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Y2
+	VMOVUPD   32(DX), Y3
+	VPMOVSXBD (BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 4(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   (R9), Y6
+	VMOVUPD   32(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, (R9)
+	VMOVUPD   Y5, 32(R9)
+	VMOVUPD   (R10), Y4
+	VMOVUPD   32(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, (R10)
+	VMOVUPD   Y5, 32(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPD   64(DX), Y2
+	VMOVUPD   96(DX), Y3
+	VPMOVSXBD 8(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 12(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   64(R9), Y6
+	VMOVUPD   96(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 64(R9)
+	VMOVUPD   Y5, 96(R9)
+	VMOVUPD   64(R10), Y4
+	VMOVUPD   96(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 64(R10)
+	VMOVUPD   Y5, 96(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(SI)
+	VMOVDQU   Y3, 96(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPD   128(DX), Y2
+	VMOVUPD   160(DX), Y3
+	VPMOVSXBD 16(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 20(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   128(R9), Y6
+	VMOVUPD   160(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 128(R9)
+	VMOVUPD   Y5, 160(R9)
+	VMOVUPD   128(R10), Y4
+	VMOVUPD   160(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 128(R10)
+	VMOVUPD   Y5, 160(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(SI)
+	VMOVDQU   Y3, 160(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPD   192(DX), Y2
+	VMOVUPD   224(DX), Y3
+	VPMOVSXBD 24(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 28(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   192(R9), Y6
+	VMOVUPD   224(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 192(R9)
+	VMOVUPD   Y5, 224(R9)
+	VMOVUPD   192(R10), Y4
+	VMOVUPD   224(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 192(R10)
+	VMOVUPD   Y5, 224(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(SI)
+	VMOVDQU   Y3, 224(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	VMOVUPD   256(DX), Y2
+	VMOVUPD   288(DX), Y3
+	VPMOVSXBD 32(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 36(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   256(R9), Y6
+	VMOVUPD   288(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 256(R9)
+	VMOVUPD   Y5, 288(R9)
+	VMOVUPD   256(R10), Y4
+	VMOVUPD   288(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 256(R10)
+	VMOVUPD   Y5, 288(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y2, 256(SI)
+	VMOVDQU   Y3, 288(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y2, 256(SI)
+	VMOVNTDQ Y3, 288(SI)
+
+stored18:
+	VMOVUPD   320(DX), Y2
+	VMOVUPD   352(DX), Y3
+	VPMOVSXBD 40(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 44(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   320(R9), Y6
+	VMOVUPD   352(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 320(R9)
+	VMOVUPD   Y5, 352(R9)
+	VMOVUPD   320(R10), Y4
+	VMOVUPD   352(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 320(R10)
+	VMOVUPD   Y5, 352(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   Y2, 320(SI)
+	VMOVDQU   Y3, 352(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y2, 320(SI)
+	VMOVNTDQ Y3, 352(SI)
+
+stored20:
+	VMOVUPD   384(DX), Y2
+	VMOVUPD   416(DX), Y3
+	VPMOVSXBD 48(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 52(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   384(R9), Y6
+	VMOVUPD   416(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 384(R9)
+	VMOVUPD   Y5, 416(R9)
+	VMOVUPD   384(R10), Y4
+	VMOVUPD   416(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 384(R10)
+	VMOVUPD   Y5, 416(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU   Y2, 384(SI)
+	VMOVDQU   Y3, 416(SI)
+	JMP       stored22
+
+around21:
+	VMOVNTDQ Y2, 384(SI)
+	VMOVNTDQ Y3, 416(SI)
+
+stored22:
+	VMOVUPD   448(DX), Y2
+	VMOVUPD   480(DX), Y3
+	VPMOVSXBD 56(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVSXBD 60(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   448(R9), Y6
+	VMOVUPD   480(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 448(R9)
+	VMOVUPD   Y5, 480(R9)
+	VMOVUPD   448(R10), Y4
+	VMOVUPD   480(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 448(R10)
+	VMOVUPD   Y5, 480(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 448(SI)
+	VMOVDQU   Y3, 480(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 448(SI)
+	VMOVNTDQ Y3, 480(SI)
+
+stored24:
+	ADDQ $+512, DX
+	ADDQ $+64, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSD (R12), Y0
+	VBROADCASTSD 8(R12), Y1
+	VMOVUPD      (DX), Y2
+	VMOVUPD      32(DX), Y3
+	VPMOVSXBD    (BX), X4
+	VCVTDQ2PD    X4, Y4
+	VPMOVSXBD    4(BX), X5
+	VCVTDQ2PD    X5, Y5
+	VSUBPD       Y1, Y4, Y4
+	VSUBPD       Y1, Y5, Y1
+	VMULPD       Y4, Y2, Y4
+	VMULPD       Y1, Y3, Y1
+	VMOVUPD      (R9), Y5
+	VMOVUPD      32(R9), Y6
+	VADDPD       Y4, Y5, Y4
+	VADDPD       Y1, Y6, Y1
+	VMOVUPD      Y4, (R9)
+	VMOVUPD      Y1, 32(R9)
+	VMOVUPD      (R10), Y1
+	VMOVUPD      32(R10), Y4
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y3, Y4, Y4
+	VMOVUPD      Y1, (R10)
+	VMOVUPD      Y4, 32(R10)
+	VMULPD       Y0, Y2, Y1
+	VMULPD       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around28
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored29
+
+around28:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored29:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+8, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000008, AX
+	JMP  some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block2:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks32
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near33
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -7603,19 +13466,19 @@ block2:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded34
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded5:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded35
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded6:
+loaded35:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VPMOVSXBD (BX), X6
@@ -7641,28 +13504,28 @@ loaded6:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around36
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JMP       stored37
 
-around7:
+around36:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded38
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded9:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded39
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded10:
+loaded39:
 	VMOVUPD   64(DX), Y4
 	VMOVUPD   96(DX), Y5
 	VPMOVSXBD 8(BX), X6
@@ -7688,28 +13551,28 @@ loaded10:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around40
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored12
+	JMP       stored41
 
-around11:
+around40:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded42
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded13:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded43
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded14:
+loaded43:
 	VMOVUPD   128(DX), Y4
 	VMOVUPD   160(DX), Y5
 	VPMOVSXBD 16(BX), X6
@@ -7735,28 +13598,28 @@ loaded14:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around44
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored16
+	JMP       stored45
 
-around15:
+around44:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded46
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded17:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded47
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded18:
+loaded47:
 	VMOVUPD   192(DX), Y4
 	VMOVUPD   224(DX), Y5
 	VPMOVSXBD 24(BX), X6
@@ -7782,28 +13645,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around48
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored20
+	JMP       stored49
 
-around19:
+around48:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded50
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded21:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded51
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded22:
+loaded51:
 	VMOVUPD   256(DX), Y4
 	VMOVUPD   288(DX), Y5
 	VPMOVSXBD 32(BX), X6
@@ -7829,28 +13692,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around52
 	VMOVDQU   Y4, 256(SI)
 	VMOVDQU   Y5, 288(SI)
-	JMP       stored24
+	JMP       stored53
 
-around23:
+around52:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored24:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded54
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded25:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded55
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded26:
+loaded55:
 	VMOVUPD   320(DX), Y4
 	VMOVUPD   352(DX), Y5
 	VPMOVSXBD 40(BX), X6
@@ -7876,28 +13739,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around56
 	VMOVDQU   Y4, 320(SI)
 	VMOVDQU   Y5, 352(SI)
-	JMP       stored28
+	JMP       stored57
 
-around27:
+around56:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored28:
+stored57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded58
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded29:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded59
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded30:
+loaded59:
 	VMOVUPD   384(DX), Y4
 	VMOVUPD   416(DX), Y5
 	VPMOVSXBD 48(BX), X6
@@ -7923,28 +13786,28 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around60
 	VMOVDQU   Y4, 384(SI)
 	VMOVDQU   Y5, 416(SI)
-	JMP       stored32
+	JMP       stored61
 
-around31:
+around60:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored32:
+stored61:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded62
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded33:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded63
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded34:
+loaded63:
 	VMOVUPD   448(DX), Y4
 	VMOVUPD   480(DX), Y5
 	VPMOVSXBD 56(BX), X6
@@ -7970,46 +13833,46 @@ loaded34:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around64
 	VMOVDQU   Y4, 448(SI)
 	VMOVDQU   Y5, 480(SI)
-	JMP       stored36
+	JMP       stored65
 
-around35:
+around64:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored36:
+stored65:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay37
+	JEQ  stay66
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay37:
+stay66:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block31
 
-blocks3:
-some38:
+blocks32:
+some67:
 	TESTQ   AX, AX
-	JLE     done39
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded69
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded40:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded70
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded41:
+loaded70:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VPMOVSXBD (BX), X6
@@ -8035,16 +13898,16 @@ loaded41:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around71
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored43
+	JMP       stored72
 
-around42:
+around71:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored43:
+stored72:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -8053,35 +13916,449 @@ stored43:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some38
+	JMP  some67
 
-done39:
+done68:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F64U8F64(n int, f *frame)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F64U8F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Y2
+	VMOVUPD   32(DX), Y3
+	VPMOVZXBD (BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 4(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   (R9), Y6
+	VMOVUPD   32(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, (R9)
+	VMOVUPD   Y5, 32(R9)
+	VMOVUPD   (R10), Y4
+	VMOVUPD   32(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, (R10)
+	VMOVUPD   Y5, 32(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPD   64(DX), Y2
+	VMOVUPD   96(DX), Y3
+	VPMOVZXBD 8(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 12(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   64(R9), Y6
+	VMOVUPD   96(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 64(R9)
+	VMOVUPD   Y5, 96(R9)
+	VMOVUPD   64(R10), Y4
+	VMOVUPD   96(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 64(R10)
+	VMOVUPD   Y5, 96(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(SI)
+	VMOVDQU   Y3, 96(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPD   128(DX), Y2
+	VMOVUPD   160(DX), Y3
+	VPMOVZXBD 16(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 20(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   128(R9), Y6
+	VMOVUPD   160(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 128(R9)
+	VMOVUPD   Y5, 160(R9)
+	VMOVUPD   128(R10), Y4
+	VMOVUPD   160(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 128(R10)
+	VMOVUPD   Y5, 160(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(SI)
+	VMOVDQU   Y3, 160(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPD   192(DX), Y2
+	VMOVUPD   224(DX), Y3
+	VPMOVZXBD 24(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 28(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   192(R9), Y6
+	VMOVUPD   224(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 192(R9)
+	VMOVUPD   Y5, 224(R9)
+	VMOVUPD   192(R10), Y4
+	VMOVUPD   224(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 192(R10)
+	VMOVUPD   Y5, 224(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(SI)
+	VMOVDQU   Y3, 224(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	VMOVUPD   256(DX), Y2
+	VMOVUPD   288(DX), Y3
+	VPMOVZXBD 32(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 36(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   256(R9), Y6
+	VMOVUPD   288(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 256(R9)
+	VMOVUPD   Y5, 288(R9)
+	VMOVUPD   256(R10), Y4
+	VMOVUPD   288(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 256(R10)
+	VMOVUPD   Y5, 288(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y2, 256(SI)
+	VMOVDQU   Y3, 288(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y2, 256(SI)
+	VMOVNTDQ Y3, 288(SI)
+
+stored18:
+	VMOVUPD   320(DX), Y2
+	VMOVUPD   352(DX), Y3
+	VPMOVZXBD 40(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 44(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   320(R9), Y6
+	VMOVUPD   352(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 320(R9)
+	VMOVUPD   Y5, 352(R9)
+	VMOVUPD   320(R10), Y4
+	VMOVUPD   352(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 320(R10)
+	VMOVUPD   Y5, 352(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   Y2, 320(SI)
+	VMOVDQU   Y3, 352(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y2, 320(SI)
+	VMOVNTDQ Y3, 352(SI)
+
+stored20:
+	VMOVUPD   384(DX), Y2
+	VMOVUPD   416(DX), Y3
+	VPMOVZXBD 48(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 52(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   384(R9), Y6
+	VMOVUPD   416(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 384(R9)
+	VMOVUPD   Y5, 416(R9)
+	VMOVUPD   384(R10), Y4
+	VMOVUPD   416(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 384(R10)
+	VMOVUPD   Y5, 416(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU   Y2, 384(SI)
+	VMOVDQU   Y3, 416(SI)
+	JMP       stored22
+
+around21:
+	VMOVNTDQ Y2, 384(SI)
+	VMOVNTDQ Y3, 416(SI)
+
+stored22:
+	VMOVUPD   448(DX), Y2
+	VMOVUPD   480(DX), Y3
+	VPMOVZXBD 56(BX), X4
+	VCVTDQ2PD X4, Y4
+	VPMOVZXBD 60(BX), X5
+	VCVTDQ2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   448(R9), Y6
+	VMOVUPD   480(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 448(R9)
+	VMOVUPD   Y5, 480(R9)
+	VMOVUPD   448(R10), Y4
+	VMOVUPD   480(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 448(R10)
+	VMOVUPD   Y5, 480(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 448(SI)
+	VMOVDQU   Y3, 480(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 448(SI)
+	VMOVNTDQ Y3, 480(SI)
+
+stored24:
+	ADDQ $+512, DX
+	ADDQ $+64, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSD (R12), Y0
+	VBROADCASTSD 8(R12), Y1
+	VMOVUPD      (DX), Y2
+	VMOVUPD      32(DX), Y3
+	VPMOVZXBD    (BX), X4
+	VCVTDQ2PD    X4, Y4
+	VPMOVZXBD    4(BX), X5
+	VCVTDQ2PD    X5, Y5
+	VSUBPD       Y1, Y4, Y4
+	VSUBPD       Y1, Y5, Y1
+	VMULPD       Y4, Y2, Y4
+	VMULPD       Y1, Y3, Y1
+	VMOVUPD      (R9), Y5
+	VMOVUPD      32(R9), Y6
+	VADDPD       Y4, Y5, Y4
+	VADDPD       Y1, Y6, Y1
+	VMOVUPD      Y4, (R9)
+	VMOVUPD      Y1, 32(R9)
+	VMOVUPD      (R10), Y1
+	VMOVUPD      32(R10), Y4
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y3, Y4, Y4
+	VMOVUPD      Y1, (R10)
+	VMOVUPD      Y4, 32(R10)
+	VMULPD       Y0, Y2, Y1
+	VMULPD       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around28
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored29
+
+around28:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored29:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+8, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000008, AX
+	JMP  some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block2:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks32
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near33
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -8092,19 +14369,19 @@ block2:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded34
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded5:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded35
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded6:
+loaded35:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VPMOVZXBD (BX), X6
@@ -8130,28 +14407,28 @@ loaded6:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around36
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JMP       stored37
 
-around7:
+around36:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded38
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded9:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded39
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded10:
+loaded39:
 	VMOVUPD   64(DX), Y4
 	VMOVUPD   96(DX), Y5
 	VPMOVZXBD 8(BX), X6
@@ -8177,28 +14454,28 @@ loaded10:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around40
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored12
+	JMP       stored41
 
-around11:
+around40:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded42
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded13:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded43
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded14:
+loaded43:
 	VMOVUPD   128(DX), Y4
 	VMOVUPD   160(DX), Y5
 	VPMOVZXBD 16(BX), X6
@@ -8224,28 +14501,28 @@ loaded14:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around44
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored16
+	JMP       stored45
 
-around15:
+around44:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded46
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded17:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded47
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded18:
+loaded47:
 	VMOVUPD   192(DX), Y4
 	VMOVUPD   224(DX), Y5
 	VPMOVZXBD 24(BX), X6
@@ -8271,28 +14548,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around48
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored20
+	JMP       stored49
 
-around19:
+around48:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded50
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded21:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded51
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded22:
+loaded51:
 	VMOVUPD   256(DX), Y4
 	VMOVUPD   288(DX), Y5
 	VPMOVZXBD 32(BX), X6
@@ -8318,28 +14595,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around52
 	VMOVDQU   Y4, 256(SI)
 	VMOVDQU   Y5, 288(SI)
-	JMP       stored24
+	JMP       stored53
 
-around23:
+around52:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored24:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded54
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded25:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded55
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded26:
+loaded55:
 	VMOVUPD   320(DX), Y4
 	VMOVUPD   352(DX), Y5
 	VPMOVZXBD 40(BX), X6
@@ -8365,28 +14642,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around56
 	VMOVDQU   Y4, 320(SI)
 	VMOVDQU   Y5, 352(SI)
-	JMP       stored28
+	JMP       stored57
 
-around27:
+around56:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored28:
+stored57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded58
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded29:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded59
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded30:
+loaded59:
 	VMOVUPD   384(DX), Y4
 	VMOVUPD   416(DX), Y5
 	VPMOVZXBD 48(BX), X6
@@ -8412,28 +14689,28 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around60
 	VMOVDQU   Y4, 384(SI)
 	VMOVDQU   Y5, 416(SI)
-	JMP       stored32
+	JMP       stored61
 
-around31:
+around60:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored32:
+stored61:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded62
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded33:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded63
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded34:
+loaded63:
 	VMOVUPD   448(DX), Y4
 	VMOVUPD   480(DX), Y5
 	VPMOVZXBD 56(BX), X6
@@ -8459,46 +14736,46 @@ loaded34:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around64
 	VMOVDQU   Y4, 448(SI)
 	VMOVDQU   Y5, 480(SI)
-	JMP       stored36
+	JMP       stored65
 
-around35:
+around64:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored36:
+stored65:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay37
+	JEQ  stay66
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay37:
+stay66:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block31
 
-blocks3:
-some38:
+blocks32:
+some67:
 	TESTQ   AX, AX
-	JLE     done39
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded69
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded40:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded70
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded41:
+loaded70:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VPMOVZXBD (BX), X6
@@ -8524,16 +14801,16 @@ loaded41:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around71
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored43
+	JMP       stored72
 
-around42:
+around71:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored43:
+stored72:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -8542,35 +14819,593 @@ stored43:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some38
+	JMP  some67
 
-done39:
+done68:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F64F8E4M3F64(n int, f *frame)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F64F8E4M3F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Y2
+	VMOVUPD   32(DX), Y3
+	VMOVD     (BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   (R9), Y6
+	VMOVUPD   32(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, (R9)
+	VMOVUPD   Y5, 32(R9)
+	VMOVUPD   (R10), Y4
+	VMOVUPD   32(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, (R10)
+	VMOVUPD   Y5, 32(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPD   64(DX), Y2
+	VMOVUPD   96(DX), Y3
+	VMOVD     8(BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     12(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   64(R9), Y6
+	VMOVUPD   96(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 64(R9)
+	VMOVUPD   Y5, 96(R9)
+	VMOVUPD   64(R10), Y4
+	VMOVUPD   96(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 64(R10)
+	VMOVUPD   Y5, 96(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(SI)
+	VMOVDQU   Y3, 96(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPD   128(DX), Y2
+	VMOVUPD   160(DX), Y3
+	VMOVD     16(BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     20(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   128(R9), Y6
+	VMOVUPD   160(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 128(R9)
+	VMOVUPD   Y5, 160(R9)
+	VMOVUPD   128(R10), Y4
+	VMOVUPD   160(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 128(R10)
+	VMOVUPD   Y5, 160(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(SI)
+	VMOVDQU   Y3, 160(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPD   192(DX), Y2
+	VMOVUPD   224(DX), Y3
+	VMOVD     24(BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     28(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   192(R9), Y6
+	VMOVUPD   224(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 192(R9)
+	VMOVUPD   Y5, 224(R9)
+	VMOVUPD   192(R10), Y4
+	VMOVUPD   224(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 192(R10)
+	VMOVUPD   Y5, 224(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(SI)
+	VMOVDQU   Y3, 224(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	VMOVUPD   256(DX), Y2
+	VMOVUPD   288(DX), Y3
+	VMOVD     32(BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     36(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   256(R9), Y6
+	VMOVUPD   288(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 256(R9)
+	VMOVUPD   Y5, 288(R9)
+	VMOVUPD   256(R10), Y4
+	VMOVUPD   288(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 256(R10)
+	VMOVUPD   Y5, 288(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y2, 256(SI)
+	VMOVDQU   Y3, 288(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y2, 256(SI)
+	VMOVNTDQ Y3, 288(SI)
+
+stored18:
+	VMOVUPD   320(DX), Y2
+	VMOVUPD   352(DX), Y3
+	VMOVD     40(BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     44(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   320(R9), Y6
+	VMOVUPD   352(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 320(R9)
+	VMOVUPD   Y5, 352(R9)
+	VMOVUPD   320(R10), Y4
+	VMOVUPD   352(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 320(R10)
+	VMOVUPD   Y5, 352(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   Y2, 320(SI)
+	VMOVDQU   Y3, 352(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y2, 320(SI)
+	VMOVNTDQ Y3, 352(SI)
+
+stored20:
+	VMOVUPD   384(DX), Y2
+	VMOVUPD   416(DX), Y3
+	VMOVD     48(BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     52(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   384(R9), Y6
+	VMOVUPD   416(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 384(R9)
+	VMOVUPD   Y5, 416(R9)
+	VMOVUPD   384(R10), Y4
+	VMOVUPD   416(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 384(R10)
+	VMOVUPD   Y5, 416(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU   Y2, 384(SI)
+	VMOVDQU   Y3, 416(SI)
+	JMP       stored22
+
+around21:
+	VMOVNTDQ Y2, 384(SI)
+	VMOVNTDQ Y3, 416(SI)
+
+stored22:
+	VMOVUPD   448(DX), Y2
+	VMOVUPD   480(DX), Y3
+	VMOVD     56(BX), X4
+	VPMOVSXBW X4, X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, X4
+	VMULPS    all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     60(BX), X5
+	VPMOVSXBW X5, X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, X5
+	VMULPS    all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   448(R9), Y6
+	VMOVUPD   480(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 448(R9)
+	VMOVUPD   Y5, 480(R9)
+	VMOVUPD   448(R10), Y4
+	VMOVUPD   480(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 448(R10)
+	VMOVUPD   Y5, 480(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 448(SI)
+	VMOVDQU   Y3, 480(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 448(SI)
+	VMOVNTDQ Y3, 480(SI)
+
+stored24:
+	ADDQ $+512, DX
+	ADDQ $+64, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSD (R12), Y0
+	VBROADCASTSD 8(R12), Y1
+	VMOVUPD      (DX), Y2
+	VMOVUPD      32(DX), Y3
+	VMOVD        (BX), X4
+	VPMOVSXBW    X4, X4
+	VPSLLW       $0x07, X4, X4
+	VPAND        all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW     all32_3f803f80<>+0(SB), X5, X5
+	VPAND        all32_bf80bf80<>+0(SB), X4, X4
+	VPOR         X5, X4, X4
+	VCVTPH2PS    X4, X4
+	VMULPS       all32_43800000<>+0(SB), X4, X4
+	VCVTPS2PD    X4, Y4
+	VMOVD        4(BX), X5
+	VPMOVSXBW    X5, X5
+	VPSLLW       $0x07, X5, X5
+	VPAND        all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW     all32_3f803f80<>+0(SB), X6, X6
+	VPAND        all32_bf80bf80<>+0(SB), X5, X5
+	VPOR         X6, X5, X5
+	VCVTPH2PS    X5, X5
+	VMULPS       all32_43800000<>+0(SB), X5, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y1, Y4, Y4
+	VSUBPD       Y1, Y5, Y1
+	VMULPD       Y4, Y2, Y4
+	VMULPD       Y1, Y3, Y1
+	VMOVUPD      (R9), Y5
+	VMOVUPD      32(R9), Y6
+	VADDPD       Y4, Y5, Y4
+	VADDPD       Y1, Y6, Y1
+	VMOVUPD      Y4, (R9)
+	VMOVUPD      Y1, 32(R9)
+	VMOVUPD      (R10), Y1
+	VMOVUPD      32(R10), Y4
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y3, Y4, Y4
+	VMOVUPD      Y1, (R10)
+	VMOVUPD      Y4, 32(R10)
+	VMULPD       Y0, Y2, Y1
+	VMULPD       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around28
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored29
+
+around28:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored29:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+8, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000008, AX
+	JMP  some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block2:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks32
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near33
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -8581,19 +15416,19 @@ block2:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded34
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded5:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded35
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded6:
+loaded35:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
@@ -8635,28 +15470,28 @@ loaded6:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around36
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JMP       stored37
 
-around7:
+around36:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded38
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded9:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded39
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded10:
+loaded39:
 	VMOVUPD   64(DX), Y4
 	VMOVUPD   96(DX), Y5
 	VMOVD     8(BX), X6
@@ -8698,28 +15533,28 @@ loaded10:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around40
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored12
+	JMP       stored41
 
-around11:
+around40:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded42
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded13:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded43
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded14:
+loaded43:
 	VMOVUPD   128(DX), Y4
 	VMOVUPD   160(DX), Y5
 	VMOVD     16(BX), X6
@@ -8761,28 +15596,28 @@ loaded14:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around44
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored16
+	JMP       stored45
 
-around15:
+around44:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded46
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded17:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded47
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded18:
+loaded47:
 	VMOVUPD   192(DX), Y4
 	VMOVUPD   224(DX), Y5
 	VMOVD     24(BX), X6
@@ -8824,28 +15659,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around48
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored20
+	JMP       stored49
 
-around19:
+around48:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded50
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded21:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded51
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded22:
+loaded51:
 	VMOVUPD   256(DX), Y4
 	VMOVUPD   288(DX), Y5
 	VMOVD     32(BX), X6
@@ -8887,28 +15722,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around52
 	VMOVDQU   Y4, 256(SI)
 	VMOVDQU   Y5, 288(SI)
-	JMP       stored24
+	JMP       stored53
 
-around23:
+around52:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored24:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded54
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded25:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded55
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded26:
+loaded55:
 	VMOVUPD   320(DX), Y4
 	VMOVUPD   352(DX), Y5
 	VMOVD     40(BX), X6
@@ -8950,28 +15785,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around56
 	VMOVDQU   Y4, 320(SI)
 	VMOVDQU   Y5, 352(SI)
-	JMP       stored28
+	JMP       stored57
 
-around27:
+around56:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored28:
+stored57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded58
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded29:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded59
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded30:
+loaded59:
 	VMOVUPD   384(DX), Y4
 	VMOVUPD   416(DX), Y5
 	VMOVD     48(BX), X6
@@ -9013,28 +15848,28 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around60
 	VMOVDQU   Y4, 384(SI)
 	VMOVDQU   Y5, 416(SI)
-	JMP       stored32
+	JMP       stored61
 
-around31:
+around60:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored32:
+stored61:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded62
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded33:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded63
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded34:
+loaded63:
 	VMOVUPD   448(DX), Y4
 	VMOVUPD   480(DX), Y5
 	VMOVD     56(BX), X6
@@ -9076,46 +15911,46 @@ loaded34:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around64
 	VMOVDQU   Y4, 448(SI)
 	VMOVDQU   Y5, 480(SI)
-	JMP       stored36
+	JMP       stored65
 
-around35:
+around64:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored36:
+stored65:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay37
+	JEQ  stay66
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay37:
+stay66:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block31
 
-blocks3:
-some38:
+blocks32:
+some67:
 	TESTQ   AX, AX
-	JLE     done39
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded69
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded40:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded70
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded41:
+loaded70:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
@@ -9157,16 +15992,16 @@ loaded41:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around71
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored43
+	JMP       stored72
 
-around42:
+around71:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored43:
+stored72:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -9175,35 +16010,503 @@ stored43:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some38
+	JMP  some67
 
-done39:
+done68:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F64F8E5M2F64(n int, f *frame)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F64F8E5M2F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VMOVUPD   (DX), Y2
+	VMOVUPD   32(DX), Y3
+	VMOVD     (BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     4(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   (R9), Y6
+	VMOVUPD   32(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, (R9)
+	VMOVUPD   Y5, 32(R9)
+	VMOVUPD   (R10), Y4
+	VMOVUPD   32(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, (R10)
+	VMOVUPD   Y5, 32(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPD   64(DX), Y2
+	VMOVUPD   96(DX), Y3
+	VMOVD     8(BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     12(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   64(R9), Y6
+	VMOVUPD   96(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 64(R9)
+	VMOVUPD   Y5, 96(R9)
+	VMOVUPD   64(R10), Y4
+	VMOVUPD   96(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 64(R10)
+	VMOVUPD   Y5, 96(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 64(SI)
+	VMOVDQU   Y3, 96(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPD   128(DX), Y2
+	VMOVUPD   160(DX), Y3
+	VMOVD     16(BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     20(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   128(R9), Y6
+	VMOVUPD   160(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 128(R9)
+	VMOVUPD   Y5, 160(R9)
+	VMOVUPD   128(R10), Y4
+	VMOVUPD   160(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 128(R10)
+	VMOVUPD   Y5, 160(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 128(SI)
+	VMOVDQU   Y3, 160(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPD   192(DX), Y2
+	VMOVUPD   224(DX), Y3
+	VMOVD     24(BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     28(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   192(R9), Y6
+	VMOVUPD   224(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 192(R9)
+	VMOVUPD   Y5, 224(R9)
+	VMOVUPD   192(R10), Y4
+	VMOVUPD   224(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 192(R10)
+	VMOVUPD   Y5, 224(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 192(SI)
+	VMOVDQU   Y3, 224(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	VMOVUPD   256(DX), Y2
+	VMOVUPD   288(DX), Y3
+	VMOVD     32(BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     36(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   256(R9), Y6
+	VMOVUPD   288(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 256(R9)
+	VMOVUPD   Y5, 288(R9)
+	VMOVUPD   256(R10), Y4
+	VMOVUPD   288(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 256(R10)
+	VMOVUPD   Y5, 288(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around17
+	VMOVDQU   Y2, 256(SI)
+	VMOVDQU   Y3, 288(SI)
+	JMP       stored18
+
+around17:
+	VMOVNTDQ Y2, 256(SI)
+	VMOVNTDQ Y3, 288(SI)
+
+stored18:
+	VMOVUPD   320(DX), Y2
+	VMOVUPD   352(DX), Y3
+	VMOVD     40(BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     44(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   320(R9), Y6
+	VMOVUPD   352(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 320(R9)
+	VMOVUPD   Y5, 352(R9)
+	VMOVUPD   320(R10), Y4
+	VMOVUPD   352(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 320(R10)
+	VMOVUPD   Y5, 352(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   Y2, 320(SI)
+	VMOVDQU   Y3, 352(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y2, 320(SI)
+	VMOVNTDQ Y3, 352(SI)
+
+stored20:
+	VMOVUPD   384(DX), Y2
+	VMOVUPD   416(DX), Y3
+	VMOVD     48(BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     52(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   384(R9), Y6
+	VMOVUPD   416(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 384(R9)
+	VMOVUPD   Y5, 416(R9)
+	VMOVUPD   384(R10), Y4
+	VMOVUPD   416(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 384(R10)
+	VMOVUPD   Y5, 416(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around21
+	VMOVDQU   Y2, 384(SI)
+	VMOVDQU   Y3, 416(SI)
+	JMP       stored22
+
+around21:
+	VMOVNTDQ Y2, 384(SI)
+	VMOVNTDQ Y3, 416(SI)
+
+stored22:
+	VMOVUPD   448(DX), Y2
+	VMOVUPD   480(DX), Y3
+	VMOVD     56(BX), X4
+	VPMOVZXBW X4, X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, X4
+	VCVTPS2PD X4, Y4
+	VMOVD     60(BX), X5
+	VPMOVZXBW X5, X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, X5
+	VCVTPS2PD X5, Y5
+	VSUBPD    Y1, Y4, Y4
+	VSUBPD    Y1, Y5, Y5
+	VMULPD    Y4, Y2, Y4
+	VMULPD    Y5, Y3, Y5
+	VMOVUPD   448(R9), Y6
+	VMOVUPD   480(R9), Y7
+	VADDPD    Y4, Y6, Y4
+	VADDPD    Y5, Y7, Y5
+	VMOVUPD   Y4, 448(R9)
+	VMOVUPD   Y5, 480(R9)
+	VMOVUPD   448(R10), Y4
+	VMOVUPD   480(R10), Y5
+	VADDPD    Y2, Y4, Y4
+	VADDPD    Y3, Y5, Y5
+	VMOVUPD   Y4, 448(R10)
+	VMOVUPD   Y5, 480(R10)
+	VMULPD    Y0, Y2, Y2
+	VMULPD    Y0, Y3, Y3
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y2, 448(SI)
+	VMOVDQU   Y3, 480(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y2, 448(SI)
+	VMOVNTDQ Y3, 480(SI)
+
+stored24:
+	ADDQ $+512, DX
+	ADDQ $+64, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSD (R12), Y0
+	VBROADCASTSD 8(R12), Y1
+	VMOVUPD      (DX), Y2
+	VMOVUPD      32(DX), Y3
+	VMOVD        (BX), X4
+	VPMOVZXBW    X4, X4
+	VPSLLW       $0x08, X4, X4
+	VCVTPH2PS    X4, X4
+	VCVTPS2PD    X4, Y4
+	VMOVD        4(BX), X5
+	VPMOVZXBW    X5, X5
+	VPSLLW       $0x08, X5, X5
+	VCVTPH2PS    X5, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y1, Y4, Y4
+	VSUBPD       Y1, Y5, Y1
+	VMULPD       Y4, Y2, Y4
+	VMULPD       Y1, Y3, Y1
+	VMOVUPD      (R9), Y5
+	VMOVUPD      32(R9), Y6
+	VADDPD       Y4, Y5, Y4
+	VADDPD       Y1, Y6, Y1
+	VMOVUPD      Y4, (R9)
+	VMOVUPD      Y1, 32(R9)
+	VMOVUPD      (R10), Y1
+	VMOVUPD      32(R10), Y4
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y3, Y4, Y4
+	VMOVUPD      Y1, (R10)
+	VMOVUPD      Y4, 32(R10)
+	VMULPD       Y0, Y2, Y1
+	VMULPD       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around28
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored29
+
+around28:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored29:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+8, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000008, AX
+	JMP  some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block2:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks32
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near33
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9214,19 +16517,19 @@ block2:
 	PREFETCHT1 448(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded34
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded5:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded35
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded6:
+loaded35:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
@@ -9258,28 +16561,28 @@ loaded6:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around36
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored8
+	JMP       stored37
 
-around7:
+around36:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded38
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded9:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded39
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded10:
+loaded39:
 	VMOVUPD   64(DX), Y4
 	VMOVUPD   96(DX), Y5
 	VMOVD     8(BX), X6
@@ -9311,28 +16614,28 @@ loaded10:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around40
 	VMOVDQU   Y4, 64(SI)
 	VMOVDQU   Y5, 96(SI)
-	JMP       stored12
+	JMP       stored41
 
-around11:
+around40:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded42
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded13:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded43
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded14:
+loaded43:
 	VMOVUPD   128(DX), Y4
 	VMOVUPD   160(DX), Y5
 	VMOVD     16(BX), X6
@@ -9364,28 +16667,28 @@ loaded14:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around44
 	VMOVDQU   Y4, 128(SI)
 	VMOVDQU   Y5, 160(SI)
-	JMP       stored16
+	JMP       stored45
 
-around15:
+around44:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded46
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded17:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded47
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded18:
+loaded47:
 	VMOVUPD   192(DX), Y4
 	VMOVUPD   224(DX), Y5
 	VMOVD     24(BX), X6
@@ -9417,28 +16720,28 @@ loaded18:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around48
 	VMOVDQU   Y4, 192(SI)
 	VMOVDQU   Y5, 224(SI)
-	JMP       stored20
+	JMP       stored49
 
-around19:
+around48:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded50
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded21:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded51
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded22:
+loaded51:
 	VMOVUPD   256(DX), Y4
 	VMOVUPD   288(DX), Y5
 	VMOVD     32(BX), X6
@@ -9470,28 +16773,28 @@ loaded22:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around52
 	VMOVDQU   Y4, 256(SI)
 	VMOVDQU   Y5, 288(SI)
-	JMP       stored24
+	JMP       stored53
 
-around23:
+around52:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored24:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded54
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded25:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded55
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded26:
+loaded55:
 	VMOVUPD   320(DX), Y4
 	VMOVUPD   352(DX), Y5
 	VMOVD     40(BX), X6
@@ -9523,28 +16826,28 @@ loaded26:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around56
 	VMOVDQU   Y4, 320(SI)
 	VMOVDQU   Y5, 352(SI)
-	JMP       stored28
+	JMP       stored57
 
-around27:
+around56:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored28:
+stored57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded58
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded29:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded59
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded30:
+loaded59:
 	VMOVUPD   384(DX), Y4
 	VMOVUPD   416(DX), Y5
 	VMOVD     48(BX), X6
@@ -9576,28 +16879,28 @@ loaded30:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around60
 	VMOVDQU   Y4, 384(SI)
 	VMOVDQU   Y5, 416(SI)
-	JMP       stored32
+	JMP       stored61
 
-around31:
+around60:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored32:
+stored61:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded62
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded33:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded63
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded34:
+loaded63:
 	VMOVUPD   448(DX), Y4
 	VMOVUPD   480(DX), Y5
 	VMOVD     56(BX), X6
@@ -9629,46 +16932,46 @@ loaded34:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around64
 	VMOVDQU   Y4, 448(SI)
 	VMOVDQU   Y5, 480(SI)
-	JMP       stored36
+	JMP       stored65
 
-around35:
+around64:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored36:
+stored65:
 	ADDQ $+512, DX
 	ADDQ $+64, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay37
+	JEQ  stay66
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay37:
+stay66:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block31
 
-blocks3:
-some38:
+blocks32:
+some67:
 	TESTQ   AX, AX
-	JLE     done39
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded69
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded40:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded70
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded41:
+loaded70:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
 	VMOVD     (BX), X6
@@ -9700,16 +17003,16 @@ loaded41:
 	VMULPD    Y0, Y4, Y4
 	VMULPD    Y1, Y5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around71
 	VMOVDQU   Y4, (SI)
 	VMOVDQU   Y5, 32(SI)
-	JMP       stored43
+	JMP       stored72
 
-around42:
+around71:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored43:
+stored72:
 	ADDQ $+64, DX
 	ADDQ $+8, BX
 	ADDQ $+64, SI
@@ -9718,52 +17021,330 @@ stored43:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some38
+	JMP  some67
 
-done39:
+done68:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F16S8F16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F16S8F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
+	VPMOVSXBD (BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X3, 16(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
+
+stored10:
+	VCVTPH2PS 32(DX), Y2
+	VCVTPH2PS 48(DX), Y3
+	VPMOVSXBD 16(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 24(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   X2, 32(SI)
+	VMOVDQU   X3, 48(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ X2, 32(SI)
+	VMOVNTDQ X3, 48(SI)
+
+stored12:
+	VCVTPH2PS 64(DX), Y2
+	VCVTPH2PS 80(DX), Y3
+	VPMOVSXBD 32(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 40(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   X2, 64(SI)
+	VMOVDQU   X3, 80(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ X2, 64(SI)
+	VMOVNTDQ X3, 80(SI)
+
+stored14:
+	VCVTPH2PS 96(DX), Y2
+	VCVTPH2PS 112(DX), Y3
+	VPMOVSXBD 48(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 56(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X2, 96(SI)
+	VMOVDQU   X3, 112(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ X2, 96(SI)
+	VMOVNTDQ X3, 112(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VCVTPH2PS    (DX), Y2
+	VCVTPH2PS    16(DX), Y3
+	VPMOVSXBD    (BX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    8(BX), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VCVTPS2PH    $0x00, Y1, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      X1, (SI)
+	VMOVDQU      X0, 16(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ X1, (SI)
+	VMOVNTDQ X0, 16(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -9791,28 +17372,28 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVSXBD 16(BX), Y6
@@ -9840,28 +17421,28 @@ loaded10:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVSXBD 32(BX), Y6
@@ -9889,28 +17470,28 @@ loaded14:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVSXBD 48(BX), Y6
@@ -9938,46 +17519,46 @@ loaded18:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBD (BX), Y6
@@ -10005,16 +17586,16 @@ loaded25:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -10023,52 +17604,330 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F16U8F16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F16U8F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
+	VPMOVZXBD (BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X3, 16(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
+
+stored10:
+	VCVTPH2PS 32(DX), Y2
+	VCVTPH2PS 48(DX), Y3
+	VPMOVZXBD 16(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   X2, 32(SI)
+	VMOVDQU   X3, 48(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ X2, 32(SI)
+	VMOVNTDQ X3, 48(SI)
+
+stored12:
+	VCVTPH2PS 64(DX), Y2
+	VCVTPH2PS 80(DX), Y3
+	VPMOVZXBD 32(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   X2, 64(SI)
+	VMOVDQU   X3, 80(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ X2, 64(SI)
+	VMOVNTDQ X3, 80(SI)
+
+stored14:
+	VCVTPH2PS 96(DX), Y2
+	VCVTPH2PS 112(DX), Y3
+	VPMOVZXBD 48(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X2, 96(SI)
+	VMOVDQU   X3, 112(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ X2, 96(SI)
+	VMOVNTDQ X3, 112(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VCVTPH2PS    (DX), Y2
+	VCVTPH2PS    16(DX), Y3
+	VPMOVZXBD    (BX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    8(BX), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VCVTPS2PH    $0x00, Y1, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      X1, (SI)
+	VMOVDQU      X0, 16(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ X1, (SI)
+	VMOVNTDQ X0, 16(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -10096,28 +17955,28 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVZXBD 16(BX), Y6
@@ -10145,28 +18004,28 @@ loaded10:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVZXBD 32(BX), Y6
@@ -10194,28 +18053,28 @@ loaded14:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVZXBD 48(BX), Y6
@@ -10243,46 +18102,46 @@ loaded18:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBD (BX), Y6
@@ -10310,16 +18169,16 @@ loaded25:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -10328,52 +18187,390 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F16F8E4M3F16(n int, f *frame)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F16F8E4M3F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
+	VPMOVSXBW (BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X3, 16(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
+
+stored10:
+	VCVTPH2PS 32(DX), Y2
+	VCVTPH2PS 48(DX), Y3
+	VPMOVSXBW 16(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   X2, 32(SI)
+	VMOVDQU   X3, 48(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ X2, 32(SI)
+	VMOVNTDQ X3, 48(SI)
+
+stored12:
+	VCVTPH2PS 64(DX), Y2
+	VCVTPH2PS 80(DX), Y3
+	VPMOVSXBW 32(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   X2, 64(SI)
+	VMOVDQU   X3, 80(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ X2, 64(SI)
+	VMOVNTDQ X3, 80(SI)
+
+stored14:
+	VCVTPH2PS 96(DX), Y2
+	VCVTPH2PS 112(DX), Y3
+	VPMOVSXBW 48(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X2, 96(SI)
+	VMOVDQU   X3, 112(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ X2, 96(SI)
+	VMOVNTDQ X3, 112(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VCVTPH2PS    (DX), Y2
+	VCVTPH2PS    16(DX), Y3
+	VPMOVSXBW    (BX), X4
+	VPSLLW       $0x07, X4, X4
+	VPAND        all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW     all32_3f803f80<>+0(SB), X5, X5
+	VPAND        all32_bf80bf80<>+0(SB), X4, X4
+	VPOR         X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW    8(BX), X5
+	VPSLLW       $0x07, X5, X5
+	VPAND        all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW     all32_3f803f80<>+0(SB), X6, X6
+	VPAND        all32_bf80bf80<>+0(SB), X5, X5
+	VPOR         X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VCVTPS2PH    $0x00, Y1, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      X1, (SI)
+	VMOVDQU      X0, 16(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ X1, (SI)
+	VMOVNTDQ X0, 16(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBW (BX), X6
@@ -10413,28 +18610,28 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVSXBW 16(BX), X6
@@ -10474,28 +18671,28 @@ loaded10:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVSXBW 32(BX), X6
@@ -10535,28 +18732,28 @@ loaded14:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVSXBW 48(BX), X6
@@ -10596,46 +18793,46 @@ loaded18:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVSXBW (BX), X6
@@ -10675,16 +18872,16 @@ loaded25:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -10693,52 +18890,340 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F16F8E5M2F16(n int, f *frame)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F16F8E5M2F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
+	VPMOVZXBW (BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X3, 16(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
+
+stored10:
+	VCVTPH2PS 32(DX), Y2
+	VCVTPH2PS 48(DX), Y3
+	VPMOVZXBW 16(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   X2, 32(SI)
+	VMOVDQU   X3, 48(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ X2, 32(SI)
+	VMOVNTDQ X3, 48(SI)
+
+stored12:
+	VCVTPH2PS 64(DX), Y2
+	VCVTPH2PS 80(DX), Y3
+	VPMOVZXBW 32(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   X2, 64(SI)
+	VMOVDQU   X3, 80(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ X2, 64(SI)
+	VMOVNTDQ X3, 80(SI)
+
+stored14:
+	VCVTPH2PS 96(DX), Y2
+	VCVTPH2PS 112(DX), Y3
+	VPMOVZXBW 48(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X2, 96(SI)
+	VMOVDQU   X3, 112(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ X2, 96(SI)
+	VMOVNTDQ X3, 112(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VCVTPH2PS    (DX), Y2
+	VCVTPH2PS    16(DX), Y3
+	VPMOVZXBW    (BX), X4
+	VPSLLW       $0x08, X4, X4
+	VCVTPH2PS    X4, Y4
+	VPMOVZXBW    8(BX), X5
+	VPSLLW       $0x08, X5, X5
+	VCVTPH2PS    X5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VCVTPS2PH    $0x00, Y1, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      X1, (SI)
+	VMOVDQU      X0, 16(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ X1, (SI)
+	VMOVNTDQ X0, 16(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBW (BX), X6
@@ -10768,28 +19253,28 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VPMOVZXBW 16(BX), X6
@@ -10819,28 +19304,28 @@ loaded10:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VPMOVZXBW 32(BX), X6
@@ -10870,28 +19355,28 @@ loaded14:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VPMOVZXBW 48(BX), X6
@@ -10921,46 +19406,46 @@ loaded18:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VPMOVZXBW (BX), X6
@@ -10990,16 +19475,16 @@ loaded25:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -11008,52 +19493,400 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2BF16S8BF16(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2BF16S8BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVSXBD (BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 8(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+
+stored10:
+	VPMOVZXWD 32(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVSXBD 16(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 24(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 32(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 32(SI)
+
+stored12:
+	VPMOVZXWD 64(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVSXBD 32(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 40(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 64(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 64(SI)
+
+stored14:
+	VPMOVZXWD 96(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVSXBD 48(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVSXBD 56(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 96(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 96(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VPMOVZXWD    (DX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPMOVSXBD    (BX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    8(BX), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VPSRLD       $0x10, Y1, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y0, (SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y0, (SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -11097,26 +19930,26 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -11160,26 +19993,26 @@ loaded10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 32(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -11223,26 +20056,26 @@ loaded14:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 64(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -11286,44 +20119,44 @@ loaded18:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 96(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -11367,14 +20200,14 @@ loaded25:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -11383,9 +20216,9 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
@@ -11410,43 +20243,391 @@ GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 // func dequantizeBackwardAVX2BF16U8BF16(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2BF16U8BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXBD (BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 8(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+
+stored10:
+	VPMOVZXWD 32(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXBD 16(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 24(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 32(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 32(SI)
+
+stored12:
+	VPMOVZXWD 64(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXBD 32(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 40(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 64(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 64(SI)
+
+stored14:
+	VPMOVZXWD 96(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXBD 48(BX), Y4
+	VCVTDQ2PS Y4, Y4
+	VPMOVZXBD 56(BX), Y5
+	VCVTDQ2PS Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 96(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 96(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VPMOVZXWD    (DX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPMOVZXBD    (BX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVZXBD    8(BX), Y5
+	VCVTDQ2PS    Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VPSRLD       $0x10, Y1, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y0, (SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y0, (SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -11490,26 +20671,26 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -11553,26 +20734,26 @@ loaded10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 32(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -11616,26 +20797,26 @@ loaded14:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 64(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -11679,44 +20860,44 @@ loaded18:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 96(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -11760,14 +20941,14 @@ loaded25:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -11776,52 +20957,460 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2BF16F8E4M3BF16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2BF16F8E4M3BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVSXBW (BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 8(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+
+stored10:
+	VPMOVZXWD 32(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVSXBW 16(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 24(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 32(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 32(SI)
+
+stored12:
+	VPMOVZXWD 64(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVSXBW 32(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 40(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 64(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 64(SI)
+
+stored14:
+	VPMOVZXWD 96(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVSXBW 48(BX), X4
+	VPSLLW    $0x07, X4, X4
+	VPAND     all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, X5
+	VPAND     all32_bf80bf80<>+0(SB), X4, X4
+	VPOR      X5, X4, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW 56(BX), X5
+	VPSLLW    $0x07, X5, X5
+	VPAND     all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, X6
+	VPAND     all32_bf80bf80<>+0(SB), X5, X5
+	VPOR      X6, X5, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 96(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 96(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VPMOVZXWD    (DX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPMOVSXBW    (BX), X4
+	VPSLLW       $0x07, X4, X4
+	VPAND        all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW     all32_3f803f80<>+0(SB), X5, X5
+	VPAND        all32_bf80bf80<>+0(SB), X4, X4
+	VPOR         X5, X4, X4
+	VCVTPH2PS    X4, Y4
+	VMULPS       all32_43800000<>+0(SB), Y4, Y4
+	VPMOVSXBW    8(BX), X5
+	VPSLLW       $0x07, X5, X5
+	VPAND        all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW     all32_3f803f80<>+0(SB), X6, X6
+	VPAND        all32_bf80bf80<>+0(SB), X5, X5
+	VPOR         X6, X5, X5
+	VCVTPH2PS    X5, Y5
+	VMULPS       all32_43800000<>+0(SB), Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VPSRLD       $0x10, Y1, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y0, (SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y0, (SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -11877,26 +21466,26 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -11952,26 +21541,26 @@ loaded10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 32(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -12027,26 +21616,26 @@ loaded14:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 64(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -12102,44 +21691,44 @@ loaded18:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 96(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -12195,14 +21784,14 @@ loaded25:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -12211,52 +21800,410 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2BF16F8E5M2BF16(n int, f *frame)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2BF16F8E5M2BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXBW (BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 8(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+
+stored10:
+	VPMOVZXWD 32(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXBW 16(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 24(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 32(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 32(SI)
+
+stored12:
+	VPMOVZXWD 64(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXBW 32(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 40(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 64(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 64(SI)
+
+stored14:
+	VPMOVZXWD 96(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXBW 48(BX), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VPMOVZXBW 56(BX), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 96(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 96(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VPMOVZXWD    (DX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPMOVZXBW    (BX), X4
+	VPSLLW       $0x08, X4, X4
+	VCVTPH2PS    X4, Y4
+	VPMOVZXBW    8(BX), X5
+	VPSLLW       $0x08, X5, X5
+	VCVTPH2PS    X5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VPSRLD       $0x10, Y1, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y0, (SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y0, (SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+16, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -12302,26 +22249,26 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -12367,26 +22314,26 @@ loaded10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 32(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -12432,26 +22379,26 @@ loaded14:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 64(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -12497,44 +22444,44 @@ loaded18:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 96(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -12580,14 +22527,14 @@ loaded25:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -12596,35 +22543,298 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F32F32F32(n int, f *frame)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near8:
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
+	VSUBPS  Y1, Y4, Y4
+	VSUBPS  Y1, Y5, Y5
+	VMULPS  Y4, Y2, Y4
+	VMULPS  Y5, Y3, Y5
+	VMOVUPS (R9), Y6
+	VMOVUPS 32(R9), Y7
+	VADDPS  Y4, Y6, Y4
+	VADDPS  Y5, Y7, Y5
+	VMOVUPS Y4, (R9)
+	VMOVUPS Y5, 32(R9)
+	VMOVUPS (R10), Y4
+	VMOVUPS 32(R10), Y5
+	VADDPS  Y2, Y4, Y4
+	VADDPS  Y3, Y5, Y5
+	VMOVUPS Y4, (R10)
+	VMOVUPS Y5, 32(R10)
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around9
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPS 64(DX), Y2
+	VMOVUPS 96(DX), Y3
+	VMOVUPS 64(BX), Y4
+	VMOVUPS 96(BX), Y5
+	VSUBPS  Y1, Y4, Y4
+	VSUBPS  Y1, Y5, Y5
+	VMULPS  Y4, Y2, Y4
+	VMULPS  Y5, Y3, Y5
+	VMOVUPS 64(R9), Y6
+	VMOVUPS 96(R9), Y7
+	VADDPS  Y4, Y6, Y4
+	VADDPS  Y5, Y7, Y5
+	VMOVUPS Y4, 64(R9)
+	VMOVUPS Y5, 96(R9)
+	VMOVUPS 64(R10), Y4
+	VMOVUPS 96(R10), Y5
+	VADDPS  Y2, Y4, Y4
+	VADDPS  Y3, Y5, Y5
+	VMOVUPS Y4, 64(R10)
+	VMOVUPS Y5, 96(R10)
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around11
+	VMOVDQU Y2, 64(SI)
+	VMOVDQU Y3, 96(SI)
+	JMP     stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPS 128(DX), Y2
+	VMOVUPS 160(DX), Y3
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	VSUBPS  Y1, Y4, Y4
+	VSUBPS  Y1, Y5, Y5
+	VMULPS  Y4, Y2, Y4
+	VMULPS  Y5, Y3, Y5
+	VMOVUPS 128(R9), Y6
+	VMOVUPS 160(R9), Y7
+	VADDPS  Y4, Y6, Y4
+	VADDPS  Y5, Y7, Y5
+	VMOVUPS Y4, 128(R9)
+	VMOVUPS Y5, 160(R9)
+	VMOVUPS 128(R10), Y4
+	VMOVUPS 160(R10), Y5
+	VADDPS  Y2, Y4, Y4
+	VADDPS  Y3, Y5, Y5
+	VMOVUPS Y4, 128(R10)
+	VMOVUPS Y5, 160(R10)
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around13
+	VMOVDQU Y2, 128(SI)
+	VMOVDQU Y3, 160(SI)
+	JMP     stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPS 192(DX), Y2
+	VMOVUPS 224(DX), Y3
+	VMOVUPS 192(BX), Y4
+	VMOVUPS 224(BX), Y5
+	VSUBPS  Y1, Y4, Y4
+	VSUBPS  Y1, Y5, Y5
+	VMULPS  Y4, Y2, Y4
+	VMULPS  Y5, Y3, Y5
+	VMOVUPS 192(R9), Y6
+	VMOVUPS 224(R9), Y7
+	VADDPS  Y4, Y6, Y4
+	VADDPS  Y5, Y7, Y5
+	VMOVUPS Y4, 192(R9)
+	VMOVUPS Y5, 224(R9)
+	VMOVUPS 192(R10), Y4
+	VMOVUPS 224(R10), Y5
+	VADDPS  Y2, Y4, Y4
+	VADDPS  Y3, Y5, Y5
+	VMOVUPS Y4, 192(R10)
+	VMOVUPS Y5, 224(R10)
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around15
+	VMOVDQU Y2, 192(SI)
+	VMOVDQU Y3, 224(SI)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VMOVUPS      (DX), Y2
+	VMOVUPS      32(DX), Y3
+	VMOVUPS      (BX), Y4
+	VMOVUPS      32(BX), Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -12634,19 +22844,19 @@ block2:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VMOVUPS (BX), Y6
@@ -12670,28 +22880,28 @@ loaded6:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around7
+	JNE     around28
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored8
+	JMP     stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	VMOVUPS 64(BX), Y6
@@ -12715,28 +22925,28 @@ loaded10:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around11
+	JNE     around32
 	VMOVDQU Y4, 64(SI)
 	VMOVDQU Y5, 96(SI)
-	JMP     stored12
+	JMP     stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	VMOVUPS 128(BX), Y6
@@ -12760,28 +22970,28 @@ loaded14:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around36
 	VMOVDQU Y4, 128(SI)
 	VMOVDQU Y5, 160(SI)
-	JMP     stored16
+	JMP     stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	VMOVUPS 192(BX), Y6
@@ -12805,46 +23015,46 @@ loaded18:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around19
+	JNE     around40
 	VMOVDQU Y4, 192(SI)
 	VMOVDQU Y5, 224(SI)
-	JMP     stored20
+	JMP     stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	VMOVUPS (BX), Y6
@@ -12868,16 +23078,16 @@ loaded25:
 	VMULPS  Y0, Y4, Y4
 	VMULPS  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around26
+	JNE     around47
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored27
+	JMP     stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored27:
+stored48:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -12886,35 +23096,438 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F64F64F64(n int, f *frame)
 // Requires: AVX, MMX+
 TEXT ·dequantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Y0
+	VBROADCASTSD 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+	PREFETCHT1 256(BX)(R14*1)
+	PREFETCHT1 320(BX)(R14*1)
+	PREFETCHT1 384(BX)(R14*1)
+	PREFETCHT1 448(BX)(R14*1)
+
+near8:
+	VMOVUPD (DX), Y2
+	VMOVUPD 32(DX), Y3
+	VMOVUPD (BX), Y4
+	VMOVUPD 32(BX), Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMULPD  Y4, Y2, Y4
+	VMULPD  Y5, Y3, Y5
+	VMOVUPD (R9), Y6
+	VMOVUPD 32(R9), Y7
+	VADDPD  Y4, Y6, Y4
+	VADDPD  Y5, Y7, Y5
+	VMOVUPD Y4, (R9)
+	VMOVUPD Y5, 32(R9)
+	VMOVUPD (R10), Y4
+	VMOVUPD 32(R10), Y5
+	VADDPD  Y2, Y4, Y4
+	VADDPD  Y3, Y5, Y5
+	VMOVUPD Y4, (R10)
+	VMOVUPD Y5, 32(R10)
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around9
+	VMOVDQU Y2, (SI)
+	VMOVDQU Y3, 32(SI)
+	JMP     stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored10:
+	VMOVUPD 64(DX), Y2
+	VMOVUPD 96(DX), Y3
+	VMOVUPD 64(BX), Y4
+	VMOVUPD 96(BX), Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMULPD  Y4, Y2, Y4
+	VMULPD  Y5, Y3, Y5
+	VMOVUPD 64(R9), Y6
+	VMOVUPD 96(R9), Y7
+	VADDPD  Y4, Y6, Y4
+	VADDPD  Y5, Y7, Y5
+	VMOVUPD Y4, 64(R9)
+	VMOVUPD Y5, 96(R9)
+	VMOVUPD 64(R10), Y4
+	VMOVUPD 96(R10), Y5
+	VADDPD  Y2, Y4, Y4
+	VADDPD  Y3, Y5, Y5
+	VMOVUPD Y4, 64(R10)
+	VMOVUPD Y5, 96(R10)
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around11
+	VMOVDQU Y2, 64(SI)
+	VMOVDQU Y3, 96(SI)
+	JMP     stored12
+
+around11:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored12:
+	VMOVUPD 128(DX), Y2
+	VMOVUPD 160(DX), Y3
+	VMOVUPD 128(BX), Y4
+	VMOVUPD 160(BX), Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMULPD  Y4, Y2, Y4
+	VMULPD  Y5, Y3, Y5
+	VMOVUPD 128(R9), Y6
+	VMOVUPD 160(R9), Y7
+	VADDPD  Y4, Y6, Y4
+	VADDPD  Y5, Y7, Y5
+	VMOVUPD Y4, 128(R9)
+	VMOVUPD Y5, 160(R9)
+	VMOVUPD 128(R10), Y4
+	VMOVUPD 160(R10), Y5
+	VADDPD  Y2, Y4, Y4
+	VADDPD  Y3, Y5, Y5
+	VMOVUPD Y4, 128(R10)
+	VMOVUPD Y5, 160(R10)
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around13
+	VMOVDQU Y2, 128(SI)
+	VMOVDQU Y3, 160(SI)
+	JMP     stored14
+
+around13:
+	VMOVNTDQ Y2, 128(SI)
+	VMOVNTDQ Y3, 160(SI)
+
+stored14:
+	VMOVUPD 192(DX), Y2
+	VMOVUPD 224(DX), Y3
+	VMOVUPD 192(BX), Y4
+	VMOVUPD 224(BX), Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMULPD  Y4, Y2, Y4
+	VMULPD  Y5, Y3, Y5
+	VMOVUPD 192(R9), Y6
+	VMOVUPD 224(R9), Y7
+	VADDPD  Y4, Y6, Y4
+	VADDPD  Y5, Y7, Y5
+	VMOVUPD Y4, 192(R9)
+	VMOVUPD Y5, 224(R9)
+	VMOVUPD 192(R10), Y4
+	VMOVUPD 224(R10), Y5
+	VADDPD  Y2, Y4, Y4
+	VADDPD  Y3, Y5, Y5
+	VMOVUPD Y4, 192(R10)
+	VMOVUPD Y5, 224(R10)
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around15
+	VMOVDQU Y2, 192(SI)
+	VMOVDQU Y3, 224(SI)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y2, 192(SI)
+	VMOVNTDQ Y3, 224(SI)
+
+stored16:
+	VMOVUPD 256(DX), Y2
+	VMOVUPD 288(DX), Y3
+	VMOVUPD 256(BX), Y4
+	VMOVUPD 288(BX), Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMULPD  Y4, Y2, Y4
+	VMULPD  Y5, Y3, Y5
+	VMOVUPD 256(R9), Y6
+	VMOVUPD 288(R9), Y7
+	VADDPD  Y4, Y6, Y4
+	VADDPD  Y5, Y7, Y5
+	VMOVUPD Y4, 256(R9)
+	VMOVUPD Y5, 288(R9)
+	VMOVUPD 256(R10), Y4
+	VMOVUPD 288(R10), Y5
+	VADDPD  Y2, Y4, Y4
+	VADDPD  Y3, Y5, Y5
+	VMOVUPD Y4, 256(R10)
+	VMOVUPD Y5, 288(R10)
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around17
+	VMOVDQU Y2, 256(SI)
+	VMOVDQU Y3, 288(SI)
+	JMP     stored18
+
+around17:
+	VMOVNTDQ Y2, 256(SI)
+	VMOVNTDQ Y3, 288(SI)
+
+stored18:
+	VMOVUPD 320(DX), Y2
+	VMOVUPD 352(DX), Y3
+	VMOVUPD 320(BX), Y4
+	VMOVUPD 352(BX), Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMULPD  Y4, Y2, Y4
+	VMULPD  Y5, Y3, Y5
+	VMOVUPD 320(R9), Y6
+	VMOVUPD 352(R9), Y7
+	VADDPD  Y4, Y6, Y4
+	VADDPD  Y5, Y7, Y5
+	VMOVUPD Y4, 320(R9)
+	VMOVUPD Y5, 352(R9)
+	VMOVUPD 320(R10), Y4
+	VMOVUPD 352(R10), Y5
+	VADDPD  Y2, Y4, Y4
+	VADDPD  Y3, Y5, Y5
+	VMOVUPD Y4, 320(R10)
+	VMOVUPD Y5, 352(R10)
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around19
+	VMOVDQU Y2, 320(SI)
+	VMOVDQU Y3, 352(SI)
+	JMP     stored20
+
+around19:
+	VMOVNTDQ Y2, 320(SI)
+	VMOVNTDQ Y3, 352(SI)
+
+stored20:
+	VMOVUPD 384(DX), Y2
+	VMOVUPD 416(DX), Y3
+	VMOVUPD 384(BX), Y4
+	VMOVUPD 416(BX), Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMULPD  Y4, Y2, Y4
+	VMULPD  Y5, Y3, Y5
+	VMOVUPD 384(R9), Y6
+	VMOVUPD 416(R9), Y7
+	VADDPD  Y4, Y6, Y4
+	VADDPD  Y5, Y7, Y5
+	VMOVUPD Y4, 384(R9)
+	VMOVUPD Y5, 416(R9)
+	VMOVUPD 384(R10), Y4
+	VMOVUPD 416(R10), Y5
+	VADDPD  Y2, Y4, Y4
+	VADDPD  Y3, Y5, Y5
+	VMOVUPD Y4, 384(R10)
+	VMOVUPD Y5, 416(R10)
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around21
+	VMOVDQU Y2, 384(SI)
+	VMOVDQU Y3, 416(SI)
+	JMP     stored22
+
+around21:
+	VMOVNTDQ Y2, 384(SI)
+	VMOVNTDQ Y3, 416(SI)
+
+stored22:
+	VMOVUPD 448(DX), Y2
+	VMOVUPD 480(DX), Y3
+	VMOVUPD 448(BX), Y4
+	VMOVUPD 480(BX), Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMULPD  Y4, Y2, Y4
+	VMULPD  Y5, Y3, Y5
+	VMOVUPD 448(R9), Y6
+	VMOVUPD 480(R9), Y7
+	VADDPD  Y4, Y6, Y4
+	VADDPD  Y5, Y7, Y5
+	VMOVUPD Y4, 448(R9)
+	VMOVUPD Y5, 480(R9)
+	VMOVUPD 448(R10), Y4
+	VMOVUPD 480(R10), Y5
+	VADDPD  Y2, Y4, Y4
+	VADDPD  Y3, Y5, Y5
+	VMOVUPD Y4, 448(R10)
+	VMOVUPD Y5, 480(R10)
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	CMPB    76(CX), $0x00
+	JNE     around23
+	VMOVDQU Y2, 448(SI)
+	VMOVDQU Y3, 480(SI)
+	JMP     stored24
+
+around23:
+	VMOVNTDQ Y2, 448(SI)
+	VMOVNTDQ Y3, 480(SI)
+
+stored24:
+	ADDQ $+512, DX
+	ADDQ $+512, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSD (R12), Y0
+	VBROADCASTSD 8(R12), Y1
+	VMOVUPD      (DX), Y2
+	VMOVUPD      32(DX), Y3
+	VMOVUPD      (BX), Y4
+	VMOVUPD      32(BX), Y5
+	VSUBPD       Y1, Y4, Y4
+	VSUBPD       Y1, Y5, Y1
+	VMULPD       Y4, Y2, Y4
+	VMULPD       Y1, Y3, Y1
+	VMOVUPD      (R9), Y5
+	VMOVUPD      32(R9), Y6
+	VADDPD       Y4, Y5, Y4
+	VADDPD       Y1, Y6, Y1
+	VMOVUPD      Y4, (R9)
+	VMOVUPD      Y1, 32(R9)
+	VMOVUPD      (R10), Y1
+	VMOVUPD      32(R10), Y4
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y3, Y4, Y4
+	VMOVUPD      Y1, (R10)
+	VMOVUPD      Y4, 32(R10)
+	VMULPD       Y0, Y2, Y1
+	VMULPD       Y0, Y3, Y0
+	CMPB         76(CX), $0x00
+	JNE          around28
+	VMOVDQU      Y1, (SI)
+	VMOVDQU      Y0, 32(SI)
+	JMP          stored29
+
+around28:
+	VMOVNTDQ Y1, (SI)
+	VMOVNTDQ Y0, 32(SI)
+
+stored29:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000008, AX
+	JMP  some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
 	VBROADCASTSD (R8), Y3
 
-block2:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks32
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near33
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -12932,19 +23545,19 @@ block2:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near4:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded34
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded5:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded35
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded6:
+loaded35:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VMOVUPD (BX), Y6
@@ -12968,28 +23581,28 @@ loaded6:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around7
+	JNE     around36
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored8
+	JMP     stored37
 
-around7:
+around36:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored8:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded38
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded9:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded39
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded10:
+loaded39:
 	VMOVUPD 64(DX), Y4
 	VMOVUPD 96(DX), Y5
 	VMOVUPD 64(BX), Y6
@@ -13013,28 +23626,28 @@ loaded10:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around11
+	JNE     around40
 	VMOVDQU Y4, 64(SI)
 	VMOVDQU Y5, 96(SI)
-	JMP     stored12
+	JMP     stored41
 
-around11:
+around40:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored12:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded42
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded13:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded43
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded14:
+loaded43:
 	VMOVUPD 128(DX), Y4
 	VMOVUPD 160(DX), Y5
 	VMOVUPD 128(BX), Y6
@@ -13058,28 +23671,28 @@ loaded14:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around44
 	VMOVDQU Y4, 128(SI)
 	VMOVDQU Y5, 160(SI)
-	JMP     stored16
+	JMP     stored45
 
-around15:
+around44:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored16:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded46
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded17:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded47
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded18:
+loaded47:
 	VMOVUPD 192(DX), Y4
 	VMOVUPD 224(DX), Y5
 	VMOVUPD 192(BX), Y6
@@ -13103,28 +23716,28 @@ loaded18:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around19
+	JNE     around48
 	VMOVDQU Y4, 192(SI)
 	VMOVDQU Y5, 224(SI)
-	JMP     stored20
+	JMP     stored49
 
-around19:
+around48:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored20:
+stored49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded50
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded21:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded51
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded22:
+loaded51:
 	VMOVUPD 256(DX), Y4
 	VMOVUPD 288(DX), Y5
 	VMOVUPD 256(BX), Y6
@@ -13148,28 +23761,28 @@ loaded22:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around23
+	JNE     around52
 	VMOVDQU Y4, 256(SI)
 	VMOVDQU Y5, 288(SI)
-	JMP     stored24
+	JMP     stored53
 
-around23:
+around52:
 	VMOVNTDQ Y4, 256(SI)
 	VMOVNTDQ Y5, 288(SI)
 
-stored24:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded54
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded25:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded26
+	JEQ     loaded55
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded26:
+loaded55:
 	VMOVUPD 320(DX), Y4
 	VMOVUPD 352(DX), Y5
 	VMOVUPD 320(BX), Y6
@@ -13193,28 +23806,28 @@ loaded26:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around27
+	JNE     around56
 	VMOVDQU Y4, 320(SI)
 	VMOVDQU Y5, 352(SI)
-	JMP     stored28
+	JMP     stored57
 
-around27:
+around56:
 	VMOVNTDQ Y4, 320(SI)
 	VMOVNTDQ Y5, 352(SI)
 
-stored28:
+stored57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded58
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded29:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded59
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded30:
+loaded59:
 	VMOVUPD 384(DX), Y4
 	VMOVUPD 416(DX), Y5
 	VMOVUPD 384(BX), Y6
@@ -13238,28 +23851,28 @@ loaded30:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around31
+	JNE     around60
 	VMOVDQU Y4, 384(SI)
 	VMOVDQU Y5, 416(SI)
-	JMP     stored32
+	JMP     stored61
 
-around31:
+around60:
 	VMOVNTDQ Y4, 384(SI)
 	VMOVNTDQ Y5, 416(SI)
 
-stored32:
+stored61:
 	CMPB    72(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded62
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded33:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded63
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded34:
+loaded63:
 	VMOVUPD 448(DX), Y4
 	VMOVUPD 480(DX), Y5
 	VMOVUPD 448(BX), Y6
@@ -13283,46 +23896,46 @@ loaded34:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around35
+	JNE     around64
 	VMOVDQU Y4, 448(SI)
 	VMOVDQU Y5, 480(SI)
-	JMP     stored36
+	JMP     stored65
 
-around35:
+around64:
 	VMOVNTDQ Y4, 448(SI)
 	VMOVNTDQ Y5, 480(SI)
 
-stored36:
+stored65:
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay37
+	JEQ  stay66
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay37:
+stay66:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block31
 
-blocks3:
-some38:
+blocks32:
+some67:
 	TESTQ   AX, AX
-	JLE     done39
+	JLE     done68
 	CMPB    72(CX), $0x00
-	JEQ     loaded40
+	JEQ     loaded69
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded40:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded70
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded41:
+loaded70:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	VMOVUPD (BX), Y6
@@ -13346,16 +23959,16 @@ loaded41:
 	VMULPD  Y0, Y4, Y4
 	VMULPD  Y1, Y5, Y5
 	CMPB    76(CX), $0x00
-	JNE     around42
+	JNE     around71
 	VMOVDQU Y4, (SI)
 	VMOVDQU Y5, 32(SI)
-	JMP     stored43
+	JMP     stored72
 
-around42:
+around71:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored43:
+stored72:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -13364,53 +23977,322 @@ stored43:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some38
+	JMP  some67
 
-done39:
+done68:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2F16F16F16(n int, f *frame)
 // Requires: AVX, F16C, MMX+
 TEXT ·dequantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near8:
+	VCVTPH2PS (DX), Y2
+	VCVTPH2PS 16(DX), Y3
+	VCVTPH2PS (BX), Y4
+	VCVTPH2PS 16(BX), Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X3, 16(SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
+
+stored10:
+	VCVTPH2PS 32(DX), Y2
+	VCVTPH2PS 48(DX), Y3
+	VCVTPH2PS 32(BX), Y4
+	VCVTPH2PS 48(BX), Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   X2, 32(SI)
+	VMOVDQU   X3, 48(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ X2, 32(SI)
+	VMOVNTDQ X3, 48(SI)
+
+stored12:
+	VCVTPH2PS 64(DX), Y2
+	VCVTPH2PS 80(DX), Y3
+	VCVTPH2PS 64(BX), Y4
+	VCVTPH2PS 80(BX), Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   X2, 64(SI)
+	VMOVDQU   X3, 80(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ X2, 64(SI)
+	VMOVNTDQ X3, 80(SI)
+
+stored14:
+	VCVTPH2PS 96(DX), Y2
+	VCVTPH2PS 112(DX), Y3
+	VCVTPH2PS 96(BX), Y4
+	VCVTPH2PS 112(BX), Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X2, 96(SI)
+	VMOVDQU   X3, 112(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ X2, 96(SI)
+	VMOVNTDQ X3, 112(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VCVTPH2PS    (DX), Y2
+	VCVTPH2PS    16(DX), Y3
+	VCVTPH2PS    (BX), Y4
+	VCVTPH2PS    16(BX), Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VCVTPS2PH    $0x00, Y1, X1
+	VCVTPS2PH    $0x00, Y0, X0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      X1, (SI)
+	VMOVDQU      X0, 16(SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ X1, (SI)
+	VMOVNTDQ X0, 16(SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VCVTPH2PS (BX), Y6
@@ -13436,28 +24318,28 @@ loaded6:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	VCVTPH2PS 32(BX), Y6
@@ -13483,28 +24365,28 @@ loaded10:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	VCVTPH2PS 64(BX), Y6
@@ -13530,28 +24412,28 @@ loaded14:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	VCVTPH2PS 96(BX), Y6
@@ -13577,46 +24459,46 @@ loaded18:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	VCVTPH2PS (BX), Y6
@@ -13642,16 +24524,16 @@ loaded25:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -13660,53 +24542,402 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX2BF16BF16BF16(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
 TEXT ·dequantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         f+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  8(CX), BX
+	MOVQ  16(CX), SI
+	MOVQ  24(CX), DI
+	MOVQ  32(CX), R8
+	MOVQ  40(CX), R9
+	MOVQ  48(CX), R10
+	MOVQ  88(CX), R11
+	TESTQ R11, R11
+	JEQ   one1
+	MOVQ  112(CX), DI
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y0
+	VBROADCASTSS 8(R13), Y1
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near8:
+	VPMOVZXWD (DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 16(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD (BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   (R9), Y6
+	VMOVUPS   32(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VMOVUPS   (R10), Y4
+	VMOVUPS   32(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around9
+	VMOVDQU   Y2, (SI)
+	JMP       stored10
+
+around9:
+	VMOVNTDQ Y2, (SI)
+
+stored10:
+	VPMOVZXWD 32(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 48(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 32(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   64(R9), Y6
+	VMOVUPS   96(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VMOVUPS   64(R10), Y4
+	VMOVUPS   96(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y2, 32(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y2, 32(SI)
+
+stored12:
+	VPMOVZXWD 64(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 80(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 64(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   128(R9), Y6
+	VMOVUPS   160(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VMOVUPS   128(R10), Y4
+	VMOVUPS   160(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU   Y2, 64(SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Y2, 64(SI)
+
+stored14:
+	VPMOVZXWD 96(DX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPMOVZXWD 112(DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 96(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	VSUBPS    Y1, Y4, Y4
+	VSUBPS    Y1, Y5, Y5
+	VMULPS    Y4, Y2, Y4
+	VMULPS    Y5, Y3, Y5
+	VMOVUPS   192(R9), Y6
+	VMOVUPS   224(R9), Y7
+	VADDPS    Y4, Y6, Y4
+	VADDPS    Y5, Y7, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VMOVUPS   192(R10), Y4
+	VMOVUPS   224(R10), Y5
+	VADDPS    Y2, Y4, Y4
+	VADDPS    Y3, Y5, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y2, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y3, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y2
+	VPSRLD    $0x10, Y5, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y2, 96(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y2, 96(SI)
+
+stored16:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Y0
+	VBROADCASTSS 8(R12), Y1
+	VPMOVZXWD    (DX), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPMOVZXWD    16(DX), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPMOVZXWD    (BX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(BX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VSUBPS       Y1, Y4, Y4
+	VSUBPS       Y1, Y5, Y1
+	VMULPS       Y4, Y2, Y4
+	VMULPS       Y1, Y3, Y1
+	VMOVUPS      (R9), Y5
+	VMOVUPS      32(R9), Y6
+	VADDPS       Y4, Y5, Y4
+	VADDPS       Y1, Y6, Y1
+	VMOVUPS      Y4, (R9)
+	VMOVUPS      Y1, 32(R9)
+	VMOVUPS      (R10), Y1
+	VMOVUPS      32(R10), Y4
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y1, (R10)
+	VMOVUPS      Y4, 32(R10)
+	VMULPS       Y0, Y2, Y1
+	VMULPS       Y0, Y3, Y0
+	VPSRLD       $0x10, Y1, Y2
+	VPAND        all32_1<>+0(SB), Y2, Y2
+	VPADDD       Y1, Y2, Y2
+	VPADDD       all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD       $0x10, Y0, Y3
+	VPAND        all32_1<>+0(SB), Y3, Y3
+	VPADDD       Y0, Y3, Y3
+	VPADDD       all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS       $0x03, Y1, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y0
+	VBLENDVPS    Y1, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS    Y0, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD       $0x10, Y2, Y0
+	VPSRLD       $0x10, Y3, Y1
+	VPACKUSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	CMPB         76(CX), $0x00
+	JNE          around20
+	VMOVDQU      Y0, (SI)
+	JMP          stored21
+
+around20:
+	VMOVNTDQ Y0, (SI)
+
+stored21:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand19
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
 	VBROADCASTSS (R8), Y3
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near4:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded26
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded26:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded27:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -13750,26 +24981,26 @@ loaded6:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around7
+	JNE       around28
 	VMOVDQU   Y4, (SI)
-	JMP       stored8
+	JMP       stored29
 
-around7:
+around28:
 	VMOVNTDQ Y4, (SI)
 
-stored8:
+stored29:
 	CMPB    72(CX), $0x00
-	JEQ     loaded9
+	JEQ     loaded30
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded9:
+loaded30:
 	CMPB    73(CX), $0x00
-	JEQ     loaded10
+	JEQ     loaded31
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded10:
+loaded31:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
@@ -13813,26 +25044,26 @@ loaded10:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around11
+	JNE       around32
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored12
+	JMP       stored33
 
-around11:
+around32:
 	VMOVNTDQ Y4, 32(SI)
 
-stored12:
+stored33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded13:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded35
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded14:
+loaded35:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
@@ -13876,26 +25107,26 @@ loaded14:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around36
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored16
+	JMP       stored37
 
-around15:
+around36:
 	VMOVNTDQ Y4, 64(SI)
 
-stored16:
+stored37:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded38
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded17:
+loaded38:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded39
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded18:
+loaded39:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
@@ -13939,44 +25170,44 @@ loaded18:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around40
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored20
+	JMP       stored41
 
-around19:
+around40:
 	VMOVNTDQ Y4, 96(SI)
 
-stored20:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay21
+	JEQ  stay42
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay21:
+stay42:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some22:
+blocks24:
+some43:
 	TESTQ   AX, AX
-	JLE     done23
+	JLE     done44
 	CMPB    72(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded45
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded24:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded46
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded25:
+loaded46:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
@@ -14020,14 +25251,14 @@ loaded25:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around47
 	VMOVDQU   Y4, (SI)
-	JMP       stored27
+	JMP       stored48
 
-around26:
+around47:
 	VMOVNTDQ Y4, (SI)
 
-stored27:
+stored48:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -14036,8 +25267,8 @@ stored27:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some43
 
-done23:
+done44:
 	VZEROUPPER
 	RET

@@ -29,6 +29,15 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -38,20 +47,20 @@ block5:
 	VMULPS    Z0, Z3, Z3
 	VMULPS    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R8
@@ -67,16 +76,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -87,7 +96,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -95,9 +104,9 @@ strand12:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ DI
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -111,31 +120,31 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), DI
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -145,38 +154,38 @@ loaded17:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around19
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored19
+	JMP       stored20
 
-around18:
+around19:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored19:
+stored20:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some20:
+blocks16:
+some21:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done22
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded22
+	JEQ       loaded23
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded22:
+loaded23:
 	VMOVUPS.Z (DX), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (BX)
@@ -184,9 +193,9 @@ loaded22:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some20
+	JMP       some21
 
-done21:
+done22:
 	VZEROUPPER
 	RET
 
@@ -215,6 +224,15 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -224,20 +242,20 @@ block5:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored9:
+stored10:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R8
@@ -253,16 +271,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSD (R9), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -273,7 +291,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -281,9 +299,9 @@ strand12:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ DI
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -297,31 +315,31 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), DI
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD (SI), Z3
 
-block14:
+block15:
 	CMPQ       AX, $0x00000020
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded17:
+loaded18:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -331,38 +349,38 @@ loaded17:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around19
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored19
+	JMP       stored20
 
-around18:
+around19:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored19:
+stored20:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some20:
+blocks16:
+some21:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done22
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded22
+	JEQ       loaded23
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded22:
+loaded23:
 	VMOVUPD.Z (DX), K1, Z1
 	VMULPD    Z0, Z1, Z1
 	VMOVUPD   Z1, K1, (BX)
@@ -370,9 +388,9 @@ loaded22:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some20
+	JMP       some21
 
-done21:
+done22:
 	VZEROUPPER
 	RET
 
@@ -401,6 +419,13 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -414,20 +439,20 @@ block5:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored9:
+stored10:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
@@ -443,16 +468,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -464,7 +489,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -472,9 +497,9 @@ strand12:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ DI
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -488,29 +513,29 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), DI
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -524,38 +549,38 @@ loaded17:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around19
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored19
+	JMP       stored20
 
-around18:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored19:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some20:
+blocks16:
+some21:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done22
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded22
+	JEQ       loaded23
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded22:
+loaded23:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
@@ -564,9 +589,9 @@ loaded22:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some20
+	JMP         some21
 
-done21:
+done22:
 	VZEROUPPER
 	RET
 
@@ -595,6 +620,13 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
 	VPMOVZXWD (DX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VPMOVZXWD 32(DX), Z2
@@ -633,16 +665,16 @@ block5:
 	VMOVDQA64 Z7, Z3
 	VPERMT2W  Z8, Z1, Z3
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 
-stored9:
+stored10:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
@@ -658,16 +690,16 @@ stored9:
 	JMP  turn4
 
 turns6:
-some10:
+some11:
 	TESTQ AX, AX
-	JLE   done11
+	JLE   done12
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand12:
+strand13:
 	VBROADCASTSS (R9), Z0
 	VPMOVZXWD.Z  (DX), K1, Z1
 	VPSLLD       $0x10, Z1, Z1
@@ -686,7 +718,7 @@ strand12:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand12
+	JNE          strand13
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -694,9 +726,9 @@ strand12:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some10
+	JMP          some11
 
-done11:
+done12:
 	DECQ DI
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -710,29 +742,29 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), DI
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
-block14:
+block15:
 	CMPQ       AX, $0x00000040
-	JLT        blocks15
+	JLT        blocks16
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near16
+	JEQ        near17
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near16:
+near17:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded17:
+loaded18:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -771,34 +803,34 @@ loaded17:
 	VMOVDQA64 Z10, Z6
 	VPERMT2W  Z11, Z4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around19
 	VMOVDQU64 Z5, (BX)
 	VMOVDQU64 Z6, 64(BX)
-	JMP       stored19
+	JMP       stored20
 
-around18:
+around19:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored19:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block14
+	JMP  block15
 
-blocks15:
-some20:
+blocks16:
+some21:
 	TESTQ     AX, AX
-	JLE       done21
+	JLE       done22
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded22
+	JEQ       loaded23
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded22:
+loaded23:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -814,9 +846,9 @@ loaded22:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some20
+	JMP         some21
 
-done21:
+done22:
 	VZEROUPPER
 	RET
 
@@ -951,66 +983,75 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPS (DX), Y1
 	VMOVUPS 32(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around8
+	JNE     around9
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored9
+	JMP     stored10
 
-around8:
+around9:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored9:
+stored10:
 	VMOVUPS 64(DX), Y1
 	VMOVUPS 96(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around10
+	JNE     around11
 	VMOVDQU Y1, 64(BX)
 	VMOVDQU Y2, 96(BX)
-	JMP     stored11
+	JMP     stored12
 
-around10:
+around11:
 	VMOVNTDQ Y1, 64(BX)
 	VMOVNTDQ Y2, 96(BX)
 
-stored11:
+stored12:
 	VMOVUPS 128(DX), Y1
 	VMOVUPS 160(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around12
+	JNE     around13
 	VMOVDQU Y1, 128(BX)
 	VMOVDQU Y2, 160(BX)
-	JMP     stored13
+	JMP     stored14
 
-around12:
+around13:
 	VMOVNTDQ Y1, 128(BX)
 	VMOVNTDQ Y2, 160(BX)
 
-stored13:
+stored14:
 	VMOVUPS 192(DX), Y1
 	VMOVUPS 224(DX), Y2
 	VMULPS  Y0, Y1, Y1
 	VMULPS  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around14
+	JNE     around15
 	VMOVDQU Y1, 192(BX)
 	VMOVDQU Y2, 224(BX)
-	JMP     stored15
+	JMP     stored16
 
-around14:
+around15:
 	VMOVNTDQ Y1, 192(BX)
 	VMOVNTDQ Y2, 224(BX)
 
-stored15:
+stored16:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R8
@@ -1026,36 +1067,36 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VMOVUPS      (DX), Y1
 	VMOVUPS      32(DX), Y2
 	VMULPS       Y0, Y1, Y1
 	VMULPS       Y0, Y2, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y1, (BX)
 	VMOVDQU      Y0, 32(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y0, 32(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ R8
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1063,9 +1104,9 @@ stored20:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ DI
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1079,46 +1120,46 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), DI
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	VMOVUPS (DX), Y2
 	VMOVUPS 32(DX), Y3
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around26
+	JNE     around27
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored27
+	JMP     stored28
 
-around26:
+around27:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored27:
+stored28:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -1147,21 +1188,27 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VMOVUPD (DX), Y1
 	VMOVUPD 32(DX), Y2
 	VMULPD  Y0, Y1, Y1
 	VMULPD  Y0, Y2, Y2
 	CMPB    76(CX), $0x00
-	JNE     around8
+	JNE     around9
 	VMOVDQU Y1, (BX)
 	VMOVDQU Y2, 32(BX)
-	JMP     stored9
+	JMP     stored10
 
-around8:
+around9:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored9:
+stored10:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, R8
@@ -1190,46 +1237,46 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), DI
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 
-block11:
+block12:
 	CMPQ       AX, $0x00000008
-	JLT        blocks12
+	JLT        blocks13
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near13
+	JEQ        near14
 	PREFETCHT1 (DX)(DI*1)
 
-near13:
+near14:
 	CMPB    72(CX), $0x00
-	JEQ     loaded14
+	JEQ     loaded15
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded14:
+loaded15:
 	VMOVUPD (DX), Y2
 	VMOVUPD 32(DX), Y3
 	VMULPD  Y0, Y2, Y2
 	VMULPD  Y1, Y3, Y3
 	CMPB    76(CX), $0x00
-	JNE     around15
+	JNE     around16
 	VMOVDQU Y2, (BX)
 	VMOVDQU Y3, 32(BX)
-	JMP     stored16
+	JMP     stored17
 
-around15:
+around16:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored16:
+stored17:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000008, AX
-	JMP  block11
+	JMP  block12
 
-blocks12:
+blocks13:
 	VZEROUPPER
 	RET
 
@@ -1258,6 +1305,13 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
 	VCVTPH2PS (DX), Y1
 	VCVTPH2PS 16(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1265,16 +1319,16 @@ block5:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   X1, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored9:
+stored10:
 	VCVTPH2PS 32(DX), Y1
 	VCVTPH2PS 48(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1282,16 +1336,16 @@ stored9:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   X1, 32(BX)
 	VMOVDQU   X2, 48(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ X1, 32(BX)
 	VMOVNTDQ X2, 48(BX)
 
-stored11:
+stored12:
 	VCVTPH2PS 64(DX), Y1
 	VCVTPH2PS 80(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1299,16 +1353,16 @@ stored11:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   X1, 64(BX)
 	VMOVDQU   X2, 80(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ X1, 64(BX)
 	VMOVNTDQ X2, 80(BX)
 
-stored13:
+stored14:
 	VCVTPH2PS 96(DX), Y1
 	VCVTPH2PS 112(DX), Y2
 	VMULPS    Y0, Y1, Y1
@@ -1316,16 +1370,16 @@ stored13:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   X1, 96(BX)
 	VMOVDQU   X2, 112(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ X1, 96(BX)
 	VMOVNTDQ X2, 112(BX)
 
-stored15:
+stored16:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
@@ -1341,13 +1395,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VCVTPH2PS    (DX), Y1
 	VCVTPH2PS    16(DX), Y2
@@ -1356,23 +1410,23 @@ strand18:
 	VCVTPS2PH    $0x00, Y1, X1
 	VCVTPS2PH    $0x00, Y0, X0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      X1, (BX)
 	VMOVDQU      X0, 16(BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ X1, (BX)
 	VMOVNTDQ X0, 16(BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ R8
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1380,9 +1434,9 @@ stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ DI
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1396,24 +1450,24 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), DI
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y3
 	VMULPS    Y0, Y2, Y2
@@ -1421,23 +1475,23 @@ loaded25:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around27
 	VMOVDQU   X2, (BX)
 	VMOVDQU   X3, 16(BX)
-	JMP       stored27
+	JMP       stored28
 
-around26:
+around27:
 	VMOVNTDQ X2, (BX)
 	VMOVNTDQ X3, 16(BX)
 
-stored27:
+stored28:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 
@@ -1466,6 +1520,13 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near8:
 	VPMOVZXWD (DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 16(DX), Y2
@@ -1489,14 +1550,14 @@ block5:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around8
+	JNE       around9
 	VMOVDQU   Y1, (BX)
-	JMP       stored9
+	JMP       stored10
 
-around8:
+around9:
 	VMOVNTDQ Y1, (BX)
 
-stored9:
+stored10:
 	VPMOVZXWD 32(DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 48(DX), Y2
@@ -1520,14 +1581,14 @@ stored9:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y1, 32(BX)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y1, 32(BX)
 
-stored11:
+stored12:
 	VPMOVZXWD 64(DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 80(DX), Y2
@@ -1551,14 +1612,14 @@ stored11:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around13
 	VMOVDQU   Y1, 64(BX)
-	JMP       stored13
+	JMP       stored14
 
-around12:
+around13:
 	VMOVNTDQ Y1, 64(BX)
 
-stored13:
+stored14:
 	VPMOVZXWD 96(DX), Y1
 	VPSLLD    $0x10, Y1, Y1
 	VPMOVZXWD 112(DX), Y2
@@ -1582,14 +1643,14 @@ stored13:
 	VPACKUSDW Y2, Y1, Y1
 	VPERMQ    $0xd8, Y1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y1, 96(BX)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y1, 96(BX)
 
-stored15:
+stored16:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
@@ -1605,13 +1666,13 @@ stored15:
 	JMP  turn4
 
 turns6:
-some16:
+some17:
 	TESTQ AX, AX
-	JLE   done17
+	JLE   done18
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand18:
+strand19:
 	VBROADCASTSS (R9), Y0
 	VPMOVZXWD    (DX), Y1
 	VPSLLD       $0x10, Y1, Y1
@@ -1636,21 +1697,21 @@ strand18:
 	VPACKUSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	CMPB         76(CX), $0x00
-	JNE          around19
+	JNE          around20
 	VMOVDQU      Y0, (BX)
-	JMP          stored20
+	JMP          stored21
 
-around19:
+around20:
 	VMOVNTDQ Y0, (BX)
 
-stored20:
+stored21:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ R8
-	JNE  strand18
+	JNE  strand19
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -1658,9 +1719,9 @@ stored20:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some16
+	JMP  some17
 
-done17:
+done18:
 	DECQ DI
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1674,24 +1735,24 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), DI
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 
-block22:
+block23:
 	CMPQ       AX, $0x00000010
-	JLT        blocks23
+	JLT        blocks24
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near24
+	JEQ        near25
 	PREFETCHT1 (DX)(DI*1)
 
-near24:
+near25:
 	CMPB    72(CX), $0x00
-	JEQ     loaded25
+	JEQ     loaded26
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded25:
+loaded26:
 	VPMOVZXWD (DX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VPMOVZXWD 16(DX), Y3
@@ -1715,21 +1776,21 @@ loaded25:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around27
 	VMOVDQU   Y2, (BX)
-	JMP       stored27
+	JMP       stored28
 
-around26:
+around27:
 	VMOVNTDQ Y2, (BX)
 
-stored27:
+stored28:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, AX
-	JMP  block22
+	JMP  block23
 
-blocks23:
+blocks24:
 	VZEROUPPER
 	RET
 

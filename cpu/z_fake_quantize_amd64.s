@@ -41,6 +41,15 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -78,20 +87,20 @@ block6:
 	VXORPS        Z8, Z8, Z8
 	VFMADD231PS   Z7, Z11, Z8
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around10
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored10
+	JMP           stored11
 
-around9:
+around10:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
-stored10:
+stored11:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -108,31 +117,40 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near16:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal17
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided16
+	JMP     divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -146,7 +164,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -176,59 +194,59 @@ divided16:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored18:
+stored20:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -243,7 +261,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -251,9 +269,9 @@ divided23:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -267,7 +285,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -279,25 +296,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -306,9 +323,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -320,17 +337,18 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near28:
+near30:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -368,69 +386,70 @@ near28:
 	VXORPS        Z15, Z15, Z15
 	VFMADD231PS   Z3, Z18, Z15
 	CMPB          76(CX), $0x00
-	JNE           around29
+	JNE           around31
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
 	VMOVDQU64     Z14, 128(BX)
 	VMOVDQU64     Z15, 192(BX)
-	JMP           stored30
+	JMP           stored32
 
-around29:
+around31:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 	VMOVNTDQ Z14, 128(BX)
 	VMOVNTDQ Z15, 192(BX)
 
-stored30:
+stored32:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal38
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided37
+	JMP     divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -444,7 +463,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -474,56 +493,56 @@ divided37:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored39:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -537,9 +556,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -590,19 +609,28 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -616,7 +644,7 @@ reciprocal8:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided9:
+divided10:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -646,20 +674,20 @@ divided9:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around11
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored11
+	JMP           stored12
 
-around10:
+around11:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored11:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
@@ -675,30 +703,30 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some13:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done14
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand14:
+strand15:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 8(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal15
+	JNE          reciprocal16
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided16
+	JMP          divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z4
 
-divided16:
+divided17:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -713,7 +741,7 @@ divided16:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand14
+	JNE           strand15
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -721,9 +749,9 @@ divided16:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some12
+	JMP           some13
 
-done13:
+done14:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -737,7 +765,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -749,46 +776,47 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block18:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks19
+	JLT        blocks20
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near20
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near20:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded21:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded22:
+loaded23:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -802,7 +830,7 @@ reciprocal23:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -832,56 +860,56 @@ divided24:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block18
+	JMP  block19
 
-blocks19:
-some27:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded29:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded30:
+loaded31:
 	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal32
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided32
+	JMP       divided33
 
-reciprocal31:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided32:
+divided33:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
@@ -895,9 +923,9 @@ divided32:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -948,6 +976,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -989,20 +1024,20 @@ block6:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around10
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored10
+	JMP           stored11
 
-around9:
+around10:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored10:
+stored11:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -1019,31 +1054,38 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal17
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1057,7 +1099,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1091,59 +1133,59 @@ divided16:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored18:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -1159,7 +1201,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1167,9 +1209,9 @@ divided23:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1183,7 +1225,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -1195,25 +1236,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1222,9 +1263,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1236,15 +1277,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near30:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -1286,67 +1328,68 @@ near28:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around29
+	JNE           around31
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored30
+	JMP           stored32
 
-around29:
+around31:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored30:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1360,7 +1403,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1394,56 +1437,56 @@ divided37:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal44
+	JNE         reciprocal46
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided45
+	JMP         divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1458,9 +1501,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -1501,6 +1544,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VPMOVZXWD     (DX), Z6
 	VPSLLD        $0x10, Z6, Z6
 	VPMOVZXWD     32(DX), Z8
@@ -1559,16 +1609,16 @@ block6:
 	VMOVDQA64     Z10, Z9
 	VPERMT2W      Z6, Z8, Z9
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around10
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z9, 64(BX)
-	JMP           stored10
+	JMP           stored11
 
-around9:
+around10:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored10:
+stored11:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -1585,18 +1635,25 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -1606,14 +1663,14 @@ block12:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal17
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1627,7 +1684,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1682,56 +1739,56 @@ divided16:
 	VMOVDQA64     Z10, Z6
 	VPERMT2W      Z11, Z4, Z6
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored18:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -1753,7 +1810,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1761,9 +1818,9 @@ divided23:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1777,7 +1834,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -1789,25 +1845,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1816,9 +1872,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1830,15 +1886,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near30:
 	VPMOVZXWD     (DX), Z14
 	VPSLLD        $0x10, Z14, Z14
 	VPMOVZXWD     32(DX), Z15
@@ -1897,50 +1954,51 @@ near28:
 	VMOVDQA64     Z17, Z16
 	VPERMT2W      Z14, Z15, Z16
 	CMPB          76(CX), $0x00
-	JNE           around29
+	JNE           around31
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored30
+	JMP           stored32
 
-around29:
+around31:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored30:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -1950,14 +2008,14 @@ loaded35:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1971,7 +2029,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2026,53 +2084,53 @@ divided37:
 	VMOVDQA64     Z16, Z12
 	VPERMT2W      Z17, Z10, Z12
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal44
+	JNE         reciprocal46
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided45
+	JMP         divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -2093,9 +2151,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -2214,7 +2272,6 @@ TEXT ·fakeQuantizeAVX512F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -2229,6 +2286,7 @@ TEXT ·fakeQuantizeAVX512F32F32F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -2484,7 +2542,6 @@ TEXT ·fakeQuantizeAVX512F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -2499,6 +2556,7 @@ TEXT ·fakeQuantizeAVX512F64F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -2722,7 +2780,6 @@ TEXT ·fakeQuantizeAVX512F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -2737,6 +2794,7 @@ TEXT ·fakeQuantizeAVX512F16F16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -2923,7 +2981,6 @@ TEXT ·fakeQuantizeAVX512BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -2938,6 +2995,7 @@ TEXT ·fakeQuantizeAVX512BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -3152,7 +3210,6 @@ TEXT ·fakeQuantizeAVX512F32F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3167,6 +3224,7 @@ TEXT ·fakeQuantizeAVX512F32F32F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -3386,7 +3444,6 @@ TEXT ·fakeQuantizeAVX512F64F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -3401,6 +3458,7 @@ TEXT ·fakeQuantizeAVX512F64F64F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -3604,7 +3662,6 @@ TEXT ·fakeQuantizeAVX512F16F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3619,6 +3676,7 @@ TEXT ·fakeQuantizeAVX512F16F16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -3805,7 +3863,6 @@ TEXT ·fakeQuantizeAVX512BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3820,6 +3877,7 @@ TEXT ·fakeQuantizeAVX512BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -4062,6 +4120,15 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
 	VMOVUPS     (DX), Y6
 	VMOVUPS     32(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4083,16 +4150,16 @@ block6:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y7, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU     Y6, (BX)
 	VMOVDQU     Y8, 32(BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y8, 32(BX)
 
-stored10:
+stored11:
 	VMOVUPS     64(DX), Y6
 	VMOVUPS     96(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4114,16 +4181,16 @@ stored10:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y7, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around12
 	VMOVDQU     Y6, 64(BX)
 	VMOVDQU     Y8, 96(BX)
-	JMP         stored12
+	JMP         stored13
 
-around11:
+around12:
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored12:
+stored13:
 	VMOVUPS     128(DX), Y6
 	VMOVUPS     160(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4145,16 +4212,16 @@ stored12:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y7, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around14
 	VMOVDQU     Y6, 128(BX)
 	VMOVDQU     Y8, 160(BX)
-	JMP         stored14
+	JMP         stored15
 
-around13:
+around14:
 	VMOVNTDQ Y6, 128(BX)
 	VMOVNTDQ Y8, 160(BX)
 
-stored14:
+stored15:
 	VMOVUPS     192(DX), Y6
 	VMOVUPS     224(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4176,16 +4243,16 @@ stored14:
 	VXORPS      Y8, Y8, Y8
 	VFMADD231PS Y7, Y9, Y8
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around16
 	VMOVDQU     Y6, 192(BX)
 	VMOVDQU     Y8, 224(BX)
-	JMP         stored16
+	JMP         stored17
 
-around15:
+around16:
 	VMOVNTDQ Y6, 192(BX)
 	VMOVNTDQ Y8, 224(BX)
 
-stored16:
+stored17:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -4202,27 +4269,36 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near22:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal23
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4230,7 +4306,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4248,25 +4324,25 @@ divided22:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around25
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored24
+	JMP      stored26
 
-around23:
+around25:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored24:
+stored26:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal25
+	JNE     reciprocal27
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided26
+	JMP     divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4274,7 +4350,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4292,25 +4368,25 @@ divided26:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around27
+	JNE      around29
 	VMOVDQU  Y4, 64(BX)
 	VMOVDQU  Y5, 96(BX)
-	JMP      stored28
+	JMP      stored30
 
-around27:
+around29:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored28:
+stored30:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal31
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided30
+	JMP     divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4318,7 +4394,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4336,25 +4412,25 @@ divided30:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around31
+	JNE      around33
 	VMOVDQU  Y4, 128(BX)
 	VMOVDQU  Y5, 160(BX)
-	JMP      stored32
+	JMP      stored34
 
-around31:
+around33:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored32:
+stored34:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal33
+	JNE     reciprocal35
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided34
+	JMP     divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4362,7 +4438,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4380,49 +4456,49 @@ divided34:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around35
+	JNE      around37
 	VMOVDQU  Y4, 192(BX)
 	VMOVDQU  Y5, 224(BX)
-	JMP      stored36
+	JMP      stored38
 
-around35:
+around37:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored36:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4430,7 +4506,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided41:
+divided43:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -4448,23 +4524,23 @@ divided41:
 	VMULPS   Y2, Y4, Y4
 	VMULPS   Y2, Y3, Y2
 	CMPB     76(CX), $0x00
-	JNE      around42
+	JNE      around44
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored43
+	JMP      stored45
 
-around42:
+around44:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -4472,9 +4548,9 @@ stored43:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4488,7 +4564,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -4496,32 +4571,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -4533,14 +4608,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -4562,54 +4638,55 @@ near48:
 	VXORPS      Y11, Y11, Y11
 	VFMADD231PS Y1, Y12, Y11
 	CMPB        76(CX), $0x00
-	JNE         around49
+	JNE         around51
 	VMOVDQU     Y10, (BX)
 	VMOVDQU     Y11, 32(BX)
-	JMP         stored50
+	JMP         stored52
 
-around49:
+around51:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 
-stored50:
+stored52:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal56
+	JNE     reciprocal58
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided57
+	JMP     divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4617,7 +4694,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -4635,24 +4712,24 @@ divided57:
 	VMULPS   Y0, Y6, Y6
 	VMULPS   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around58
+	JNE      around60
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored59
+	JMP      stored61
 
-around58:
+around60:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored59:
+stored61:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -4685,15 +4762,21 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -4701,7 +4784,7 @@ reciprocal8:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided9:
+divided10:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -4719,16 +4802,16 @@ divided9:
 	VMULPD   Y2, Y4, Y4
 	VMULPD   Y2, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around10
+	JNE      around11
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored11
+	JMP      stored12
 
-around10:
+around11:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored11:
+stored12:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
@@ -4757,7 +4840,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -4765,35 +4847,36 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block13:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks14
+	JLT        blocks15
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 
-near15:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded16:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded17:
+loaded18:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal18
+	JNE     reciprocal19
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided19
+	JMP     divided20
 
-reciprocal18:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -4801,7 +4884,7 @@ reciprocal18:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided19:
+divided20:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -4819,24 +4902,24 @@ divided19:
 	VMULPD   Y0, Y6, Y6
 	VMULPD   Y1, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around20
+	JNE      around21
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored21
+	JMP      stored22
 
-around20:
+around21:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored21:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block13
+	JMP  block14
 
-blocks14:
+blocks15:
 	VZEROUPPER
 	RET
 
@@ -4877,6 +4960,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VCVTPH2PS   (DX), Y6
 	VCVTPH2PS   16(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4900,16 +4990,16 @@ block6:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU     X6, (BX)
 	VMOVDQU     X8, 16(BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X8, 16(BX)
 
-stored10:
+stored11:
 	VCVTPH2PS   32(DX), Y6
 	VCVTPH2PS   48(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4933,16 +5023,16 @@ stored10:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around12
 	VMOVDQU     X6, 32(BX)
 	VMOVDQU     X8, 48(BX)
-	JMP         stored12
+	JMP         stored13
 
-around11:
+around12:
 	VMOVNTDQ X6, 32(BX)
 	VMOVNTDQ X8, 48(BX)
 
-stored12:
+stored13:
 	VCVTPH2PS   64(DX), Y6
 	VCVTPH2PS   80(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4966,16 +5056,16 @@ stored12:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around14
 	VMOVDQU     X6, 64(BX)
 	VMOVDQU     X8, 80(BX)
-	JMP         stored14
+	JMP         stored15
 
-around13:
+around14:
 	VMOVNTDQ X6, 64(BX)
 	VMOVNTDQ X8, 80(BX)
 
-stored14:
+stored15:
 	VCVTPH2PS   96(DX), Y6
 	VCVTPH2PS   112(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -4999,16 +5089,16 @@ stored14:
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y8, X8
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around16
 	VMOVDQU     X6, 96(BX)
 	VMOVDQU     X8, 112(BX)
-	JMP         stored16
+	JMP         stored17
 
-around15:
+around16:
 	VMOVNTDQ X6, 96(BX)
 	VMOVNTDQ X8, 112(BX)
 
-stored16:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -5025,27 +5115,34 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal23
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5053,7 +5150,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5073,25 +5170,25 @@ divided22:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around25
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored24:
+stored26:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal27
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided26
+	JMP       divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5099,7 +5196,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5119,25 +5216,25 @@ divided26:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around29
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored28
+	JMP       stored30
 
-around27:
+around29:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored28:
+stored30:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5145,7 +5242,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5165,25 +5262,25 @@ divided30:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around33
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored32:
+stored34:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal35
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided34
+	JMP       divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5191,7 +5288,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5211,49 +5308,49 @@ divided34:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around37
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored36
+	JMP       stored38
 
-around35:
+around37:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored36:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5261,7 +5358,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided41:
+divided43:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5281,23 +5378,23 @@ divided41:
 	VCVTPS2PH $0x00, Y4, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around44
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored43
+	JMP       stored45
 
-around42:
+around44:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -5305,9 +5402,9 @@ stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -5321,7 +5418,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -5329,32 +5425,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -5366,14 +5462,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -5397,54 +5494,55 @@ near48:
 	VCVTPS2PH   $0x00, Y10, X10
 	VCVTPS2PH   $0x00, Y11, X11
 	CMPB        76(CX), $0x00
-	JNE         around49
+	JNE         around51
 	VMOVDQU     X10, (BX)
 	VMOVDQU     X11, 16(BX)
-	JMP         stored50
+	JMP         stored52
 
-around49:
+around51:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored50:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal58
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -5452,7 +5550,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -5472,24 +5570,24 @@ divided57:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around60
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored59
+	JMP       stored61
 
-around58:
+around60:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored59:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -5530,6 +5628,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VPMOVZXWD   (DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX), Y8
@@ -5565,14 +5670,14 @@ block6:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU     Y6, (BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Y6, (BX)
 
-stored10:
+stored11:
 	VPMOVZXWD   32(DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   48(DX), Y8
@@ -5608,14 +5713,14 @@ stored10:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around12
 	VMOVDQU     Y6, 32(BX)
-	JMP         stored12
+	JMP         stored13
 
-around11:
+around12:
 	VMOVNTDQ Y6, 32(BX)
 
-stored12:
+stored13:
 	VPMOVZXWD   64(DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   80(DX), Y8
@@ -5651,14 +5756,14 @@ stored12:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around14
 	VMOVDQU     Y6, 64(BX)
-	JMP         stored14
+	JMP         stored15
 
-around13:
+around14:
 	VMOVNTDQ Y6, 64(BX)
 
-stored14:
+stored15:
 	VPMOVZXWD   96(DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   112(DX), Y8
@@ -5694,14 +5799,14 @@ stored14:
 	VPACKUSDW   Y6, Y8, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around16
 	VMOVDQU     Y6, 96(BX)
-	JMP         stored16
+	JMP         stored17
 
-around15:
+around16:
 	VMOVNTDQ Y6, 96(BX)
 
-stored16:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -5718,29 +5823,36 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal23
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5748,7 +5860,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5782,25 +5894,25 @@ divided22:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around25
 	VMOVDQU   Y4, (BX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Y4, (BX)
 
-stored24:
+stored26:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal27
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided26
+	JMP       divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5808,7 +5920,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5842,25 +5954,25 @@ divided26:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around29
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored28
+	JMP       stored30
 
-around27:
+around29:
 	VMOVNTDQ Y4, 32(BX)
 
-stored28:
+stored30:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5868,7 +5980,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5902,25 +6014,25 @@ divided30:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around33
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ Y4, 64(BX)
 
-stored32:
+stored34:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal35
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided34
+	JMP       divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -5928,7 +6040,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -5962,36 +6074,36 @@ divided34:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around37
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored36
+	JMP       stored38
 
-around35:
+around37:
 	VMOVNTDQ Y4, 96(BX)
 
-stored36:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -5999,12 +6111,12 @@ strand39:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y5
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -6012,7 +6124,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided41:
+divided43:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -6046,21 +6158,21 @@ divided41:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around44
 	VMOVDQU   Y2, (BX)
-	JMP       stored43
+	JMP       stored45
 
-around42:
+around44:
 	VMOVNTDQ Y2, (BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6068,9 +6180,9 @@ stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -6084,7 +6196,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -6092,32 +6203,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -6129,14 +6240,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -6172,54 +6284,55 @@ near48:
 	VPACKUSDW   Y10, Y11, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around49
+	JNE         around51
 	VMOVDQU     Y10, (BX)
-	JMP         stored50
+	JMP         stored52
 
-around49:
+around51:
 	VMOVNTDQ Y10, (BX)
 
-stored50:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal58
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6227,7 +6340,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -6261,22 +6374,22 @@ divided57:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around60
 	VMOVDQU   Y6, (BX)
-	JMP       stored59
+	JMP       stored61
 
-around58:
+around60:
 	VMOVNTDQ Y6, (BX)
 
-stored59:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -6307,7 +6420,6 @@ TEXT ·fakeQuantizeAVX2F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -6318,6 +6430,7 @@ TEXT ·fakeQuantizeAVX2F32F32F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6407,7 +6520,6 @@ TEXT ·fakeQuantizeAVX2F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -6418,6 +6530,7 @@ TEXT ·fakeQuantizeAVX2F64F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6507,7 +6620,6 @@ TEXT ·fakeQuantizeAVX2F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -6518,6 +6630,7 @@ TEXT ·fakeQuantizeAVX2F16F16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6609,7 +6722,6 @@ TEXT ·fakeQuantizeAVX2BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -6620,6 +6732,7 @@ TEXT ·fakeQuantizeAVX2BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6725,7 +6838,6 @@ TEXT ·fakeQuantizeAVX2F32F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -6736,6 +6848,7 @@ TEXT ·fakeQuantizeAVX2F32F32F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6825,7 +6938,6 @@ TEXT ·fakeQuantizeAVX2F64F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -6836,6 +6948,7 @@ TEXT ·fakeQuantizeAVX2F64F64F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6925,7 +7038,6 @@ TEXT ·fakeQuantizeAVX2F16F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -6936,6 +7048,7 @@ TEXT ·fakeQuantizeAVX2F16F16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -7027,7 +7140,6 @@ TEXT ·fakeQuantizeAVX2BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -7038,6 +7150,7 @@ TEXT ·fakeQuantizeAVX2BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)

@@ -16,7 +16,296 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z2
+	VBROADCASTSS 8(R13), Z3
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R9), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	VMOVUPS      128(R10), Z10
+	VMOVUPS      192(R10), Z11
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near8:
+	VMOVUPS (BX), Z12
+	VMOVUPS 64(BX), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal9
+	VDIVPS  Z2, Z12, Z12
+	VDIVPS  Z2, Z13, Z13
+	JMP     divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided10:
+	VRNDSCALEPS $0x08, Z12, Z14
+	VRNDSCALEPS $0x08, Z13, Z20
+	VADDPS      Z3, Z14, Z21
+	VADDPS      Z3, Z20, Z22
+	VSUBPS      Z12, Z14, Z12
+	VSUBPS      Z13, Z20, Z13
+	VCMPPS      $0x1d, Z0, Z21, K1
+	VCMPPS      $0x1d, Z0, Z22, K2
+	VCMPPS      $0x12, Z1, Z21, K1, K1
+	VCMPPS      $0x12, Z1, Z22, K2, K2
+	VCMPPS      $0x07, Z21, Z21, K3
+	VCMPPS      $0x07, Z22, Z22, K4
+	VMINPS      Z1, Z21, Z14
+	VMINPS      Z1, Z22, Z20
+	VMAXPS      Z0, Z14, Z14
+	VMAXPS      Z0, Z20, Z20
+	VSUBPS      Z3, Z14, Z14
+	VSUBPS      Z3, Z20, Z20
+	VBLENDMPS   Z12, Z14, K1, Z15
+	VBLENDMPS   Z13, Z20, K2, Z16
+	VMOVUPS     (DX), Z12
+	VMOVUPS     64(DX), Z13
+	VMULPS      Z15, Z12, Z14
+	VMULPS      Z16, Z13, Z20
+	VMOVAPS.Z   Z14, K3, Z14
+	VMOVAPS.Z   Z20, K4, Z20
+	VADDPS      Z14, Z4, Z4
+	VADDPS      Z20, Z5, Z5
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z5, Z5
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPS.Z   Z12, K3, Z14
+	VMOVAPS.Z   Z13, K4, Z20
+	VADDPS      Z14, Z8, Z8
+	VADDPS      Z20, Z9, Z9
+	VMOVAPS     Z8, Z8
+	VMOVAPS     Z9, Z9
+	VMOVAPS.Z   Z12, K1, Z12
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Z12, (SI)
+	VMOVDQU64   Z13, 64(SI)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Z12, (SI)
+	VMOVNTDQ Z13, 64(SI)
+
+stored12:
+	VMOVUPS 128(BX), Z12
+	VMOVUPS 192(BX), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal13
+	VDIVPS  Z2, Z12, Z12
+	VDIVPS  Z2, Z13, Z13
+	JMP     divided14
+
+reciprocal13:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided14:
+	VRNDSCALEPS $0x08, Z12, Z14
+	VRNDSCALEPS $0x08, Z13, Z20
+	VADDPS      Z3, Z14, Z21
+	VADDPS      Z3, Z20, Z22
+	VSUBPS      Z12, Z14, Z12
+	VSUBPS      Z13, Z20, Z13
+	VCMPPS      $0x1d, Z0, Z21, K1
+	VCMPPS      $0x1d, Z0, Z22, K2
+	VCMPPS      $0x12, Z1, Z21, K1, K1
+	VCMPPS      $0x12, Z1, Z22, K2, K2
+	VCMPPS      $0x07, Z21, Z21, K3
+	VCMPPS      $0x07, Z22, Z22, K4
+	VMINPS      Z1, Z21, Z14
+	VMINPS      Z1, Z22, Z20
+	VMAXPS      Z0, Z14, Z14
+	VMAXPS      Z0, Z20, Z20
+	VSUBPS      Z3, Z14, Z14
+	VSUBPS      Z3, Z20, Z20
+	VBLENDMPS   Z12, Z14, K1, Z17
+	VBLENDMPS   Z13, Z20, K2, Z18
+	VMOVUPS     128(DX), Z12
+	VMOVUPS     192(DX), Z13
+	VMULPS      Z17, Z12, Z14
+	VMULPS      Z18, Z13, Z20
+	VMOVAPS.Z   Z14, K3, Z14
+	VMOVAPS.Z   Z20, K4, Z20
+	VADDPS      Z14, Z6, Z6
+	VADDPS      Z20, Z7, Z7
+	VMOVAPS     Z6, Z6
+	VMOVAPS     Z7, Z7
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPS.Z   Z12, K3, Z14
+	VMOVAPS.Z   Z13, K4, Z20
+	VADDPS      Z14, Z10, Z10
+	VADDPS      Z20, Z11, Z11
+	VMOVAPS     Z10, Z10
+	VMOVAPS     Z11, Z11
+	VMOVAPS.Z   Z12, K1, Z12
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z12, 128(SI)
+	VMOVDQU64   Z13, 192(SI)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Z12, 128(SI)
+	VMOVNTDQ Z13, 192(SI)
+
+stored16:
+	ADDQ    $+256, DX
+	ADDQ    $+256, BX
+	ADDQ    $+256, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, 64(R9)
+	VMOVUPS Z6, 128(R9)
+	VMOVUPS Z7, 192(R9)
+	VMOVUPS Z8, (R10)
+	VMOVUPS Z9, 64(R10)
+	VMOVUPS Z10, 128(R10)
+	VMOVUPS Z11, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 8(R12), Z3
+	VMOVUPS.Z    (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal20
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided21
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided21:
+	VRNDSCALEPS $0x08, Z2, Z4
+	VADDPS      Z3, Z4, Z5
+	VSUBPS      Z2, Z4, Z2
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x07, Z5, Z5, K3
+	VMINPS      Z1, Z5, Z4
+	VMAXPS      Z0, Z4, Z4
+	VSUBPS      Z3, Z4, Z3
+	VBLENDMPS   Z2, Z3, K2, Z19
+	VMOVUPS.Z   (DX), K1, Z2
+	VMULPS      Z19, Z2, Z3
+	VMOVAPS.Z   Z3, K3, Z3
+	VMOVUPS.Z   (R9), K1, Z4
+	VADDPS      Z3, Z4, Z3
+	VMOVUPS     Z3, K1, (R9)
+	KANDNW      K3, K2, K3
+	VMOVAPS.Z   Z2, K3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VADDPS      Z3, Z4, Z3
+	VMOVUPS     Z3, K1, (R10)
+	VMOVAPS.Z   Z2, K2, Z2
+	VMOVUPS     Z2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R12
+	DECQ        R8
+	JNE         strand19
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, R10
+	SUBQ        $0x00000010, AX
+	JMP         some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -24,9 +313,9 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide23
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest22
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -36,11 +325,12 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block3:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks25
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -50,28 +340,28 @@ block3:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near5:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded6:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded28
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded7:
+loaded28:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal29
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided9
+	JMP     divided30
 
-reciprocal8:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -79,7 +369,7 @@ reciprocal8:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided9:
+divided30:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z22
 	VADDPS      Z2, Z16, Z23
@@ -121,37 +411,37 @@ divided9:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around31
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored11
+	JMP         stored32
 
-around10:
+around31:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored11:
+stored32:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded33
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded12:
+loaded33:
 	CMPB    73(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded13:
+loaded34:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
+	JNE     reciprocal35
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided15
+	JMP     divided36
 
-reciprocal14:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -159,7 +449,7 @@ reciprocal14:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided15:
+divided36:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z22
 	VADDPS      Z2, Z16, Z23
@@ -201,25 +491,25 @@ divided15:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around37
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored17
+	JMP         stored38
 
-around16:
+around37:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored17:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block24
 
-blocks4:
+blocks25:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -228,14 +518,15 @@ blocks4:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest1
+	JMP     rest22
 
-wide2:
-block18:
+wide23:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks40
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near20
+	JEQ        near41
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -245,28 +536,28 @@ block18:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near20:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded42
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded21:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded43
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded22:
+loaded43:
 	VMOVUPS (BX), Z6
 	VMOVUPS 64(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal44
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided24
+	JMP     divided45
 
-reciprocal23:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -274,7 +565,7 @@ reciprocal23:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided24:
+divided45:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z13
 	VADDPS      Z2, Z8, Z14
@@ -320,37 +611,37 @@ divided24:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around25
+	JNE         around46
 	VMOVDQU64   Z6, (SI)
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored26
+	JMP         stored47
 
-around25:
+around46:
 	VMOVNTDQ Z6, (SI)
 	VMOVNTDQ Z7, 64(SI)
 
-stored26:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded48
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded27:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded49
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded28:
+loaded49:
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal50
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided30
+	JMP     divided51
 
-reciprocal29:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -358,7 +649,7 @@ reciprocal29:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided30:
+divided51:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z13
 	VADDPS      Z2, Z8, Z14
@@ -404,60 +695,60 @@ divided30:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around52
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored32
+	JMP         stored53
 
-around31:
+around52:
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored32:
+stored53:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay54
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay54:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block39
 
-blocks19:
-rest1:
-some34:
+blocks40:
+rest22:
+some55:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done56
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded57
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded57:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded58
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded58:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal59
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided39
+	JMP       divided60
 
-reciprocal38:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided60:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VADDPS      Z2, Z3, Z6
 	VSUBPS      Z1, Z3, Z1
@@ -489,9 +780,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some55
 
-done35:
+done56:
 	VZEROUPPER
 	RET
 
@@ -525,7 +816,440 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Z2
+	VBROADCASTSD 8(R13), Z3
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+	PREFETCHT1 256(BX)(R14*1)
+	PREFETCHT1 320(BX)(R14*1)
+	PREFETCHT1 384(BX)(R14*1)
+	PREFETCHT1 448(BX)(R14*1)
+
+near8:
+	VMOVUPD (BX), Z4
+	VMOVUPD 64(BX), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal9
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	JMP     divided10
+
+reciprocal9:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z2, Z6, Z6
+	VMULPD  Z6, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z2, Z6, Z6
+	VMULPD  Z6, Z5, Z5
+
+divided10:
+	VRNDSCALEPD $0x08, Z4, Z6
+	VRNDSCALEPD $0x08, Z5, Z16
+	VADDPD      Z3, Z6, Z17
+	VADDPD      Z3, Z16, Z18
+	VSUBPD      Z4, Z6, Z4
+	VSUBPD      Z5, Z16, Z5
+	VCMPPD      $0x1d, Z0, Z17, K1
+	VCMPPD      $0x1d, Z0, Z18, K2
+	VCMPPD      $0x12, Z1, Z17, K1, K1
+	VCMPPD      $0x12, Z1, Z18, K2, K2
+	VCMPPD      $0x07, Z17, Z17, K3
+	VCMPPD      $0x07, Z18, Z18, K4
+	VMINPD      Z1, Z17, Z6
+	VMINPD      Z1, Z18, Z16
+	VMAXPD      Z0, Z6, Z6
+	VMAXPD      Z0, Z16, Z16
+	VSUBPD      Z3, Z6, Z6
+	VSUBPD      Z3, Z16, Z16
+	VBLENDMPD   Z4, Z6, K1, Z7
+	VBLENDMPD   Z5, Z16, K2, Z8
+	VMOVUPD     (DX), Z4
+	VMOVUPD     64(DX), Z5
+	VMULPD      Z7, Z4, Z6
+	VMULPD      Z8, Z5, Z16
+	VMOVAPD.Z   Z6, K3, Z6
+	VMOVAPD.Z   Z16, K4, Z16
+	VMOVUPD     (R9), Z17
+	VMOVUPD     64(R9), Z18
+	VADDPD      Z6, Z17, Z6
+	VADDPD      Z16, Z18, Z16
+	VMOVUPD     Z6, (R9)
+	VMOVUPD     Z16, 64(R9)
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPD.Z   Z4, K3, Z6
+	VMOVAPD.Z   Z5, K4, Z16
+	VMOVUPD     (R10), Z17
+	VMOVUPD     64(R10), Z18
+	VADDPD      Z6, Z17, Z6
+	VADDPD      Z16, Z18, Z16
+	VMOVUPD     Z6, (R10)
+	VMOVUPD     Z16, 64(R10)
+	VMOVAPD.Z   Z4, K1, Z4
+	VMOVAPD.Z   Z5, K2, Z5
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Z4, (SI)
+	VMOVDQU64   Z5, 64(SI)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z5, 64(SI)
+
+stored12:
+	VMOVUPD 128(BX), Z4
+	VMOVUPD 192(BX), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal13
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	JMP     divided14
+
+reciprocal13:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z2, Z6, Z6
+	VMULPD  Z6, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z2, Z6, Z6
+	VMULPD  Z6, Z5, Z5
+
+divided14:
+	VRNDSCALEPD $0x08, Z4, Z6
+	VRNDSCALEPD $0x08, Z5, Z16
+	VADDPD      Z3, Z6, Z17
+	VADDPD      Z3, Z16, Z18
+	VSUBPD      Z4, Z6, Z4
+	VSUBPD      Z5, Z16, Z5
+	VCMPPD      $0x1d, Z0, Z17, K1
+	VCMPPD      $0x1d, Z0, Z18, K2
+	VCMPPD      $0x12, Z1, Z17, K1, K1
+	VCMPPD      $0x12, Z1, Z18, K2, K2
+	VCMPPD      $0x07, Z17, Z17, K3
+	VCMPPD      $0x07, Z18, Z18, K4
+	VMINPD      Z1, Z17, Z6
+	VMINPD      Z1, Z18, Z16
+	VMAXPD      Z0, Z6, Z6
+	VMAXPD      Z0, Z16, Z16
+	VSUBPD      Z3, Z6, Z6
+	VSUBPD      Z3, Z16, Z16
+	VBLENDMPD   Z4, Z6, K1, Z9
+	VBLENDMPD   Z5, Z16, K2, Z10
+	VMOVUPD     128(DX), Z4
+	VMOVUPD     192(DX), Z5
+	VMULPD      Z9, Z4, Z6
+	VMULPD      Z10, Z5, Z16
+	VMOVAPD.Z   Z6, K3, Z6
+	VMOVAPD.Z   Z16, K4, Z16
+	VMOVUPD     128(R9), Z17
+	VMOVUPD     192(R9), Z18
+	VADDPD      Z6, Z17, Z6
+	VADDPD      Z16, Z18, Z16
+	VMOVUPD     Z6, 128(R9)
+	VMOVUPD     Z16, 192(R9)
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPD.Z   Z4, K3, Z6
+	VMOVAPD.Z   Z5, K4, Z16
+	VMOVUPD     128(R10), Z17
+	VMOVUPD     192(R10), Z18
+	VADDPD      Z6, Z17, Z6
+	VADDPD      Z16, Z18, Z16
+	VMOVUPD     Z6, 128(R10)
+	VMOVUPD     Z16, 192(R10)
+	VMOVAPD.Z   Z4, K1, Z4
+	VMOVAPD.Z   Z5, K2, Z5
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z4, 128(SI)
+	VMOVDQU64   Z5, 192(SI)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Z4, 128(SI)
+	VMOVNTDQ Z5, 192(SI)
+
+stored16:
+	VMOVUPD 256(BX), Z4
+	VMOVUPD 320(BX), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal17
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	JMP     divided18
+
+reciprocal17:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z2, Z6, Z6
+	VMULPD  Z6, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z2, Z6, Z6
+	VMULPD  Z6, Z5, Z5
+
+divided18:
+	VRNDSCALEPD $0x08, Z4, Z6
+	VRNDSCALEPD $0x08, Z5, Z16
+	VADDPD      Z3, Z6, Z17
+	VADDPD      Z3, Z16, Z18
+	VSUBPD      Z4, Z6, Z4
+	VSUBPD      Z5, Z16, Z5
+	VCMPPD      $0x1d, Z0, Z17, K1
+	VCMPPD      $0x1d, Z0, Z18, K2
+	VCMPPD      $0x12, Z1, Z17, K1, K1
+	VCMPPD      $0x12, Z1, Z18, K2, K2
+	VCMPPD      $0x07, Z17, Z17, K3
+	VCMPPD      $0x07, Z18, Z18, K4
+	VMINPD      Z1, Z17, Z6
+	VMINPD      Z1, Z18, Z16
+	VMAXPD      Z0, Z6, Z6
+	VMAXPD      Z0, Z16, Z16
+	VSUBPD      Z3, Z6, Z6
+	VSUBPD      Z3, Z16, Z16
+	VBLENDMPD   Z4, Z6, K1, Z11
+	VBLENDMPD   Z5, Z16, K2, Z12
+	VMOVUPD     256(DX), Z4
+	VMOVUPD     320(DX), Z5
+	VMULPD      Z11, Z4, Z6
+	VMULPD      Z12, Z5, Z16
+	VMOVAPD.Z   Z6, K3, Z6
+	VMOVAPD.Z   Z16, K4, Z16
+	VMOVUPD     256(R9), Z17
+	VMOVUPD     320(R9), Z18
+	VADDPD      Z6, Z17, Z6
+	VADDPD      Z16, Z18, Z16
+	VMOVUPD     Z6, 256(R9)
+	VMOVUPD     Z16, 320(R9)
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPD.Z   Z4, K3, Z6
+	VMOVAPD.Z   Z5, K4, Z16
+	VMOVUPD     256(R10), Z17
+	VMOVUPD     320(R10), Z18
+	VADDPD      Z6, Z17, Z6
+	VADDPD      Z16, Z18, Z16
+	VMOVUPD     Z6, 256(R10)
+	VMOVUPD     Z16, 320(R10)
+	VMOVAPD.Z   Z4, K1, Z4
+	VMOVAPD.Z   Z5, K2, Z5
+	CMPB        76(CX), $0x00
+	JNE         around19
+	VMOVDQU64   Z4, 256(SI)
+	VMOVDQU64   Z5, 320(SI)
+	JMP         stored20
+
+around19:
+	VMOVNTDQ Z4, 256(SI)
+	VMOVNTDQ Z5, 320(SI)
+
+stored20:
+	VMOVUPD 384(BX), Z4
+	VMOVUPD 448(BX), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z2, Z6, Z6
+	VMULPD  Z6, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD  Z2, Z6, Z6
+	VMULPD  Z6, Z5, Z5
+
+divided22:
+	VRNDSCALEPD $0x08, Z4, Z6
+	VRNDSCALEPD $0x08, Z5, Z16
+	VADDPD      Z3, Z6, Z17
+	VADDPD      Z3, Z16, Z18
+	VSUBPD      Z4, Z6, Z4
+	VSUBPD      Z5, Z16, Z5
+	VCMPPD      $0x1d, Z0, Z17, K1
+	VCMPPD      $0x1d, Z0, Z18, K2
+	VCMPPD      $0x12, Z1, Z17, K1, K1
+	VCMPPD      $0x12, Z1, Z18, K2, K2
+	VCMPPD      $0x07, Z17, Z17, K3
+	VCMPPD      $0x07, Z18, Z18, K4
+	VMINPD      Z1, Z17, Z6
+	VMINPD      Z1, Z18, Z16
+	VMAXPD      Z0, Z6, Z6
+	VMAXPD      Z0, Z16, Z16
+	VSUBPD      Z3, Z6, Z6
+	VSUBPD      Z3, Z16, Z16
+	VBLENDMPD   Z4, Z6, K1, Z13
+	VBLENDMPD   Z5, Z16, K2, Z14
+	VMOVUPD     384(DX), Z4
+	VMOVUPD     448(DX), Z5
+	VMULPD      Z13, Z4, Z6
+	VMULPD      Z14, Z5, Z16
+	VMOVAPD.Z   Z6, K3, Z6
+	VMOVAPD.Z   Z16, K4, Z16
+	VMOVUPD     384(R9), Z17
+	VMOVUPD     448(R9), Z18
+	VADDPD      Z6, Z17, Z6
+	VADDPD      Z16, Z18, Z16
+	VMOVUPD     Z6, 384(R9)
+	VMOVUPD     Z16, 448(R9)
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPD.Z   Z4, K3, Z6
+	VMOVAPD.Z   Z5, K4, Z16
+	VMOVUPD     384(R10), Z17
+	VMOVUPD     448(R10), Z18
+	VADDPD      Z6, Z17, Z6
+	VADDPD      Z16, Z18, Z16
+	VMOVUPD     Z6, 384(R10)
+	VMOVUPD     Z16, 448(R10)
+	VMOVAPD.Z   Z4, K1, Z4
+	VMOVAPD.Z   Z5, K2, Z5
+	CMPB        76(CX), $0x00
+	JNE         around23
+	VMOVDQU64   Z4, 384(SI)
+	VMOVDQU64   Z5, 448(SI)
+	JMP         stored24
+
+around23:
+	VMOVNTDQ Z4, 384(SI)
+	VMOVNTDQ Z5, 448(SI)
+
+stored24:
+	ADDQ $+512, DX
+	ADDQ $+512, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSD (R12), Z2
+	VBROADCASTSD 8(R12), Z3
+	VMOVUPD.Z    (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided29:
+	VRNDSCALEPD $0x08, Z2, Z4
+	VADDPD      Z3, Z4, Z5
+	VSUBPD      Z2, Z4, Z2
+	VCMPPD      $0x1d, Z0, Z5, K2
+	VCMPPD      $0x12, Z1, Z5, K2, K2
+	VCMPPD      $0x07, Z5, Z5, K3
+	VMINPD      Z1, Z5, Z4
+	VMAXPD      Z0, Z4, Z4
+	VSUBPD      Z3, Z4, Z3
+	VBLENDMPD   Z2, Z3, K2, Z15
+	VMOVUPD.Z   (DX), K1, Z2
+	VMULPD      Z15, Z2, Z3
+	VMOVAPD.Z   Z3, K3, Z3
+	VMOVUPD.Z   (R9), K1, Z4
+	VADDPD      Z3, Z4, Z3
+	VMOVUPD     Z3, K1, (R9)
+	KANDNW      K3, K2, K3
+	VMOVAPD.Z   Z2, K3, Z3
+	VMOVUPD.Z   (R10), K1, Z4
+	VADDPD      Z3, Z4, Z3
+	VMOVUPD     Z3, K1, (R10)
+	VMOVAPD.Z   Z2, K2, Z2
+	VMOVUPD     Z2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R12
+	DECQ        R8
+	JNE         strand27
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, R10
+	SUBQ        $0x00000008, AX
+	JMP         some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (R8), Z2
@@ -533,11 +1257,12 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 56(CX), Z4
 	VBROADCASTSD 64(CX), Z5
 
-block2:
+block31:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks32
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near33
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -555,28 +1280,28 @@ block2:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near4:
+near33:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded34
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 
-loaded5:
+loaded34:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded35
 	VMOVUPD (R8), Z2
 	VMOVUPD 64(R8), Z3
 
-loaded6:
+loaded35:
 	VMOVUPD (BX), Z6
 	VMOVUPD 64(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal36
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided8
+	JMP     divided37
 
-reciprocal7:
+reciprocal36:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -584,7 +1309,7 @@ reciprocal7:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided8:
+divided37:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z18
 	VADDPD      Z2, Z8, Z19
@@ -630,37 +1355,37 @@ divided8:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around38
 	VMOVDQU64   Z6, (SI)
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored10
+	JMP         stored39
 
-around9:
+around38:
 	VMOVNTDQ Z6, (SI)
 	VMOVNTDQ Z7, 64(SI)
 
-stored10:
+stored39:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
+	JEQ     loaded40
 	VMOVUPD 128(DI), Z0
 	VMOVUPD 192(DI), Z1
 
-loaded11:
+loaded40:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded41
 	VMOVUPD 128(R8), Z2
 	VMOVUPD 192(R8), Z3
 
-loaded12:
+loaded41:
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal42
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided14
+	JMP     divided43
 
-reciprocal13:
+reciprocal42:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -668,7 +1393,7 @@ reciprocal13:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided14:
+divided43:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z18
 	VADDPD      Z2, Z8, Z19
@@ -714,37 +1439,37 @@ divided14:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around44
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored16
+	JMP         stored45
 
-around15:
+around44:
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored16:
+stored45:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded46
 	VMOVUPD 256(DI), Z0
 	VMOVUPD 320(DI), Z1
 
-loaded17:
+loaded46:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded47
 	VMOVUPD 256(R8), Z2
 	VMOVUPD 320(R8), Z3
 
-loaded18:
+loaded47:
 	VMOVUPD 256(BX), Z6
 	VMOVUPD 320(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal48
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided20
+	JMP     divided49
 
-reciprocal19:
+reciprocal48:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -752,7 +1477,7 @@ reciprocal19:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided20:
+divided49:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z18
 	VADDPD      Z2, Z8, Z19
@@ -798,37 +1523,37 @@ divided20:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around21
+	JNE         around50
 	VMOVDQU64   Z6, 256(SI)
 	VMOVDQU64   Z7, 320(SI)
-	JMP         stored22
+	JMP         stored51
 
-around21:
+around50:
 	VMOVNTDQ Z6, 256(SI)
 	VMOVNTDQ Z7, 320(SI)
 
-stored22:
+stored51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded52
 	VMOVUPD 384(DI), Z0
 	VMOVUPD 448(DI), Z1
 
-loaded23:
+loaded52:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded53
 	VMOVUPD 384(R8), Z2
 	VMOVUPD 448(R8), Z3
 
-loaded24:
+loaded53:
 	VMOVUPD 384(BX), Z6
 	VMOVUPD 448(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal25
+	JNE     reciprocal54
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided26
+	JMP     divided55
 
-reciprocal25:
+reciprocal54:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z0, Z8, Z8
 	VMULPD  Z8, Z6, Z6
@@ -836,7 +1561,7 @@ reciprocal25:
 	VDIVPD  Z1, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided26:
+divided55:
 	VRNDSCALEPD $0x08, Z6, Z8
 	VRNDSCALEPD $0x08, Z7, Z18
 	VADDPD      Z2, Z8, Z19
@@ -882,59 +1607,59 @@ divided26:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around27
+	JNE         around56
 	VMOVDQU64   Z6, 384(SI)
 	VMOVDQU64   Z7, 448(SI)
-	JMP         stored28
+	JMP         stored57
 
-around27:
+around56:
 	VMOVNTDQ Z6, 384(SI)
 	VMOVNTDQ Z7, 448(SI)
 
-stored28:
+stored57:
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay58
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay29:
+stay58:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block31
 
-blocks3:
-some30:
+blocks32:
+some59:
 	TESTQ     AX, AX
-	JLE       done31
+	JLE       done60
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded61
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded32:
+loaded61:
 	CMPB      73(CX), $0x00
-	JEQ       loaded33
+	JEQ       loaded62
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded33:
+loaded62:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal63
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided35
+	JMP       divided64
 
-reciprocal34:
+reciprocal63:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD  Z0, Z3, Z3
 	VMULPD  Z3, Z1, Z1
 
-divided35:
+divided64:
 	VRNDSCALEPD $0x08, Z1, Z3
 	VADDPD      Z2, Z3, Z6
 	VSUBPD      Z1, Z3, Z1
@@ -966,9 +1691,9 @@ divided35:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some30
+	JMP         some59
 
-done31:
+done60:
 	VZEROUPPER
 	RET
 
@@ -994,7 +1719,297 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z2
+	VBROADCASTSS 8(R13), Z3
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R9), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	VMOVUPS      128(R10), Z10
+	VMOVUPS      192(R10), Z11
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near8:
+	VCVTPH2PS (BX), Z12
+	VCVTPH2PS 32(BX), Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal9
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided10:
+	VRNDSCALEPS $0x08, Z12, Z14
+	VRNDSCALEPS $0x08, Z13, Z20
+	VADDPS      Z3, Z14, Z21
+	VADDPS      Z3, Z20, Z22
+	VSUBPS      Z12, Z14, Z12
+	VSUBPS      Z13, Z20, Z13
+	VCMPPS      $0x1d, Z0, Z21, K1
+	VCMPPS      $0x1d, Z0, Z22, K2
+	VCMPPS      $0x12, Z1, Z21, K1, K1
+	VCMPPS      $0x12, Z1, Z22, K2, K2
+	VCMPPS      $0x07, Z21, Z21, K3
+	VCMPPS      $0x07, Z22, Z22, K4
+	VMINPS      Z1, Z21, Z14
+	VMINPS      Z1, Z22, Z20
+	VMAXPS      Z0, Z14, Z14
+	VMAXPS      Z0, Z20, Z20
+	VSUBPS      Z3, Z14, Z14
+	VSUBPS      Z3, Z20, Z20
+	VBLENDMPS   Z12, Z14, K1, Z15
+	VBLENDMPS   Z13, Z20, K2, Z16
+	VCVTPH2PS   (DX), Z12
+	VCVTPH2PS   32(DX), Z13
+	VMULPS      Z15, Z12, Z14
+	VMULPS      Z16, Z13, Z20
+	VMOVAPS.Z   Z14, K3, Z14
+	VMOVAPS.Z   Z20, K4, Z20
+	VADDPS      Z14, Z4, Z4
+	VADDPS      Z20, Z5, Z5
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z5, Z5
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPS.Z   Z12, K3, Z14
+	VMOVAPS.Z   Z13, K4, Z20
+	VADDPS      Z14, Z8, Z8
+	VADDPS      Z20, Z9, Z9
+	VMOVAPS     Z8, Z8
+	VMOVAPS     Z9, Z9
+	VMOVAPS.Z   Z12, K1, Z12
+	VMOVAPS.Z   Z13, K2, Z13
+	VCVTPS2PH   $0x00, Z12, Y12
+	VCVTPS2PH   $0x00, Z13, Y13
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Y12, (SI)
+	VMOVDQU64   Y13, 32(SI)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Y12, (SI)
+	VMOVNTDQ Y13, 32(SI)
+
+stored12:
+	VCVTPH2PS 64(BX), Z12
+	VCVTPH2PS 96(BX), Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided14
+
+reciprocal13:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided14:
+	VRNDSCALEPS $0x08, Z12, Z14
+	VRNDSCALEPS $0x08, Z13, Z20
+	VADDPS      Z3, Z14, Z21
+	VADDPS      Z3, Z20, Z22
+	VSUBPS      Z12, Z14, Z12
+	VSUBPS      Z13, Z20, Z13
+	VCMPPS      $0x1d, Z0, Z21, K1
+	VCMPPS      $0x1d, Z0, Z22, K2
+	VCMPPS      $0x12, Z1, Z21, K1, K1
+	VCMPPS      $0x12, Z1, Z22, K2, K2
+	VCMPPS      $0x07, Z21, Z21, K3
+	VCMPPS      $0x07, Z22, Z22, K4
+	VMINPS      Z1, Z21, Z14
+	VMINPS      Z1, Z22, Z20
+	VMAXPS      Z0, Z14, Z14
+	VMAXPS      Z0, Z20, Z20
+	VSUBPS      Z3, Z14, Z14
+	VSUBPS      Z3, Z20, Z20
+	VBLENDMPS   Z12, Z14, K1, Z17
+	VBLENDMPS   Z13, Z20, K2, Z18
+	VCVTPH2PS   64(DX), Z12
+	VCVTPH2PS   96(DX), Z13
+	VMULPS      Z17, Z12, Z14
+	VMULPS      Z18, Z13, Z20
+	VMOVAPS.Z   Z14, K3, Z14
+	VMOVAPS.Z   Z20, K4, Z20
+	VADDPS      Z14, Z6, Z6
+	VADDPS      Z20, Z7, Z7
+	VMOVAPS     Z6, Z6
+	VMOVAPS     Z7, Z7
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPS.Z   Z12, K3, Z14
+	VMOVAPS.Z   Z13, K4, Z20
+	VADDPS      Z14, Z10, Z10
+	VADDPS      Z20, Z11, Z11
+	VMOVAPS     Z10, Z10
+	VMOVAPS     Z11, Z11
+	VMOVAPS.Z   Z12, K1, Z12
+	VMOVAPS.Z   Z13, K2, Z13
+	VCVTPS2PH   $0x00, Z12, Y12
+	VCVTPS2PH   $0x00, Z13, Y13
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Y12, 64(SI)
+	VMOVDQU64   Y13, 96(SI)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Y12, 64(SI)
+	VMOVNTDQ Y13, 96(SI)
+
+stored16:
+	ADDQ    $+128, DX
+	ADDQ    $+128, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, 64(R9)
+	VMOVUPS Z6, 128(R9)
+	VMOVUPS Z7, 192(R9)
+	VMOVUPS Z8, (R10)
+	VMOVUPS Z9, 64(R10)
+	VMOVUPS Z10, 128(R10)
+	VMOVUPS Z11, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 8(R12), Z3
+	VCVTPH2PS.Z  (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal20
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided21
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided21:
+	VRNDSCALEPS $0x08, Z2, Z4
+	VADDPS      Z3, Z4, Z5
+	VSUBPS      Z2, Z4, Z2
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x07, Z5, Z5, K3
+	VMINPS      Z1, Z5, Z4
+	VMAXPS      Z0, Z4, Z4
+	VSUBPS      Z3, Z4, Z3
+	VBLENDMPS   Z2, Z3, K2, Z19
+	VCVTPH2PS.Z (DX), K1, Z2
+	VMULPS      Z19, Z2, Z3
+	VMOVAPS.Z   Z3, K3, Z3
+	VMOVUPS.Z   (R9), K1, Z4
+	VADDPS      Z3, Z4, Z3
+	VMOVUPS     Z3, K1, (R9)
+	KANDNW      K3, K2, K3
+	VMOVAPS.Z   Z2, K3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VADDPS      Z3, Z4, Z3
+	VMOVUPS     Z3, K1, (R10)
+	VMOVAPS.Z   Z2, K2, Z2
+	VCVTPS2PH   $0x00, Z2, Y2
+	VMOVDQU16   Y2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R12
+	DECQ        R8
+	JNE         strand19
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, R10
+	SUBQ        $0x00000010, AX
+	JMP         some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -1002,9 +2017,9 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide23
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest22
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -1014,38 +2029,39 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block3:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks25
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near5:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded6:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded28
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded7:
+loaded28:
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal8
+	JNE       reciprocal29
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided9
+	JMP       divided30
 
-reciprocal8:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1053,7 +2069,7 @@ reciprocal8:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided9:
+divided30:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z22
 	VADDPS      Z2, Z16, Z23
@@ -1097,37 +2113,37 @@ divided9:
 	VCVTPS2PH   $0x00, Z14, Y14
 	VCVTPS2PH   $0x00, Z15, Y15
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around31
 	VMOVDQU64   Y14, (SI)
 	VMOVDQU64   Y15, 32(SI)
-	JMP         stored11
+	JMP         stored32
 
-around10:
+around31:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored11:
+stored32:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded33
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded12:
+loaded33:
 	CMPB    73(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded13:
+loaded34:
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal14
+	JNE       reciprocal35
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided15
+	JMP       divided36
 
-reciprocal14:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1135,7 +2151,7 @@ reciprocal14:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided15:
+divided36:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z22
 	VADDPS      Z2, Z16, Z23
@@ -1179,25 +2195,25 @@ divided15:
 	VCVTPS2PH   $0x00, Z14, Y14
 	VCVTPS2PH   $0x00, Z15, Y15
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around37
 	VMOVDQU64   Y14, 64(SI)
 	VMOVDQU64   Y15, 96(SI)
-	JMP         stored17
+	JMP         stored38
 
-around16:
+around37:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored17:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block24
 
-blocks4:
+blocks25:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -1206,41 +2222,42 @@ blocks4:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest1
+	JMP     rest22
 
-wide2:
-block18:
+wide23:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks40
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near20
+	JEQ        near41
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near20:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded42
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded21:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded43
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded22:
+loaded43:
 	VCVTPH2PS (BX), Z6
 	VCVTPH2PS 32(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal44
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided24
+	JMP       divided45
 
-reciprocal23:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -1248,7 +2265,7 @@ reciprocal23:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided24:
+divided45:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z13
 	VADDPS      Z2, Z8, Z14
@@ -1296,37 +2313,37 @@ divided24:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around25
+	JNE         around46
 	VMOVDQU64   Y6, (SI)
 	VMOVDQU64   Y7, 32(SI)
-	JMP         stored26
+	JMP         stored47
 
-around25:
+around46:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored26:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded48
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded27:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded49
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded28:
+loaded49:
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal50
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided30
+	JMP       divided51
 
-reciprocal29:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -1334,7 +2351,7 @@ reciprocal29:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided30:
+divided51:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z13
 	VADDPS      Z2, Z8, Z14
@@ -1382,60 +2399,60 @@ divided30:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around52
 	VMOVDQU64   Y6, 64(SI)
 	VMOVDQU64   Y7, 96(SI)
-	JMP         stored32
+	JMP         stored53
 
-around31:
+around52:
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored32:
+stored53:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay54
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay54:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block39
 
-blocks19:
-rest1:
-some34:
+blocks40:
+rest22:
+some55:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done56
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded57
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded57:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded58
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded58:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal59
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided39
+	JMP         divided60
 
-reciprocal38:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided60:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VADDPS      Z2, Z3, Z6
 	VSUBPS      Z1, Z3, Z1
@@ -1468,9 +2485,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some55
 
-done35:
+done56:
 	VZEROUPPER
 	RET
 
@@ -1486,7 +2503,306 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Z2
+	VBROADCASTSS 8(R13), Z3
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VMOVUPS      128(R9), Z6
+	VMOVUPS      192(R9), Z7
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	VMOVUPS      128(R10), Z10
+	VMOVUPS      192(R10), Z11
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near8:
+	VPMOVZXWD (BX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 32(BX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal9
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided10:
+	VRNDSCALEPS $0x08, Z12, Z14
+	VRNDSCALEPS $0x08, Z13, Z20
+	VADDPS      Z3, Z14, Z21
+	VADDPS      Z3, Z20, Z22
+	VSUBPS      Z12, Z14, Z12
+	VSUBPS      Z13, Z20, Z13
+	VCMPPS      $0x1d, Z0, Z21, K1
+	VCMPPS      $0x1d, Z0, Z22, K2
+	VCMPPS      $0x12, Z1, Z21, K1, K1
+	VCMPPS      $0x12, Z1, Z22, K2, K2
+	VCMPPS      $0x07, Z21, Z21, K3
+	VCMPPS      $0x07, Z22, Z22, K4
+	VMINPS      Z1, Z21, Z14
+	VMINPS      Z1, Z22, Z20
+	VMAXPS      Z0, Z14, Z14
+	VMAXPS      Z0, Z20, Z20
+	VSUBPS      Z3, Z14, Z14
+	VSUBPS      Z3, Z20, Z20
+	VBLENDMPS   Z12, Z14, K1, Z15
+	VBLENDMPS   Z13, Z20, K2, Z16
+	VPMOVZXWD   (DX), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   32(DX), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VMULPS      Z15, Z12, Z14
+	VMULPS      Z16, Z13, Z20
+	VMOVAPS.Z   Z14, K3, Z14
+	VMOVAPS.Z   Z20, K4, Z20
+	VADDPS      Z14, Z4, Z4
+	VADDPS      Z20, Z5, Z5
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z5, Z5
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPS.Z   Z12, K3, Z14
+	VMOVAPS.Z   Z13, K4, Z20
+	VADDPS      Z14, Z8, Z8
+	VADDPS      Z20, Z9, Z9
+	VMOVAPS     Z8, Z8
+	VMOVAPS     Z9, Z9
+	VMOVAPS.Z   Z12, K1, Z12
+	VMOVAPS.Z   Z13, K2, Z13
+	VMOVDQU64   odd16<>+0(SB), Z14
+	VMOVDQA64   Z12, Z12
+	VPERMT2W    Z13, Z14, Z12
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Z12, (SI)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Z12, (SI)
+
+stored12:
+	VPMOVZXWD 64(BX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(BX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
+	VDIVPS    Z2, Z12, Z12
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided14
+
+reciprocal13:
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z12, Z12
+	VMOVUPS all32_3f800000<>+0(SB), Z14
+	VDIVPS  Z2, Z14, Z14
+	VMULPS  Z14, Z13, Z13
+
+divided14:
+	VRNDSCALEPS $0x08, Z12, Z14
+	VRNDSCALEPS $0x08, Z13, Z20
+	VADDPS      Z3, Z14, Z21
+	VADDPS      Z3, Z20, Z22
+	VSUBPS      Z12, Z14, Z12
+	VSUBPS      Z13, Z20, Z13
+	VCMPPS      $0x1d, Z0, Z21, K1
+	VCMPPS      $0x1d, Z0, Z22, K2
+	VCMPPS      $0x12, Z1, Z21, K1, K1
+	VCMPPS      $0x12, Z1, Z22, K2, K2
+	VCMPPS      $0x07, Z21, Z21, K3
+	VCMPPS      $0x07, Z22, Z22, K4
+	VMINPS      Z1, Z21, Z14
+	VMINPS      Z1, Z22, Z20
+	VMAXPS      Z0, Z14, Z14
+	VMAXPS      Z0, Z20, Z20
+	VSUBPS      Z3, Z14, Z14
+	VSUBPS      Z3, Z20, Z20
+	VBLENDMPS   Z12, Z14, K1, Z17
+	VBLENDMPS   Z13, Z20, K2, Z18
+	VPMOVZXWD   64(DX), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VPMOVZXWD   96(DX), Z13
+	VPSLLD      $0x10, Z13, Z13
+	VMULPS      Z17, Z12, Z14
+	VMULPS      Z18, Z13, Z20
+	VMOVAPS.Z   Z14, K3, Z14
+	VMOVAPS.Z   Z20, K4, Z20
+	VADDPS      Z14, Z6, Z6
+	VADDPS      Z20, Z7, Z7
+	VMOVAPS     Z6, Z6
+	VMOVAPS     Z7, Z7
+	KANDNW      K3, K1, K3
+	KANDNW      K4, K2, K4
+	VMOVAPS.Z   Z12, K3, Z14
+	VMOVAPS.Z   Z13, K4, Z20
+	VADDPS      Z14, Z10, Z10
+	VADDPS      Z20, Z11, Z11
+	VMOVAPS     Z10, Z10
+	VMOVAPS     Z11, Z11
+	VMOVAPS.Z   Z12, K1, Z12
+	VMOVAPS.Z   Z13, K2, Z13
+	VMOVDQU64   odd16<>+0(SB), Z14
+	VMOVDQA64   Z12, Z12
+	VPERMT2W    Z13, Z14, Z12
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z12, 64(SI)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Z12, 64(SI)
+
+stored16:
+	ADDQ    $+128, DX
+	ADDQ    $+128, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block5
+	VMOVUPS Z4, (R9)
+	VMOVUPS Z5, 64(R9)
+	VMOVUPS Z6, 128(R9)
+	VMOVUPS Z7, 192(R9)
+	VMOVUPS Z8, (R10)
+	VMOVUPS Z9, 64(R10)
+	VMOVUPS Z10, 128(R10)
+	VMOVUPS Z11, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000028, R13
+	DECQ    R12
+	JNE     strand7
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn4
+
+turns6:
+some17:
+	TESTQ AX, AX
+	JLE   done18
+	MOVQ  $-1, R8
+	BZHIQ AX, R8, R8
+	KMOVW R8, K1
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand19:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 8(R12), Z3
+	VPMOVZXWD.Z  (BX), K1, Z4
+	VPSLLD       $0x10, Z4, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal20
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided21
+
+reciprocal20:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided21:
+	VRNDSCALEPS $0x08, Z2, Z4
+	VADDPS      Z3, Z4, Z5
+	VSUBPS      Z2, Z4, Z2
+	VCMPPS      $0x1d, Z0, Z5, K2
+	VCMPPS      $0x12, Z1, Z5, K2, K2
+	VCMPPS      $0x07, Z5, Z5, K3
+	VMINPS      Z1, Z5, Z4
+	VMAXPS      Z0, Z4, Z4
+	VSUBPS      Z3, Z4, Z3
+	VBLENDMPS   Z2, Z3, K2, Z19
+	VPMOVZXWD.Z (DX), K1, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMULPS      Z19, Z2, Z3
+	VMOVAPS.Z   Z3, K3, Z3
+	VMOVUPS.Z   (R9), K1, Z4
+	VADDPS      Z3, Z4, Z3
+	VMOVUPS     Z3, K1, (R9)
+	KANDNW      K3, K2, K3
+	VMOVAPS.Z   Z2, K3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VADDPS      Z3, Z4, Z3
+	VMOVUPS     Z3, K1, (R10)
+	VMOVAPS.Z   Z2, K2, Z2
+	VPSRLD      $0x10, Z2, Z2
+	VPMOVDW     Z2, Y2
+	VMOVDQU16   Y2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R12
+	DECQ        R8
+	JNE         strand19
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, R10
+	SUBQ        $0x00000010, AX
+	JMP         some17
+
+done18:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -1494,9 +2810,9 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide23
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest22
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -1506,40 +2822,41 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block3:
+block24:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks25
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near5
+	JEQ        near26
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near5:
+near26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded6:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded28
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded7:
+loaded28:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal8
+	JNE       reciprocal29
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided9
+	JMP       divided30
 
-reciprocal8:
+reciprocal29:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1547,7 +2864,7 @@ reciprocal8:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided9:
+divided30:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z22
 	VADDPS      Z2, Z16, Z23
@@ -1594,37 +2911,37 @@ divided9:
 	VMOVDQA64   Z14, Z14
 	VPERMT2W    Z15, Z16, Z14
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around31
 	VMOVDQU64   Z14, (SI)
-	JMP         stored11
+	JMP         stored32
 
-around10:
+around31:
 	VMOVNTDQ Z14, (SI)
 
-stored11:
+stored32:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded33
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded12:
+loaded33:
 	CMPB    73(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded34
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded13:
+loaded34:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal14
+	JNE       reciprocal35
 	VDIVPS    Z0, Z14, Z14
 	VDIVPS    Z1, Z15, Z15
-	JMP       divided15
+	JMP       divided36
 
-reciprocal14:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Z16
 	VDIVPS  Z0, Z16, Z16
 	VMULPS  Z16, Z14, Z14
@@ -1632,7 +2949,7 @@ reciprocal14:
 	VDIVPS  Z1, Z16, Z16
 	VMULPS  Z16, Z15, Z15
 
-divided15:
+divided36:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z22
 	VADDPS      Z2, Z16, Z23
@@ -1679,23 +2996,23 @@ divided15:
 	VMOVDQA64   Z14, Z14
 	VPERMT2W    Z15, Z16, Z14
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around37
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored17
+	JMP         stored38
 
-around16:
+around37:
 	VMOVNTDQ Z14, 64(SI)
 
-stored17:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block24
 
-blocks4:
+blocks25:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -1704,43 +3021,44 @@ blocks4:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest1
+	JMP     rest22
 
-wide2:
-block18:
+wide23:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks40
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near20
+	JEQ        near41
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near20:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded42
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded21:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded43
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded22:
+loaded43:
 	VPMOVZXWD (BX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 32(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal44
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided24
+	JMP       divided45
 
-reciprocal23:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -1748,7 +3066,7 @@ reciprocal23:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided24:
+divided45:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z13
 	VADDPS      Z2, Z8, Z14
@@ -1799,37 +3117,37 @@ divided24:
 	VMOVDQA64   Z6, Z6
 	VPERMT2W    Z7, Z8, Z6
 	CMPB        76(CX), $0x00
-	JNE         around25
+	JNE         around46
 	VMOVDQU64   Z6, (SI)
-	JMP         stored26
+	JMP         stored47
 
-around25:
+around46:
 	VMOVNTDQ Z6, (SI)
 
-stored26:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded27
+	JEQ     loaded48
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded27:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded28
+	JEQ     loaded49
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded28:
+loaded49:
 	VPMOVZXWD 64(BX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 96(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal50
 	VDIVPS    Z0, Z6, Z6
 	VDIVPS    Z1, Z7, Z7
-	JMP       divided30
+	JMP       divided51
 
-reciprocal29:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z0, Z8, Z8
 	VMULPS  Z8, Z6, Z6
@@ -1837,7 +3155,7 @@ reciprocal29:
 	VDIVPS  Z1, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided30:
+divided51:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z13
 	VADDPS      Z2, Z8, Z14
@@ -1888,59 +3206,59 @@ divided30:
 	VMOVDQA64   Z6, Z6
 	VPERMT2W    Z7, Z8, Z6
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around52
 	VMOVDQU64   Z6, 64(SI)
-	JMP         stored32
+	JMP         stored53
 
-around31:
+around52:
 	VMOVNTDQ Z6, 64(SI)
 
-stored32:
+stored53:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay33
+	JEQ  stay54
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay33:
+stay54:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block39
 
-blocks19:
-rest1:
-some34:
+blocks40:
+rest22:
+some55:
 	TESTQ     AX, AX
-	JLE       done35
+	JLE       done56
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded36
+	JEQ       loaded57
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded36:
+loaded57:
 	CMPB      73(CX), $0x00
-	JEQ       loaded37
+	JEQ       loaded58
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded37:
+loaded58:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal59
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided39
+	JMP         divided60
 
-reciprocal38:
+reciprocal59:
 	VMOVUPS all32_3f800000<>+0(SB), Z3
 	VDIVPS  Z0, Z3, Z3
 	VMULPS  Z3, Z1, Z1
 
-divided39:
+divided60:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VADDPS      Z2, Z3, Z6
 	VSUBPS      Z1, Z3, Z1
@@ -1975,9 +3293,9 @@ divided39:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some34
+	JMP         some55
 
-done35:
+done56:
 	VZEROUPPER
 	RET
 
@@ -2027,7 +3345,6 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -2050,6 +3367,7 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near5
 	PREFETCHT1 (DX)(R11*1)
@@ -2269,6 +3587,7 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
@@ -2644,7 +3963,6 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (R8), Z2
@@ -2655,6 +3973,7 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -3197,7 +4516,6 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -3220,6 +4538,7 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near5
 	PREFETCHT1 (DX)(R11*1)
@@ -3439,6 +4758,7 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
@@ -3743,7 +5063,6 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -3766,6 +5085,7 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near5
 	PREFETCHT1 (DX)(R11*1)
@@ -3991,6 +5311,7 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
@@ -4304,7 +5625,6 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -4327,6 +5647,7 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near5
 	PREFETCHT1 (DX)(R11*1)
@@ -4546,6 +5867,7 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
@@ -4885,7 +6207,6 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (R8), Z2
@@ -4896,6 +6217,7 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -5418,7 +6740,6 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -5441,6 +6762,7 @@ TEXT ·fakeQuantizeBackwardAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near5
 	PREFETCHT1 (DX)(R11*1)
@@ -5660,6 +6982,7 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
@@ -5964,7 +7287,6 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -5987,6 +7309,7 @@ TEXT ·fakeQuantizeBackwardAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 block3:
 	CMPQ       AX, $0x00000040
 	JLT        blocks4
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near5
 	PREFETCHT1 (DX)(R11*1)
@@ -6212,6 +7535,7 @@ wide2:
 block18:
 	CMPQ       AX, $0x00000040
 	JLT        blocks19
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near20
 	PREFETCHT1 (DX)(R11*1)
@@ -6525,7 +7849,476 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y2
+	VBROADCASTSS 8(R13), Y3
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+
+near8:
+	VMOVUPS (BX), Y4
+	VMOVUPS 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal9
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided10:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VMOVUPS   (DX), Y8
+	VMOVUPS   32(DX), Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   (R9), Y12
+	VMOVUPS   32(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   (R10), Y10
+	VMOVUPS   32(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored12:
+	VMOVUPS 64(BX), Y4
+	VMOVUPS 96(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal13
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided14
+
+reciprocal13:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided14:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VMOVUPS   64(DX), Y8
+	VMOVUPS   96(DX), Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   64(R9), Y12
+	VMOVUPS   96(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   64(R10), Y10
+	VMOVUPS   96(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y4, 64(SI)
+	VMOVDQU   Y5, 96(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y4, 64(SI)
+	VMOVNTDQ Y5, 96(SI)
+
+stored16:
+	VMOVUPS 128(BX), Y4
+	VMOVUPS 160(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal17
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided18:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VMOVUPS   128(DX), Y8
+	VMOVUPS   160(DX), Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   128(R9), Y12
+	VMOVUPS   160(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   128(R10), Y10
+	VMOVUPS   160(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   Y4, 128(SI)
+	VMOVDQU   Y5, 160(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y4, 128(SI)
+	VMOVNTDQ Y5, 160(SI)
+
+stored20:
+	VMOVUPS 192(BX), Y4
+	VMOVUPS 224(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPS  Y2, Y4, Y4
+	VDIVPS  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VMOVUPS   192(DX), Y8
+	VMOVUPS   224(DX), Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   192(R9), Y12
+	VMOVUPS   224(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   192(R10), Y10
+	VMOVUPS   224(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, 192(SI)
+	VMOVDQU   Y5, 224(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, 192(SI)
+	VMOVNTDQ Y5, 224(SI)
+
+stored24:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSS (R12), Y2
+	VBROADCASTSS 8(R12), Y3
+	VMOVUPS      (BX), Y4
+	VMOVUPS      32(BX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided29:
+	VROUNDPS  $0x08, Y4, Y5
+	VROUNDPS  $0x08, Y2, Y6
+	VADDPS    Y3, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VSUBPS    Y4, Y5, Y4
+	VSUBPS    Y2, Y6, Y2
+	VCMPPS    $0x1d, Y0, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x12, Y1, Y7, Y9
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VANDPS    Y9, Y5, Y5
+	VANDPS    Y10, Y6, Y6
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VMINPS    Y1, Y7, Y7
+	VMINPS    Y1, Y8, Y8
+	VMAXPS    Y0, Y7, Y7
+	VMAXPS    Y0, Y8, Y8
+	VSUBPS    Y3, Y7, Y7
+	VSUBPS    Y3, Y8, Y3
+	VBLENDVPS Y5, Y4, Y7, Y4
+	VBLENDVPS Y6, Y2, Y3, Y2
+	VMOVUPS   (DX), Y3
+	VMOVUPS   32(DX), Y7
+	VMULPS    Y4, Y3, Y4
+	VMULPS    Y2, Y7, Y2
+	VANDPS    Y4, Y9, Y4
+	VANDPS    Y2, Y10, Y2
+	VMOVUPS   (R9), Y8
+	VMOVUPS   32(R9), Y11
+	VADDPS    Y4, Y8, Y4
+	VADDPS    Y2, Y11, Y2
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y2, 32(R9)
+	VANDNPS   Y9, Y5, Y2
+	VANDNPS   Y10, Y6, Y4
+	VANDPS    Y3, Y2, Y2
+	VANDPS    Y7, Y4, Y4
+	VMOVUPS   (R10), Y8
+	VMOVUPS   32(R10), Y9
+	VADDPS    Y2, Y8, Y2
+	VADDPS    Y4, Y9, Y4
+	VMOVUPS   Y2, (R10)
+	VMOVUPS   Y4, 32(R10)
+	VANDPS    Y3, Y5, Y2
+	VANDPS    Y7, Y6, Y3
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored31:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -6533,11 +8326,12 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block2:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks34
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -6547,28 +8341,28 @@ block2:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near4:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded37:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal38
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided39
 
-reciprocal7:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6576,7 +8370,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided39:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -6624,37 +8418,37 @@ divided8:
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around40
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
+	JMP       stored41
 
-around9:
+around40:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored10:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
+	JEQ     loaded42
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded11:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded43
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded12:
+loaded43:
 	VMOVUPS 64(BX), Y6
 	VMOVUPS 96(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal44
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided45
 
-reciprocal13:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6662,7 +8456,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided45:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -6710,37 +8504,37 @@ divided14:
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around46
 	VMOVDQU   Y6, 64(SI)
 	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
+	JMP       stored47
 
-around15:
+around46:
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored16:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded48
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded17:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded49
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded18:
+loaded49:
 	VMOVUPS 128(BX), Y6
 	VMOVUPS 160(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal50
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided20
+	JMP     divided51
 
-reciprocal19:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6748,7 +8542,7 @@ reciprocal19:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided20:
+divided51:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -6796,37 +8590,37 @@ divided20:
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around52
 	VMOVDQU   Y6, 128(SI)
 	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
+	JMP       stored53
 
-around21:
+around52:
 	VMOVNTDQ Y6, 128(SI)
 	VMOVNTDQ Y7, 160(SI)
 
-stored22:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded54
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded23:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded55
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded24:
+loaded55:
 	VMOVUPS 192(BX), Y6
 	VMOVUPS 224(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal25
+	JNE     reciprocal56
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided26
+	JMP     divided57
 
-reciprocal25:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6834,7 +8628,7 @@ reciprocal25:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided26:
+divided57:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -6882,55 +8676,55 @@ divided26:
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around58
 	VMOVDQU   Y6, 192(SI)
 	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
+	JMP       stored59
 
-around27:
+around58:
 	VMOVNTDQ Y6, 192(SI)
 	VMOVNTDQ Y7, 224(SI)
 
-stored28:
+stored59:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay60
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay60:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block33
 
-blocks3:
-some30:
+blocks34:
+some61:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done62
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded63
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded64
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded64:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal34
+	JNE     reciprocal65
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided35
+	JMP     divided66
 
-reciprocal34:
+reciprocal65:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -6938,7 +8732,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided66:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -6986,16 +8780,16 @@ divided35:
 	VANDPS    Y10, Y8, Y6
 	VANDPS    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around67
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored37
+	JMP       stored68
 
-around36:
+around67:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored37:
+stored68:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -7004,9 +8798,9 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some61
 
-done31:
+done62:
 	VZEROUPPER
 	RET
 
@@ -7022,7 +8816,780 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSD 56(CX), Y0
+	VBROADCASTSD 64(CX), Y1
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSD (R13), Y2
+	VBROADCASTSD 8(R13), Y3
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 128(DX)(R14*1)
+	PREFETCHT1 192(DX)(R14*1)
+	PREFETCHT1 256(DX)(R14*1)
+	PREFETCHT1 320(DX)(R14*1)
+	PREFETCHT1 384(DX)(R14*1)
+	PREFETCHT1 448(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+	PREFETCHT1 128(BX)(R14*1)
+	PREFETCHT1 192(BX)(R14*1)
+	PREFETCHT1 256(BX)(R14*1)
+	PREFETCHT1 320(BX)(R14*1)
+	PREFETCHT1 384(BX)(R14*1)
+	PREFETCHT1 448(BX)(R14*1)
+
+near8:
+	VMOVUPD (BX), Y4
+	VMOVUPD 32(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal9
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided10
+
+reciprocal9:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided10:
+	VROUNDPD  $0x08, Y4, Y6
+	VROUNDPD  $0x08, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VADDPD    Y3, Y7, Y9
+	VSUBPD    Y4, Y6, Y4
+	VSUBPD    Y5, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x1d, Y0, Y9, Y7
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VCMPPD    $0x12, Y1, Y9, Y11
+	VANDPD    Y10, Y6, Y6
+	VANDPD    Y11, Y7, Y7
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VCMPPD    $0x07, Y9, Y9, Y11
+	VMINPD    Y1, Y8, Y8
+	VMINPD    Y1, Y9, Y9
+	VMAXPD    Y0, Y8, Y8
+	VMAXPD    Y0, Y9, Y9
+	VSUBPD    Y3, Y8, Y8
+	VSUBPD    Y3, Y9, Y9
+	VBLENDVPD Y6, Y4, Y8, Y4
+	VBLENDVPD Y7, Y5, Y9, Y5
+	VMOVUPD   (DX), Y8
+	VMOVUPD   32(DX), Y9
+	VMULPD    Y4, Y8, Y4
+	VMULPD    Y5, Y9, Y5
+	VANDPD    Y4, Y10, Y4
+	VANDPD    Y5, Y11, Y5
+	VMOVUPD   (R9), Y12
+	VMOVUPD   32(R9), Y13
+	VADDPD    Y4, Y12, Y4
+	VADDPD    Y5, Y13, Y5
+	VMOVUPD   Y4, (R9)
+	VMOVUPD   Y5, 32(R9)
+	VANDNPD   Y10, Y6, Y4
+	VANDNPD   Y11, Y7, Y5
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y9, Y5, Y5
+	VMOVUPD   (R10), Y10
+	VMOVUPD   32(R10), Y11
+	VADDPD    Y4, Y10, Y4
+	VADDPD    Y5, Y11, Y5
+	VMOVUPD   Y4, (R10)
+	VMOVUPD   Y5, 32(R10)
+	VANDPD    Y8, Y6, Y4
+	VANDPD    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y4, (SI)
+	VMOVDQU   Y5, 32(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+
+stored12:
+	VMOVUPD 64(BX), Y4
+	VMOVUPD 96(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal13
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided14
+
+reciprocal13:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided14:
+	VROUNDPD  $0x08, Y4, Y6
+	VROUNDPD  $0x08, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VADDPD    Y3, Y7, Y9
+	VSUBPD    Y4, Y6, Y4
+	VSUBPD    Y5, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x1d, Y0, Y9, Y7
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VCMPPD    $0x12, Y1, Y9, Y11
+	VANDPD    Y10, Y6, Y6
+	VANDPD    Y11, Y7, Y7
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VCMPPD    $0x07, Y9, Y9, Y11
+	VMINPD    Y1, Y8, Y8
+	VMINPD    Y1, Y9, Y9
+	VMAXPD    Y0, Y8, Y8
+	VMAXPD    Y0, Y9, Y9
+	VSUBPD    Y3, Y8, Y8
+	VSUBPD    Y3, Y9, Y9
+	VBLENDVPD Y6, Y4, Y8, Y4
+	VBLENDVPD Y7, Y5, Y9, Y5
+	VMOVUPD   64(DX), Y8
+	VMOVUPD   96(DX), Y9
+	VMULPD    Y4, Y8, Y4
+	VMULPD    Y5, Y9, Y5
+	VANDPD    Y4, Y10, Y4
+	VANDPD    Y5, Y11, Y5
+	VMOVUPD   64(R9), Y12
+	VMOVUPD   96(R9), Y13
+	VADDPD    Y4, Y12, Y4
+	VADDPD    Y5, Y13, Y5
+	VMOVUPD   Y4, 64(R9)
+	VMOVUPD   Y5, 96(R9)
+	VANDNPD   Y10, Y6, Y4
+	VANDNPD   Y11, Y7, Y5
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y9, Y5, Y5
+	VMOVUPD   64(R10), Y10
+	VMOVUPD   96(R10), Y11
+	VADDPD    Y4, Y10, Y4
+	VADDPD    Y5, Y11, Y5
+	VMOVUPD   Y4, 64(R10)
+	VMOVUPD   Y5, 96(R10)
+	VANDPD    Y8, Y6, Y4
+	VANDPD    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y4, 64(SI)
+	VMOVDQU   Y5, 96(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y4, 64(SI)
+	VMOVNTDQ Y5, 96(SI)
+
+stored16:
+	VMOVUPD 128(BX), Y4
+	VMOVUPD 160(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal17
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided18
+
+reciprocal17:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided18:
+	VROUNDPD  $0x08, Y4, Y6
+	VROUNDPD  $0x08, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VADDPD    Y3, Y7, Y9
+	VSUBPD    Y4, Y6, Y4
+	VSUBPD    Y5, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x1d, Y0, Y9, Y7
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VCMPPD    $0x12, Y1, Y9, Y11
+	VANDPD    Y10, Y6, Y6
+	VANDPD    Y11, Y7, Y7
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VCMPPD    $0x07, Y9, Y9, Y11
+	VMINPD    Y1, Y8, Y8
+	VMINPD    Y1, Y9, Y9
+	VMAXPD    Y0, Y8, Y8
+	VMAXPD    Y0, Y9, Y9
+	VSUBPD    Y3, Y8, Y8
+	VSUBPD    Y3, Y9, Y9
+	VBLENDVPD Y6, Y4, Y8, Y4
+	VBLENDVPD Y7, Y5, Y9, Y5
+	VMOVUPD   128(DX), Y8
+	VMOVUPD   160(DX), Y9
+	VMULPD    Y4, Y8, Y4
+	VMULPD    Y5, Y9, Y5
+	VANDPD    Y4, Y10, Y4
+	VANDPD    Y5, Y11, Y5
+	VMOVUPD   128(R9), Y12
+	VMOVUPD   160(R9), Y13
+	VADDPD    Y4, Y12, Y4
+	VADDPD    Y5, Y13, Y5
+	VMOVUPD   Y4, 128(R9)
+	VMOVUPD   Y5, 160(R9)
+	VANDNPD   Y10, Y6, Y4
+	VANDNPD   Y11, Y7, Y5
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y9, Y5, Y5
+	VMOVUPD   128(R10), Y10
+	VMOVUPD   160(R10), Y11
+	VADDPD    Y4, Y10, Y4
+	VADDPD    Y5, Y11, Y5
+	VMOVUPD   Y4, 128(R10)
+	VMOVUPD   Y5, 160(R10)
+	VANDPD    Y8, Y6, Y4
+	VANDPD    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   Y4, 128(SI)
+	VMOVDQU   Y5, 160(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y4, 128(SI)
+	VMOVNTDQ Y5, 160(SI)
+
+stored20:
+	VMOVUPD 192(BX), Y4
+	VMOVUPD 224(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal21
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided22
+
+reciprocal21:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided22:
+	VROUNDPD  $0x08, Y4, Y6
+	VROUNDPD  $0x08, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VADDPD    Y3, Y7, Y9
+	VSUBPD    Y4, Y6, Y4
+	VSUBPD    Y5, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x1d, Y0, Y9, Y7
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VCMPPD    $0x12, Y1, Y9, Y11
+	VANDPD    Y10, Y6, Y6
+	VANDPD    Y11, Y7, Y7
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VCMPPD    $0x07, Y9, Y9, Y11
+	VMINPD    Y1, Y8, Y8
+	VMINPD    Y1, Y9, Y9
+	VMAXPD    Y0, Y8, Y8
+	VMAXPD    Y0, Y9, Y9
+	VSUBPD    Y3, Y8, Y8
+	VSUBPD    Y3, Y9, Y9
+	VBLENDVPD Y6, Y4, Y8, Y4
+	VBLENDVPD Y7, Y5, Y9, Y5
+	VMOVUPD   192(DX), Y8
+	VMOVUPD   224(DX), Y9
+	VMULPD    Y4, Y8, Y4
+	VMULPD    Y5, Y9, Y5
+	VANDPD    Y4, Y10, Y4
+	VANDPD    Y5, Y11, Y5
+	VMOVUPD   192(R9), Y12
+	VMOVUPD   224(R9), Y13
+	VADDPD    Y4, Y12, Y4
+	VADDPD    Y5, Y13, Y5
+	VMOVUPD   Y4, 192(R9)
+	VMOVUPD   Y5, 224(R9)
+	VANDNPD   Y10, Y6, Y4
+	VANDNPD   Y11, Y7, Y5
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y9, Y5, Y5
+	VMOVUPD   192(R10), Y10
+	VMOVUPD   224(R10), Y11
+	VADDPD    Y4, Y10, Y4
+	VADDPD    Y5, Y11, Y5
+	VMOVUPD   Y4, 192(R10)
+	VMOVUPD   Y5, 224(R10)
+	VANDPD    Y8, Y6, Y4
+	VANDPD    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, 192(SI)
+	VMOVDQU   Y5, 224(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, 192(SI)
+	VMOVNTDQ Y5, 224(SI)
+
+stored24:
+	VMOVUPD 256(BX), Y4
+	VMOVUPD 288(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal25
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided26
+
+reciprocal25:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided26:
+	VROUNDPD  $0x08, Y4, Y6
+	VROUNDPD  $0x08, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VADDPD    Y3, Y7, Y9
+	VSUBPD    Y4, Y6, Y4
+	VSUBPD    Y5, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x1d, Y0, Y9, Y7
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VCMPPD    $0x12, Y1, Y9, Y11
+	VANDPD    Y10, Y6, Y6
+	VANDPD    Y11, Y7, Y7
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VCMPPD    $0x07, Y9, Y9, Y11
+	VMINPD    Y1, Y8, Y8
+	VMINPD    Y1, Y9, Y9
+	VMAXPD    Y0, Y8, Y8
+	VMAXPD    Y0, Y9, Y9
+	VSUBPD    Y3, Y8, Y8
+	VSUBPD    Y3, Y9, Y9
+	VBLENDVPD Y6, Y4, Y8, Y4
+	VBLENDVPD Y7, Y5, Y9, Y5
+	VMOVUPD   256(DX), Y8
+	VMOVUPD   288(DX), Y9
+	VMULPD    Y4, Y8, Y4
+	VMULPD    Y5, Y9, Y5
+	VANDPD    Y4, Y10, Y4
+	VANDPD    Y5, Y11, Y5
+	VMOVUPD   256(R9), Y12
+	VMOVUPD   288(R9), Y13
+	VADDPD    Y4, Y12, Y4
+	VADDPD    Y5, Y13, Y5
+	VMOVUPD   Y4, 256(R9)
+	VMOVUPD   Y5, 288(R9)
+	VANDNPD   Y10, Y6, Y4
+	VANDNPD   Y11, Y7, Y5
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y9, Y5, Y5
+	VMOVUPD   256(R10), Y10
+	VMOVUPD   288(R10), Y11
+	VADDPD    Y4, Y10, Y4
+	VADDPD    Y5, Y11, Y5
+	VMOVUPD   Y4, 256(R10)
+	VMOVUPD   Y5, 288(R10)
+	VANDPD    Y8, Y6, Y4
+	VANDPD    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU   Y4, 256(SI)
+	VMOVDQU   Y5, 288(SI)
+	JMP       stored28
+
+around27:
+	VMOVNTDQ Y4, 256(SI)
+	VMOVNTDQ Y5, 288(SI)
+
+stored28:
+	VMOVUPD 320(BX), Y4
+	VMOVUPD 352(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal29
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided30
+
+reciprocal29:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided30:
+	VROUNDPD  $0x08, Y4, Y6
+	VROUNDPD  $0x08, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VADDPD    Y3, Y7, Y9
+	VSUBPD    Y4, Y6, Y4
+	VSUBPD    Y5, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x1d, Y0, Y9, Y7
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VCMPPD    $0x12, Y1, Y9, Y11
+	VANDPD    Y10, Y6, Y6
+	VANDPD    Y11, Y7, Y7
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VCMPPD    $0x07, Y9, Y9, Y11
+	VMINPD    Y1, Y8, Y8
+	VMINPD    Y1, Y9, Y9
+	VMAXPD    Y0, Y8, Y8
+	VMAXPD    Y0, Y9, Y9
+	VSUBPD    Y3, Y8, Y8
+	VSUBPD    Y3, Y9, Y9
+	VBLENDVPD Y6, Y4, Y8, Y4
+	VBLENDVPD Y7, Y5, Y9, Y5
+	VMOVUPD   320(DX), Y8
+	VMOVUPD   352(DX), Y9
+	VMULPD    Y4, Y8, Y4
+	VMULPD    Y5, Y9, Y5
+	VANDPD    Y4, Y10, Y4
+	VANDPD    Y5, Y11, Y5
+	VMOVUPD   320(R9), Y12
+	VMOVUPD   352(R9), Y13
+	VADDPD    Y4, Y12, Y4
+	VADDPD    Y5, Y13, Y5
+	VMOVUPD   Y4, 320(R9)
+	VMOVUPD   Y5, 352(R9)
+	VANDNPD   Y10, Y6, Y4
+	VANDNPD   Y11, Y7, Y5
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y9, Y5, Y5
+	VMOVUPD   320(R10), Y10
+	VMOVUPD   352(R10), Y11
+	VADDPD    Y4, Y10, Y4
+	VADDPD    Y5, Y11, Y5
+	VMOVUPD   Y4, 320(R10)
+	VMOVUPD   Y5, 352(R10)
+	VANDPD    Y8, Y6, Y4
+	VANDPD    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU   Y4, 320(SI)
+	VMOVDQU   Y5, 352(SI)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Y4, 320(SI)
+	VMOVNTDQ Y5, 352(SI)
+
+stored32:
+	VMOVUPD 384(BX), Y4
+	VMOVUPD 416(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided34
+
+reciprocal33:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided34:
+	VROUNDPD  $0x08, Y4, Y6
+	VROUNDPD  $0x08, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VADDPD    Y3, Y7, Y9
+	VSUBPD    Y4, Y6, Y4
+	VSUBPD    Y5, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x1d, Y0, Y9, Y7
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VCMPPD    $0x12, Y1, Y9, Y11
+	VANDPD    Y10, Y6, Y6
+	VANDPD    Y11, Y7, Y7
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VCMPPD    $0x07, Y9, Y9, Y11
+	VMINPD    Y1, Y8, Y8
+	VMINPD    Y1, Y9, Y9
+	VMAXPD    Y0, Y8, Y8
+	VMAXPD    Y0, Y9, Y9
+	VSUBPD    Y3, Y8, Y8
+	VSUBPD    Y3, Y9, Y9
+	VBLENDVPD Y6, Y4, Y8, Y4
+	VBLENDVPD Y7, Y5, Y9, Y5
+	VMOVUPD   384(DX), Y8
+	VMOVUPD   416(DX), Y9
+	VMULPD    Y4, Y8, Y4
+	VMULPD    Y5, Y9, Y5
+	VANDPD    Y4, Y10, Y4
+	VANDPD    Y5, Y11, Y5
+	VMOVUPD   384(R9), Y12
+	VMOVUPD   416(R9), Y13
+	VADDPD    Y4, Y12, Y4
+	VADDPD    Y5, Y13, Y5
+	VMOVUPD   Y4, 384(R9)
+	VMOVUPD   Y5, 416(R9)
+	VANDNPD   Y10, Y6, Y4
+	VANDNPD   Y11, Y7, Y5
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y9, Y5, Y5
+	VMOVUPD   384(R10), Y10
+	VMOVUPD   416(R10), Y11
+	VADDPD    Y4, Y10, Y4
+	VADDPD    Y5, Y11, Y5
+	VMOVUPD   Y4, 384(R10)
+	VMOVUPD   Y5, 416(R10)
+	VANDPD    Y8, Y6, Y4
+	VANDPD    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU   Y4, 384(SI)
+	VMOVDQU   Y5, 416(SI)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y4, 384(SI)
+	VMOVNTDQ Y5, 416(SI)
+
+stored36:
+	VMOVUPD 448(BX), Y4
+	VMOVUPD 480(BX), Y5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal37
+	VDIVPD  Y2, Y4, Y4
+	VDIVPD  Y2, Y5, Y5
+	JMP     divided38
+
+reciprocal37:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y5
+
+divided38:
+	VROUNDPD  $0x08, Y4, Y6
+	VROUNDPD  $0x08, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VADDPD    Y3, Y7, Y9
+	VSUBPD    Y4, Y6, Y4
+	VSUBPD    Y5, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x1d, Y0, Y9, Y7
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VCMPPD    $0x12, Y1, Y9, Y11
+	VANDPD    Y10, Y6, Y6
+	VANDPD    Y11, Y7, Y7
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VCMPPD    $0x07, Y9, Y9, Y11
+	VMINPD    Y1, Y8, Y8
+	VMINPD    Y1, Y9, Y9
+	VMAXPD    Y0, Y8, Y8
+	VMAXPD    Y0, Y9, Y9
+	VSUBPD    Y3, Y8, Y8
+	VSUBPD    Y3, Y9, Y9
+	VBLENDVPD Y6, Y4, Y8, Y4
+	VBLENDVPD Y7, Y5, Y9, Y5
+	VMOVUPD   448(DX), Y8
+	VMOVUPD   480(DX), Y9
+	VMULPD    Y4, Y8, Y4
+	VMULPD    Y5, Y9, Y5
+	VANDPD    Y4, Y10, Y4
+	VANDPD    Y5, Y11, Y5
+	VMOVUPD   448(R9), Y12
+	VMOVUPD   480(R9), Y13
+	VADDPD    Y4, Y12, Y4
+	VADDPD    Y5, Y13, Y5
+	VMOVUPD   Y4, 448(R9)
+	VMOVUPD   Y5, 480(R9)
+	VANDNPD   Y10, Y6, Y4
+	VANDNPD   Y11, Y7, Y5
+	VANDPD    Y8, Y4, Y4
+	VANDPD    Y9, Y5, Y5
+	VMOVUPD   448(R10), Y10
+	VMOVUPD   480(R10), Y11
+	VADDPD    Y4, Y10, Y4
+	VADDPD    Y5, Y11, Y5
+	VMOVUPD   Y4, 448(R10)
+	VMOVUPD   Y5, 480(R10)
+	VANDPD    Y8, Y6, Y4
+	VANDPD    Y9, Y7, Y5
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU   Y4, 448(SI)
+	VMOVDQU   Y5, 480(SI)
+	JMP       stored40
+
+around39:
+	VMOVNTDQ Y4, 448(SI)
+	VMOVNTDQ Y5, 480(SI)
+
+stored40:
+	ADDQ $+512, DX
+	ADDQ $+512, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some41:
+	TESTQ AX, AX
+	JLE   done42
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand43:
+	VBROADCASTSD (R12), Y2
+	VBROADCASTSD 8(R12), Y3
+	VMOVUPD      (BX), Y4
+	VMOVUPD      32(BX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal44
+	VDIVPD       Y2, Y4, Y4
+	VDIVPD       Y2, Y5, Y2
+	JMP          divided45
+
+reciprocal44:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y4, Y4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
+	VDIVPD  Y2, Y6, Y6
+	VMULPD  Y6, Y5, Y2
+
+divided45:
+	VROUNDPD  $0x08, Y4, Y5
+	VROUNDPD  $0x08, Y2, Y6
+	VADDPD    Y3, Y5, Y7
+	VADDPD    Y3, Y6, Y8
+	VSUBPD    Y4, Y5, Y4
+	VSUBPD    Y2, Y6, Y2
+	VCMPPD    $0x1d, Y0, Y7, Y5
+	VCMPPD    $0x1d, Y0, Y8, Y6
+	VCMPPD    $0x12, Y1, Y7, Y9
+	VCMPPD    $0x12, Y1, Y8, Y10
+	VANDPD    Y9, Y5, Y5
+	VANDPD    Y10, Y6, Y6
+	VCMPPD    $0x07, Y7, Y7, Y9
+	VCMPPD    $0x07, Y8, Y8, Y10
+	VMINPD    Y1, Y7, Y7
+	VMINPD    Y1, Y8, Y8
+	VMAXPD    Y0, Y7, Y7
+	VMAXPD    Y0, Y8, Y8
+	VSUBPD    Y3, Y7, Y7
+	VSUBPD    Y3, Y8, Y3
+	VBLENDVPD Y5, Y4, Y7, Y4
+	VBLENDVPD Y6, Y2, Y3, Y2
+	VMOVUPD   (DX), Y3
+	VMOVUPD   32(DX), Y7
+	VMULPD    Y4, Y3, Y4
+	VMULPD    Y2, Y7, Y2
+	VANDPD    Y4, Y9, Y4
+	VANDPD    Y2, Y10, Y2
+	VMOVUPD   (R9), Y8
+	VMOVUPD   32(R9), Y11
+	VADDPD    Y4, Y8, Y4
+	VADDPD    Y2, Y11, Y2
+	VMOVUPD   Y4, (R9)
+	VMOVUPD   Y2, 32(R9)
+	VANDNPD   Y9, Y5, Y2
+	VANDNPD   Y10, Y6, Y4
+	VANDPD    Y3, Y2, Y2
+	VANDPD    Y7, Y4, Y4
+	VMOVUPD   (R10), Y8
+	VMOVUPD   32(R10), Y9
+	VADDPD    Y2, Y8, Y2
+	VADDPD    Y4, Y9, Y4
+	VMOVUPD   Y2, (R10)
+	VMOVUPD   Y4, 32(R10)
+	VANDPD    Y3, Y5, Y2
+	VANDPD    Y7, Y6, Y3
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU   Y2, (SI)
+	VMOVDQU   Y3, 32(SI)
+	JMP       stored47
+
+around46:
+	VMOVNTDQ Y2, (SI)
+	VMOVNTDQ Y3, 32(SI)
+
+stored47:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand43
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+64, DX
+	ADDQ $+64, BX
+	ADDQ $+64, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000008, AX
+	JMP  some41
+
+done42:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -7030,11 +9597,12 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block2:
+block49:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks50
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near51
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -7052,28 +9620,28 @@ block2:
 	PREFETCHT1 384(BX)(R11*1)
 	PREFETCHT1 448(BX)(R11*1)
 
-near4:
+near51:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded52
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded5:
+loaded52:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded53
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded6:
+loaded53:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal54
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided8
+	JMP     divided55
 
-reciprocal7:
+reciprocal54:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7081,7 +9649,7 @@ reciprocal7:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided8:
+divided55:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7129,37 +9697,37 @@ divided8:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around56
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored10
+	JMP       stored57
 
-around9:
+around56:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored10:
+stored57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
+	JEQ     loaded58
 	VMOVUPD 64(DI), Y0
 	VMOVUPD 96(DI), Y1
 
-loaded11:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded59
 	VMOVUPD 64(R8), Y2
 	VMOVUPD 96(R8), Y3
 
-loaded12:
+loaded59:
 	VMOVUPD 64(BX), Y6
 	VMOVUPD 96(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal60
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided14
+	JMP     divided61
 
-reciprocal13:
+reciprocal60:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7167,7 +9735,7 @@ reciprocal13:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided14:
+divided61:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7215,37 +9783,37 @@ divided14:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around62
 	VMOVDQU   Y6, 64(SI)
 	VMOVDQU   Y7, 96(SI)
-	JMP       stored16
+	JMP       stored63
 
-around15:
+around62:
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored16:
+stored63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded64
 	VMOVUPD 128(DI), Y0
 	VMOVUPD 160(DI), Y1
 
-loaded17:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded65
 	VMOVUPD 128(R8), Y2
 	VMOVUPD 160(R8), Y3
 
-loaded18:
+loaded65:
 	VMOVUPD 128(BX), Y6
 	VMOVUPD 160(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal19
+	JNE     reciprocal66
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided20
+	JMP     divided67
 
-reciprocal19:
+reciprocal66:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7253,7 +9821,7 @@ reciprocal19:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided20:
+divided67:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7301,37 +9869,37 @@ divided20:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around68
 	VMOVDQU   Y6, 128(SI)
 	VMOVDQU   Y7, 160(SI)
-	JMP       stored22
+	JMP       stored69
 
-around21:
+around68:
 	VMOVNTDQ Y6, 128(SI)
 	VMOVNTDQ Y7, 160(SI)
 
-stored22:
+stored69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded70
 	VMOVUPD 192(DI), Y0
 	VMOVUPD 224(DI), Y1
 
-loaded23:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded71
 	VMOVUPD 192(R8), Y2
 	VMOVUPD 224(R8), Y3
 
-loaded24:
+loaded71:
 	VMOVUPD 192(BX), Y6
 	VMOVUPD 224(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal25
+	JNE     reciprocal72
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided26
+	JMP     divided73
 
-reciprocal25:
+reciprocal72:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7339,7 +9907,7 @@ reciprocal25:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided26:
+divided73:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7387,37 +9955,37 @@ divided26:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around74
 	VMOVDQU   Y6, 192(SI)
 	VMOVDQU   Y7, 224(SI)
-	JMP       stored28
+	JMP       stored75
 
-around27:
+around74:
 	VMOVNTDQ Y6, 192(SI)
 	VMOVNTDQ Y7, 224(SI)
 
-stored28:
+stored75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded29
+	JEQ     loaded76
 	VMOVUPD 256(DI), Y0
 	VMOVUPD 288(DI), Y1
 
-loaded29:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded30
+	JEQ     loaded77
 	VMOVUPD 256(R8), Y2
 	VMOVUPD 288(R8), Y3
 
-loaded30:
+loaded77:
 	VMOVUPD 256(BX), Y6
 	VMOVUPD 288(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal31
+	JNE     reciprocal78
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided32
+	JMP     divided79
 
-reciprocal31:
+reciprocal78:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7425,7 +9993,7 @@ reciprocal31:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided32:
+divided79:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7473,37 +10041,37 @@ divided32:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around80
 	VMOVDQU   Y6, 256(SI)
 	VMOVDQU   Y7, 288(SI)
-	JMP       stored34
+	JMP       stored81
 
-around33:
+around80:
 	VMOVNTDQ Y6, 256(SI)
 	VMOVNTDQ Y7, 288(SI)
 
-stored34:
+stored81:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded82
 	VMOVUPD 320(DI), Y0
 	VMOVUPD 352(DI), Y1
 
-loaded35:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded83
 	VMOVUPD 320(R8), Y2
 	VMOVUPD 352(R8), Y3
 
-loaded36:
+loaded83:
 	VMOVUPD 320(BX), Y6
 	VMOVUPD 352(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal84
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided38
+	JMP     divided85
 
-reciprocal37:
+reciprocal84:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7511,7 +10079,7 @@ reciprocal37:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided38:
+divided85:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7559,37 +10127,37 @@ divided38:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around86
 	VMOVDQU   Y6, 320(SI)
 	VMOVDQU   Y7, 352(SI)
-	JMP       stored40
+	JMP       stored87
 
-around39:
+around86:
 	VMOVNTDQ Y6, 320(SI)
 	VMOVNTDQ Y7, 352(SI)
 
-stored40:
+stored87:
 	CMPB    72(CX), $0x00
-	JEQ     loaded41
+	JEQ     loaded88
 	VMOVUPD 384(DI), Y0
 	VMOVUPD 416(DI), Y1
 
-loaded41:
+loaded88:
 	CMPB    73(CX), $0x00
-	JEQ     loaded42
+	JEQ     loaded89
 	VMOVUPD 384(R8), Y2
 	VMOVUPD 416(R8), Y3
 
-loaded42:
+loaded89:
 	VMOVUPD 384(BX), Y6
 	VMOVUPD 416(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal90
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided44
+	JMP     divided91
 
-reciprocal43:
+reciprocal90:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7597,7 +10165,7 @@ reciprocal43:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided44:
+divided91:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7645,37 +10213,37 @@ divided44:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around92
 	VMOVDQU   Y6, 384(SI)
 	VMOVDQU   Y7, 416(SI)
-	JMP       stored46
+	JMP       stored93
 
-around45:
+around92:
 	VMOVNTDQ Y6, 384(SI)
 	VMOVNTDQ Y7, 416(SI)
 
-stored46:
+stored93:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded94
 	VMOVUPD 448(DI), Y0
 	VMOVUPD 480(DI), Y1
 
-loaded47:
+loaded94:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded95
 	VMOVUPD 448(R8), Y2
 	VMOVUPD 480(R8), Y3
 
-loaded48:
+loaded95:
 	VMOVUPD 448(BX), Y6
 	VMOVUPD 480(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal49
+	JNE     reciprocal96
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided50
+	JMP     divided97
 
-reciprocal49:
+reciprocal96:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7683,7 +10251,7 @@ reciprocal49:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided50:
+divided97:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7731,55 +10299,55 @@ divided50:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around98
 	VMOVDQU   Y6, 448(SI)
 	VMOVDQU   Y7, 480(SI)
-	JMP       stored52
+	JMP       stored99
 
-around51:
+around98:
 	VMOVNTDQ Y6, 448(SI)
 	VMOVNTDQ Y7, 480(SI)
 
-stored52:
+stored99:
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay53
+	JEQ  stay100
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay53:
+stay100:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block49
 
-blocks3:
-some54:
+blocks50:
+some101:
 	TESTQ   AX, AX
-	JLE     done55
+	JLE     done102
 	CMPB    72(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded103
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded56:
+loaded103:
 	CMPB    73(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded104
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded57:
+loaded104:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal58
+	JNE     reciprocal105
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided59
+	JMP     divided106
 
-reciprocal58:
+reciprocal105:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -7787,7 +10355,7 @@ reciprocal58:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided59:
+divided106:
 	VROUNDPD  $0x08, Y6, Y8
 	VROUNDPD  $0x08, Y7, Y9
 	VADDPD    Y2, Y8, Y10
@@ -7835,16 +10403,16 @@ divided59:
 	VANDPD    Y10, Y8, Y6
 	VANDPD    Y11, Y9, Y7
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around107
 	VMOVDQU   Y6, (SI)
 	VMOVDQU   Y7, 32(SI)
-	JMP       stored61
+	JMP       stored108
 
-around60:
+around107:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored61:
+stored108:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -7853,9 +10421,9 @@ stored61:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000008, AX
-	JMP  some54
+	JMP  some101
 
-done55:
+done102:
 	VZEROUPPER
 	RET
 
@@ -7871,7 +10439,482 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y2
+	VBROADCASTSS 8(R13), Y3
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near8:
+	VCVTPH2PS (BX), Y4
+	VCVTPH2PS 16(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal9
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided10:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VCVTPH2PS (DX), Y8
+	VCVTPH2PS 16(DX), Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   (R9), Y12
+	VMOVUPS   32(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   (R10), Y10
+	VMOVUPS   32(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   X4, (SI)
+	VMOVDQU   X5, 16(SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ X4, (SI)
+	VMOVNTDQ X5, 16(SI)
+
+stored12:
+	VCVTPH2PS 32(BX), Y4
+	VCVTPH2PS 48(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided14
+
+reciprocal13:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided14:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VCVTPH2PS 32(DX), Y8
+	VCVTPH2PS 48(DX), Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   64(R9), Y12
+	VMOVUPS   96(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   64(R10), Y10
+	VMOVUPS   96(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   X4, 32(SI)
+	VMOVDQU   X5, 48(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ X4, 32(SI)
+	VMOVNTDQ X5, 48(SI)
+
+stored16:
+	VCVTPH2PS 64(BX), Y4
+	VCVTPH2PS 80(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided18:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VCVTPH2PS 64(DX), Y8
+	VCVTPH2PS 80(DX), Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   128(R9), Y12
+	VMOVUPS   160(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   128(R10), Y10
+	VMOVUPS   160(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   X4, 64(SI)
+	VMOVDQU   X5, 80(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ X4, 64(SI)
+	VMOVNTDQ X5, 80(SI)
+
+stored20:
+	VCVTPH2PS 96(BX), Y4
+	VCVTPH2PS 112(BX), Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VCVTPH2PS 96(DX), Y8
+	VCVTPH2PS 112(DX), Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   192(R9), Y12
+	VMOVUPS   224(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   192(R10), Y10
+	VMOVUPS   224(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   X4, 96(SI)
+	VMOVDQU   X5, 112(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ X4, 96(SI)
+	VMOVNTDQ X5, 112(SI)
+
+stored24:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSS (R12), Y2
+	VBROADCASTSS 8(R12), Y3
+	VCVTPH2PS    (BX), Y4
+	VCVTPH2PS    16(BX), Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided29:
+	VROUNDPS  $0x08, Y4, Y5
+	VROUNDPS  $0x08, Y2, Y6
+	VADDPS    Y3, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VSUBPS    Y4, Y5, Y4
+	VSUBPS    Y2, Y6, Y2
+	VCMPPS    $0x1d, Y0, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x12, Y1, Y7, Y9
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VANDPS    Y9, Y5, Y5
+	VANDPS    Y10, Y6, Y6
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VMINPS    Y1, Y7, Y7
+	VMINPS    Y1, Y8, Y8
+	VMAXPS    Y0, Y7, Y7
+	VMAXPS    Y0, Y8, Y8
+	VSUBPS    Y3, Y7, Y7
+	VSUBPS    Y3, Y8, Y3
+	VBLENDVPS Y5, Y4, Y7, Y4
+	VBLENDVPS Y6, Y2, Y3, Y2
+	VCVTPH2PS (DX), Y3
+	VCVTPH2PS 16(DX), Y7
+	VMULPS    Y4, Y3, Y4
+	VMULPS    Y2, Y7, Y2
+	VANDPS    Y4, Y9, Y4
+	VANDPS    Y2, Y10, Y2
+	VMOVUPS   (R9), Y8
+	VMOVUPS   32(R9), Y11
+	VADDPS    Y4, Y8, Y4
+	VADDPS    Y2, Y11, Y2
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y2, 32(R9)
+	VANDNPS   Y9, Y5, Y2
+	VANDNPS   Y10, Y6, Y4
+	VANDPS    Y3, Y2, Y2
+	VANDPS    Y7, Y4, Y4
+	VMOVUPS   (R10), Y8
+	VMOVUPS   32(R10), Y9
+	VADDPS    Y2, Y8, Y2
+	VADDPS    Y4, Y9, Y4
+	VMOVUPS   Y2, (R10)
+	VMOVUPS   Y4, 32(R10)
+	VANDPS    Y3, Y5, Y2
+	VANDPS    Y7, Y6, Y3
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   X2, (SI)
+	VMOVDQU   X3, 16(SI)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ X2, (SI)
+	VMOVNTDQ X3, 16(SI)
+
+stored31:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -7879,38 +10922,39 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block2:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks34
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near4:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded37:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal38
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided39
 
-reciprocal7:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -7918,7 +10962,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided39:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -7968,37 +11012,37 @@ divided8:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around40
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored10
+	JMP       stored41
 
-around9:
+around40:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored10:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
+	JEQ     loaded42
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded11:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded43
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded12:
+loaded43:
 	VCVTPH2PS 32(BX), Y6
 	VCVTPH2PS 48(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal44
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided45
 
-reciprocal13:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8006,7 +11050,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided45:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8056,37 +11100,37 @@ divided14:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around46
 	VMOVDQU   X6, 32(SI)
 	VMOVDQU   X7, 48(SI)
-	JMP       stored16
+	JMP       stored47
 
-around15:
+around46:
 	VMOVNTDQ X6, 32(SI)
 	VMOVNTDQ X7, 48(SI)
 
-stored16:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded48
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded17:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded49
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded18:
+loaded49:
 	VCVTPH2PS 64(BX), Y6
 	VCVTPH2PS 80(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal50
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
+	JMP       divided51
 
-reciprocal19:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8094,7 +11138,7 @@ reciprocal19:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided20:
+divided51:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8144,37 +11188,37 @@ divided20:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around52
 	VMOVDQU   X6, 64(SI)
 	VMOVDQU   X7, 80(SI)
-	JMP       stored22
+	JMP       stored53
 
-around21:
+around52:
 	VMOVNTDQ X6, 64(SI)
 	VMOVNTDQ X7, 80(SI)
 
-stored22:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded54
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded23:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded55
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded24:
+loaded55:
 	VCVTPH2PS 96(BX), Y6
 	VCVTPH2PS 112(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
+	JMP       divided57
 
-reciprocal25:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8182,7 +11226,7 @@ reciprocal25:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided26:
+divided57:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8232,55 +11276,55 @@ divided26:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around58
 	VMOVDQU   X6, 96(SI)
 	VMOVDQU   X7, 112(SI)
-	JMP       stored28
+	JMP       stored59
 
-around27:
+around58:
 	VMOVNTDQ X6, 96(SI)
 	VMOVNTDQ X7, 112(SI)
 
-stored28:
+stored59:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay60
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay60:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block33
 
-blocks3:
-some30:
+blocks34:
+some61:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done62
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded63
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded64
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded64:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal65
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
+	JMP       divided66
 
-reciprocal34:
+reciprocal65:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8288,7 +11332,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided66:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8338,16 +11382,16 @@ divided35:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around67
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored37
+	JMP       stored68
 
-around36:
+around67:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored37:
+stored68:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -8356,9 +11400,9 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some61
 
-done31:
+done62:
 	VZEROUPPER
 	RET
 
@@ -8374,7 +11418,502 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Y0
+	VBROADCASTSS 64(CX), Y1
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand7:
+	VBROADCASTSS (R13), Y2
+	VBROADCASTSS 8(R13), Y3
+	MOVQ         104(CX), R8
+
+block5:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near8
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near8:
+	VPMOVZXWD (BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 16(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal9
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided10
+
+reciprocal9:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided10:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VPMOVZXWD (DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD 16(DX), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   (R9), Y12
+	VMOVUPS   32(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y5, 32(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   (R10), Y10
+	VMOVUPS   32(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, (R10)
+	VMOVUPS   Y5, 32(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	VPSRLD    $0x10, Y4, Y4
+	VPSRLD    $0x10, Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around11
+	VMOVDQU   Y4, (SI)
+	JMP       stored12
+
+around11:
+	VMOVNTDQ Y4, (SI)
+
+stored12:
+	VPMOVZXWD 32(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 48(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal13
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided14
+
+reciprocal13:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided14:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VPMOVZXWD 32(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD 48(DX), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   64(R9), Y12
+	VMOVUPS   96(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 64(R9)
+	VMOVUPS   Y5, 96(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   64(R10), Y10
+	VMOVUPS   96(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 64(R10)
+	VMOVUPS   Y5, 96(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	VPSRLD    $0x10, Y4, Y4
+	VPSRLD    $0x10, Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around15
+	VMOVDQU   Y4, 32(SI)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Y4, 32(SI)
+
+stored16:
+	VPMOVZXWD 64(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 80(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided18
+
+reciprocal17:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided18:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VPMOVZXWD 64(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD 80(DX), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   128(R9), Y12
+	VMOVUPS   160(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 128(R9)
+	VMOVUPS   Y5, 160(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   128(R10), Y10
+	VMOVUPS   160(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 128(R10)
+	VMOVUPS   Y5, 160(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	VPSRLD    $0x10, Y4, Y4
+	VPSRLD    $0x10, Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU   Y4, 64(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y4, 64(SI)
+
+stored20:
+	VPMOVZXWD 96(BX), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPMOVZXWD 112(BX), Y5
+	VPSLLD    $0x10, Y5, Y5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal21
+	VDIVPS    Y2, Y4, Y4
+	VDIVPS    Y2, Y5, Y5
+	JMP       divided22
+
+reciprocal21:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y5
+
+divided22:
+	VROUNDPS  $0x08, Y4, Y6
+	VROUNDPS  $0x08, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VADDPS    Y3, Y7, Y9
+	VSUBPS    Y4, Y6, Y4
+	VSUBPS    Y5, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x1d, Y0, Y9, Y7
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VCMPPS    $0x12, Y1, Y9, Y11
+	VANDPS    Y10, Y6, Y6
+	VANDPS    Y11, Y7, Y7
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VCMPPS    $0x07, Y9, Y9, Y11
+	VMINPS    Y1, Y8, Y8
+	VMINPS    Y1, Y9, Y9
+	VMAXPS    Y0, Y8, Y8
+	VMAXPS    Y0, Y9, Y9
+	VSUBPS    Y3, Y8, Y8
+	VSUBPS    Y3, Y9, Y9
+	VBLENDVPS Y6, Y4, Y8, Y4
+	VBLENDVPS Y7, Y5, Y9, Y5
+	VPMOVZXWD 96(DX), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VPMOVZXWD 112(DX), Y9
+	VPSLLD    $0x10, Y9, Y9
+	VMULPS    Y4, Y8, Y4
+	VMULPS    Y5, Y9, Y5
+	VANDPS    Y4, Y10, Y4
+	VANDPS    Y5, Y11, Y5
+	VMOVUPS   192(R9), Y12
+	VMOVUPS   224(R9), Y13
+	VADDPS    Y4, Y12, Y4
+	VADDPS    Y5, Y13, Y5
+	VMOVUPS   Y4, 192(R9)
+	VMOVUPS   Y5, 224(R9)
+	VANDNPS   Y10, Y6, Y4
+	VANDNPS   Y11, Y7, Y5
+	VANDPS    Y8, Y4, Y4
+	VANDPS    Y9, Y5, Y5
+	VMOVUPS   192(R10), Y10
+	VMOVUPS   224(R10), Y11
+	VADDPS    Y4, Y10, Y4
+	VADDPS    Y5, Y11, Y5
+	VMOVUPS   Y4, 192(R10)
+	VMOVUPS   Y5, 224(R10)
+	VANDPS    Y8, Y6, Y4
+	VANDPS    Y9, Y7, Y5
+	VPSRLD    $0x10, Y4, Y4
+	VPSRLD    $0x10, Y5, Y5
+	VPACKUSDW Y5, Y4, Y4
+	VPERMQ    $0xd8, Y4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU   Y4, 96(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Y4, 96(SI)
+
+stored24:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JNE  block5
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R13
+	DECQ R12
+	JNE  strand7
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn4
+
+turns6:
+some25:
+	TESTQ AX, AX
+	JLE   done26
+	MOVQ  96(CX), R8
+	MOVQ  DI, R12
+
+strand27:
+	VBROADCASTSS (R12), Y2
+	VBROADCASTSS 8(R12), Y3
+	VPMOVZXWD    (BX), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(BX), Y5
+	VPSLLD       $0x10, Y5, Y5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal28
+	VDIVPS       Y2, Y4, Y4
+	VDIVPS       Y2, Y5, Y2
+	JMP          divided29
+
+reciprocal28:
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y4, Y4
+	VMOVUPS all32_3f800000<>+0(SB), Y6
+	VDIVPS  Y2, Y6, Y6
+	VMULPS  Y6, Y5, Y2
+
+divided29:
+	VROUNDPS  $0x08, Y4, Y5
+	VROUNDPS  $0x08, Y2, Y6
+	VADDPS    Y3, Y5, Y7
+	VADDPS    Y3, Y6, Y8
+	VSUBPS    Y4, Y5, Y4
+	VSUBPS    Y2, Y6, Y2
+	VCMPPS    $0x1d, Y0, Y7, Y5
+	VCMPPS    $0x1d, Y0, Y8, Y6
+	VCMPPS    $0x12, Y1, Y7, Y9
+	VCMPPS    $0x12, Y1, Y8, Y10
+	VANDPS    Y9, Y5, Y5
+	VANDPS    Y10, Y6, Y6
+	VCMPPS    $0x07, Y7, Y7, Y9
+	VCMPPS    $0x07, Y8, Y8, Y10
+	VMINPS    Y1, Y7, Y7
+	VMINPS    Y1, Y8, Y8
+	VMAXPS    Y0, Y7, Y7
+	VMAXPS    Y0, Y8, Y8
+	VSUBPS    Y3, Y7, Y7
+	VSUBPS    Y3, Y8, Y3
+	VBLENDVPS Y5, Y4, Y7, Y4
+	VBLENDVPS Y6, Y2, Y3, Y2
+	VPMOVZXWD (DX), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPMOVZXWD 16(DX), Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMULPS    Y4, Y3, Y4
+	VMULPS    Y2, Y7, Y2
+	VANDPS    Y4, Y9, Y4
+	VANDPS    Y2, Y10, Y2
+	VMOVUPS   (R9), Y8
+	VMOVUPS   32(R9), Y11
+	VADDPS    Y4, Y8, Y4
+	VADDPS    Y2, Y11, Y2
+	VMOVUPS   Y4, (R9)
+	VMOVUPS   Y2, 32(R9)
+	VANDNPS   Y9, Y5, Y2
+	VANDNPS   Y10, Y6, Y4
+	VANDPS    Y3, Y2, Y2
+	VANDPS    Y7, Y4, Y4
+	VMOVUPS   (R10), Y8
+	VMOVUPS   32(R10), Y9
+	VADDPS    Y2, Y8, Y2
+	VADDPS    Y4, Y9, Y4
+	VMOVUPS   Y2, (R10)
+	VMOVUPS   Y4, 32(R10)
+	VANDPS    Y3, Y5, Y2
+	VANDPS    Y7, Y6, Y3
+	VPSRLD    $0x10, Y2, Y2
+	VPSRLD    $0x10, Y3, Y3
+	VPACKUSDW Y3, Y2, Y2
+	VPERMQ    $0xd8, Y2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around30
+	VMOVDQU   Y2, (SI)
+	JMP       stored31
+
+around30:
+	VMOVNTDQ Y2, (SI)
+
+stored31:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000028, R12
+	DECQ R8
+	JNE  strand27
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some25
+
+done26:
+	DECQ R11
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 184(CX), BX
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -8382,40 +11921,41 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block2:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks34
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near4
+	JEQ        near35
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near4:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded5:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded6:
+loaded37:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal38
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided8
+	JMP       divided39
 
-reciprocal7:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8423,7 +11963,7 @@ reciprocal7:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided8:
+divided39:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8477,37 +12017,37 @@ divided8:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around40
 	VMOVDQU   Y6, (SI)
-	JMP       stored10
+	JMP       stored41
 
-around9:
+around40:
 	VMOVNTDQ Y6, (SI)
 
-stored10:
+stored41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded11
+	JEQ     loaded42
 	VMOVUPS 64(DI), Y0
 	VMOVUPS 96(DI), Y1
 
-loaded11:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded43
 	VMOVUPS 64(R8), Y2
 	VMOVUPS 96(R8), Y3
 
-loaded12:
+loaded43:
 	VPMOVZXWD 32(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 48(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal13
+	JNE       reciprocal44
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided14
+	JMP       divided45
 
-reciprocal13:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8515,7 +12055,7 @@ reciprocal13:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided14:
+divided45:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8569,37 +12109,37 @@ divided14:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around46
 	VMOVDQU   Y6, 32(SI)
-	JMP       stored16
+	JMP       stored47
 
-around15:
+around46:
 	VMOVNTDQ Y6, 32(SI)
 
-stored16:
+stored47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded48
 	VMOVUPS 128(DI), Y0
 	VMOVUPS 160(DI), Y1
 
-loaded17:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded49
 	VMOVUPS 128(R8), Y2
 	VMOVUPS 160(R8), Y3
 
-loaded18:
+loaded49:
 	VPMOVZXWD 64(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 80(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal19
+	JNE       reciprocal50
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided20
+	JMP       divided51
 
-reciprocal19:
+reciprocal50:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8607,7 +12147,7 @@ reciprocal19:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided20:
+divided51:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8661,37 +12201,37 @@ divided20:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around52
 	VMOVDQU   Y6, 64(SI)
-	JMP       stored22
+	JMP       stored53
 
-around21:
+around52:
 	VMOVNTDQ Y6, 64(SI)
 
-stored22:
+stored53:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded54
 	VMOVUPS 192(DI), Y0
 	VMOVUPS 224(DI), Y1
 
-loaded23:
+loaded54:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded55
 	VMOVUPS 192(R8), Y2
 	VMOVUPS 224(R8), Y3
 
-loaded24:
+loaded55:
 	VPMOVZXWD 96(BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 112(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal56
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided26
+	JMP       divided57
 
-reciprocal25:
+reciprocal56:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8699,7 +12239,7 @@ reciprocal25:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided26:
+divided57:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8753,55 +12293,55 @@ divided26:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around58
 	VMOVDQU   Y6, 96(SI)
-	JMP       stored28
+	JMP       stored59
 
-around27:
+around58:
 	VMOVNTDQ Y6, 96(SI)
 
-stored28:
+stored59:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay29
+	JEQ  stay60
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay29:
+stay60:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block33
 
-blocks3:
-some30:
+blocks34:
+some61:
 	TESTQ   AX, AX
-	JLE     done31
+	JLE     done62
 	CMPB    72(CX), $0x00
-	JEQ     loaded32
+	JEQ     loaded63
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded32:
+loaded63:
 	CMPB    73(CX), $0x00
-	JEQ     loaded33
+	JEQ     loaded64
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded33:
+loaded64:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal65
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided35
+	JMP       divided66
 
-reciprocal34:
+reciprocal65:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8809,7 +12349,7 @@ reciprocal34:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided35:
+divided66:
 	VROUNDPS  $0x08, Y6, Y8
 	VROUNDPS  $0x08, Y7, Y9
 	VADDPS    Y2, Y8, Y10
@@ -8863,14 +12403,14 @@ divided35:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around67
 	VMOVDQU   Y6, (SI)
-	JMP       stored37
+	JMP       stored68
 
-around36:
+around67:
 	VMOVNTDQ Y6, (SI)
 
-stored37:
+stored68:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -8879,9 +12419,9 @@ stored37:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some30
+	JMP  some61
 
-done31:
+done62:
 	VZEROUPPER
 	RET
 
@@ -8897,7 +12437,6 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -8908,6 +12447,7 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -9454,7 +12994,6 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -9465,6 +13004,7 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -10411,7 +13951,6 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -10422,6 +13961,7 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -10974,7 +14514,6 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -10985,6 +14524,7 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -11557,7 +15097,6 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -11568,6 +15107,7 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -12114,7 +15654,6 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -12125,6 +15664,7 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -13071,7 +16611,6 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -13082,6 +16621,7 @@ TEXT ·fakeQuantizeBackwardAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)
@@ -13634,7 +17174,6 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         80(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -13645,6 +17184,7 @@ TEXT ·fakeQuantizeBackwardAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R11
 	TESTQ      R11, R11
 	JEQ        near4
 	PREFETCHT1 (DX)(R11*1)

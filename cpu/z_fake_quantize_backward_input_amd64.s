@@ -34,19 +34,32 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+
+near8:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -60,7 +73,7 @@ reciprocal8:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided9:
+divided10:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -86,20 +99,20 @@ divided9:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around11
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored11
+	JMP         stored12
 
-around10:
+around11:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored11:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -118,30 +131,30 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some13:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done14
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal15
+	JNE          reciprocal16
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided16
+	JMP          divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided16:
+divided17:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -157,7 +170,7 @@ divided16:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand14
+	JNE         strand15
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -168,9 +181,9 @@ divided16:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some12
+	JMP         some13
 
-done13:
+done14:
 	DECQ R9
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -185,7 +198,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -197,11 +209,12 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block18:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks20
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near21
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -211,36 +224,36 @@ block18:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near20:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded21:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded23
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded22:
+loaded23:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -254,7 +267,7 @@ reciprocal23:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -280,57 +293,57 @@ divided24:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around25
+	JNE         around26
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored26
+	JMP         stored27
 
-around25:
+around26:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block19
 
-blocks19:
-some27:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done29
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded30
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded29:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded30:
+loaded31:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal32
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided32
+	JMP       divided33
 
-reciprocal31:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided32:
+divided33:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -344,9 +357,9 @@ divided32:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some27
+	JMP         some28
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -398,19 +411,32 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+
+near8:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -424,7 +450,7 @@ reciprocal8:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided9:
+divided10:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -450,20 +476,20 @@ divided9:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around11
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored11
+	JMP         stored12
 
-around10:
+around11:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored11:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -482,30 +508,30 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some13:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done14
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand14:
+strand15:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 8(R10), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal15
+	JNE          reciprocal16
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided16
+	JMP          divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided16:
+divided17:
 	VRNDSCALEPD $0x08, Z2, Z2
 	VADDPD      Z3, Z2, Z2
 	VCMPPD      $0x1d, Z0, Z2, K2
@@ -521,7 +547,7 @@ divided16:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand14
+	JNE         strand15
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -532,9 +558,9 @@ divided16:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some12
+	JMP         some13
 
-done13:
+done14:
 	DECQ R9
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -549,7 +575,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R9
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -561,11 +586,12 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block18:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks19
+	JLT        blocks20
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near21
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -575,36 +601,36 @@ block18:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near20:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded21:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded23
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded22:
+loaded23:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -618,7 +644,7 @@ reciprocal23:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -644,57 +670,57 @@ divided24:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around25
+	JNE         around26
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored26
+	JMP         stored27
 
-around25:
+around26:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block18
+	JMP  block19
 
-blocks19:
-some27:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done29
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded30
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded29:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded30:
+loaded31:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal32
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided32
+	JMP       divided33
 
-reciprocal31:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided32:
+divided33:
 	VRNDSCALEPD $0x08, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VCMPPD      $0x1d, Z8, Z1, K2
@@ -708,9 +734,9 @@ divided32:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some27
+	JMP         some28
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -754,19 +780,28 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+
+near8:
 	VCVTPH2PS (BX), Z4
 	VCVTPH2PS 32(BX), Z5
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal8
+	JNE       reciprocal9
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided9
+	JMP       divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -780,7 +815,7 @@ reciprocal8:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided9:
+divided10:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -810,20 +845,20 @@ divided9:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around11
 	VMOVDQU64   Y4, (SI)
 	VMOVDQU64   Y5, 32(SI)
 	VMOVDQU64   Y6, 64(SI)
 	VMOVDQU64   Y7, 96(SI)
-	JMP         stored11
+	JMP         stored12
 
-around10:
+around11:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored11:
+stored12:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -842,30 +877,30 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some13:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done14
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal15
+	JNE          reciprocal16
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided16
+	JMP          divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided16:
+divided17:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -882,7 +917,7 @@ divided16:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand14
+	JNE         strand15
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -893,9 +928,9 @@ divided16:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some12
+	JMP         some13
 
-done13:
+done14:
 	DECQ R9
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -910,7 +945,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -922,46 +956,47 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block18:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks20
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near21
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near20:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded21:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded23
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded22:
+loaded23:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -975,7 +1010,7 @@ reciprocal23:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1005,57 +1040,57 @@ divided24:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around25
+	JNE         around26
 	VMOVDQU64   Y10, (SI)
 	VMOVDQU64   Y11, 32(SI)
 	VMOVDQU64   Y12, 64(SI)
 	VMOVDQU64   Y13, 96(SI)
-	JMP         stored26
+	JMP         stored27
 
-around25:
+around26:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block19
 
-blocks19:
-some27:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done29
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded30
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded29:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded30:
+loaded31:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal31
+	JNE         reciprocal32
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided32
+	JMP         divided33
 
-reciprocal31:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided32:
+divided33:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -1070,9 +1105,9 @@ divided32:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some27
+	JMP         some28
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -1106,6 +1141,15 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+
+near8:
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(BX), Z5
@@ -1115,14 +1159,14 @@ block5:
 	VPMOVZXWD 96(BX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal8
+	JNE       reciprocal9
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided9
+	JMP       divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1136,7 +1180,7 @@ reciprocal8:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided9:
+divided10:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -1171,16 +1215,16 @@ divided9:
 	VMOVDQA64   Z6, Z5
 	VPERMT2W    Z7, Z8, Z5
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around11
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
-	JMP         stored11
+	JMP         stored12
 
-around10:
+around11:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 
-stored11:
+stored12:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -1199,31 +1243,31 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some13:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done14
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VPMOVZXWD.Z  (BX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal15
+	JNE          reciprocal16
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided16
+	JMP          divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided16:
+divided17:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -1242,7 +1286,7 @@ divided16:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand14
+	JNE         strand15
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1253,9 +1297,9 @@ divided16:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some12
+	JMP         some13
 
-done13:
+done14:
 	DECQ R9
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1270,7 +1314,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -1282,33 +1325,34 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block18:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks20
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near20
+	JEQ        near21
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near20:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded21:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded23
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded22:
+loaded23:
 	VPMOVZXWD (BX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(BX), Z11
@@ -1318,14 +1362,14 @@ loaded22:
 	VPMOVZXWD 96(BX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal24
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided24
+	JMP       divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1339,7 +1383,7 @@ reciprocal23:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1374,54 +1418,54 @@ divided24:
 	VMOVDQA64   Z12, Z11
 	VPERMT2W    Z13, Z14, Z11
 	CMPB        76(CX), $0x00
-	JNE         around25
+	JNE         around26
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
-	JMP         stored26
+	JMP         stored27
 
-around25:
+around26:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 
-stored26:
+stored27:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block19
 
-blocks19:
-some27:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done29
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded30
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded29:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded30:
+loaded31:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal31
+	JNE         reciprocal32
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided32
+	JMP         divided33
 
-reciprocal31:
+reciprocal32:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided32:
+divided33:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -1438,9 +1482,9 @@ divided32:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some27
+	JMP         some28
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -1488,7 +1532,6 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -1503,6 +1546,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -1653,7 +1697,6 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -1668,6 +1711,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -1818,7 +1862,6 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -1833,6 +1876,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -1984,7 +2028,6 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -1999,6 +2042,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -2158,7 +2202,6 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2173,6 +2216,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -2323,7 +2367,6 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -2338,6 +2381,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -2488,7 +2532,6 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2503,6 +2546,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -2654,7 +2698,6 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2669,6 +2712,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -2848,15 +2892,28 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+
+near8:
 	VMOVUPS (BX), Y4
 	VMOVUPS 32(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2864,7 +2921,7 @@ reciprocal8:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided9:
+divided10:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2880,25 +2937,25 @@ divided9:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around10
+	JNE      around11
 	VMOVDQU  Y4, (SI)
 	VMOVDQU  Y5, 32(SI)
-	JMP      stored11
+	JMP      stored12
 
-around10:
+around11:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored11:
+stored12:
 	VMOVUPS 64(BX), Y4
 	VMOVUPS 96(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal12
+	JNE     reciprocal13
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided13
+	JMP     divided14
 
-reciprocal12:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2906,7 +2963,7 @@ reciprocal12:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided13:
+divided14:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2922,25 +2979,25 @@ divided13:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around14
+	JNE      around15
 	VMOVDQU  Y4, 64(SI)
 	VMOVDQU  Y5, 96(SI)
-	JMP      stored15
+	JMP      stored16
 
-around14:
+around15:
 	VMOVNTDQ Y4, 64(SI)
 	VMOVNTDQ Y5, 96(SI)
 
-stored15:
+stored16:
 	VMOVUPS 128(BX), Y4
 	VMOVUPS 160(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal17
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided17
+	JMP     divided18
 
-reciprocal16:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2948,7 +3005,7 @@ reciprocal16:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided17:
+divided18:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -2964,25 +3021,25 @@ divided17:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around18
+	JNE      around19
 	VMOVDQU  Y4, 128(SI)
 	VMOVDQU  Y5, 160(SI)
-	JMP      stored19
+	JMP      stored20
 
-around18:
+around19:
 	VMOVNTDQ Y4, 128(SI)
 	VMOVNTDQ Y5, 160(SI)
 
-stored19:
+stored20:
 	VMOVUPS 192(BX), Y4
 	VMOVUPS 224(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal20
+	JNE     reciprocal21
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided21
+	JMP     divided22
 
-reciprocal20:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -2990,7 +3047,7 @@ reciprocal20:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided21:
+divided22:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y5, Y5
 	VADDPS   Y3, Y4, Y4
@@ -3006,16 +3063,16 @@ divided21:
 	VANDPS   Y6, Y4, Y4
 	VANDPS   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around22
+	JNE      around23
 	VMOVDQU  Y4, 192(SI)
 	VMOVDQU  Y5, 224(SI)
-	JMP      stored23
+	JMP      stored24
 
-around22:
+around23:
 	VMOVNTDQ Y4, 192(SI)
 	VMOVNTDQ Y5, 224(SI)
 
-stored23:
+stored24:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -3034,24 +3091,24 @@ stored23:
 	JMP  turn4
 
 turns6:
-some24:
+some25:
 	TESTQ AX, AX
-	JLE   done25
+	JLE   done26
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand26:
+strand27:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal28
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided29
 
-reciprocal27:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3059,7 +3116,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided29:
 	VROUNDPS $0x08, Y4, Y4
 	VROUNDPS $0x08, Y2, Y2
 	VADDPS   Y3, Y4, Y4
@@ -3075,16 +3132,16 @@ divided28:
 	VANDPS   Y4, Y3, Y3
 	VANDPS   Y5, Y2, Y2
 	CMPB     76(CX), $0x00
-	JNE      around29
+	JNE      around30
 	VMOVDQU  Y3, (SI)
 	VMOVDQU  Y2, 32(SI)
-	JMP      stored30
+	JMP      stored31
 
-around29:
+around30:
 	VMOVNTDQ Y3, (SI)
 	VMOVNTDQ Y2, 32(SI)
 
-stored30:
+stored31:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3093,7 +3150,7 @@ stored30:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R10
 	DECQ R8
-	JNE  strand26
+	JNE  strand27
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3104,9 +3161,9 @@ stored30:
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some25
 
-done25:
+done26:
 	DECQ R9
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -3121,7 +3178,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -3129,36 +3185,37 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block32:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks33
+	JLT        blocks34
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near34
+	JEQ        near35
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near34:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded35:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded36:
+loaded37:
 	VMOVUPS (BX), Y6
 	VMOVUPS 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal37
+	JNE     reciprocal38
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided38
+	JMP     divided39
 
-reciprocal37:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3166,7 +3223,7 @@ reciprocal37:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided38:
+divided39:
 	VROUNDPS $0x08, Y6, Y6
 	VROUNDPS $0x08, Y7, Y7
 	VADDPS   Y2, Y6, Y6
@@ -3182,25 +3239,25 @@ divided38:
 	VANDPS   Y8, Y6, Y6
 	VANDPS   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around39
+	JNE      around40
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored40
+	JMP      stored41
 
-around39:
+around40:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored40:
+stored41:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block32
+	JMP  block33
 
-blocks33:
+blocks34:
 	VZEROUPPER
 	RET
 
@@ -3234,15 +3291,22 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+
+near8:
 	VMOVUPD (BX), Y4
 	VMOVUPD 32(BX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -3250,7 +3314,7 @@ reciprocal8:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided9:
+divided10:
 	VROUNDPD $0x08, Y4, Y4
 	VROUNDPD $0x08, Y5, Y5
 	VADDPD   Y3, Y4, Y4
@@ -3266,16 +3330,16 @@ divided9:
 	VANDPD   Y6, Y4, Y4
 	VANDPD   Y7, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around10
+	JNE      around11
 	VMOVDQU  Y4, (SI)
 	VMOVDQU  Y5, 32(SI)
-	JMP      stored11
+	JMP      stored12
 
-around10:
+around11:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 
-stored11:
+stored12:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
@@ -3308,7 +3372,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -3316,36 +3379,37 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block13:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks14
+	JLT        blocks15
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near15:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded17
 	VMOVUPD (DI), Y0
 	VMOVUPD 32(DI), Y1
 
-loaded16:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (R8), Y2
 	VMOVUPD 32(R8), Y3
 
-loaded17:
+loaded18:
 	VMOVUPD (BX), Y6
 	VMOVUPD 32(BX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal18
+	JNE     reciprocal19
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided19
+	JMP     divided20
 
-reciprocal18:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -3353,7 +3417,7 @@ reciprocal18:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided19:
+divided20:
 	VROUNDPD $0x08, Y6, Y6
 	VROUNDPD $0x08, Y7, Y7
 	VADDPD   Y2, Y6, Y6
@@ -3369,25 +3433,25 @@ divided19:
 	VANDPD   Y8, Y6, Y6
 	VANDPD   Y9, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around20
+	JNE      around21
 	VMOVDQU  Y6, (SI)
 	VMOVDQU  Y7, 32(SI)
-	JMP      stored21
+	JMP      stored22
 
-around20:
+around21:
 	VMOVNTDQ Y6, (SI)
 	VMOVNTDQ Y7, 32(SI)
 
-stored21:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $+64, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000008, AX
-	JMP  block13
+	JMP  block14
 
-blocks14:
+blocks15:
 	VZEROUPPER
 	RET
 
@@ -3421,15 +3485,24 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+
+near8:
 	VCVTPH2PS (BX), Y4
 	VCVTPH2PS 16(BX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal8
+	JNE       reciprocal9
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided9
+	JMP       divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3437,7 +3510,7 @@ reciprocal8:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided9:
+divided10:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3455,25 +3528,25 @@ divided9:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   X4, (SI)
 	VMOVDQU   X5, 16(SI)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ X4, (SI)
 	VMOVNTDQ X5, 16(SI)
 
-stored11:
+stored12:
 	VCVTPH2PS 32(BX), Y4
 	VCVTPH2PS 48(BX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal12
+	JNE       reciprocal13
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided13
+	JMP       divided14
 
-reciprocal12:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3481,7 +3554,7 @@ reciprocal12:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided13:
+divided14:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3499,25 +3572,25 @@ divided13:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   X4, 32(SI)
 	VMOVDQU   X5, 48(SI)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ X4, 32(SI)
 	VMOVNTDQ X5, 48(SI)
 
-stored15:
+stored16:
 	VCVTPH2PS 64(BX), Y4
 	VCVTPH2PS 80(BX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal16
+	JNE       reciprocal17
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided17
+	JMP       divided18
 
-reciprocal16:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3525,7 +3598,7 @@ reciprocal16:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided17:
+divided18:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3543,25 +3616,25 @@ divided17:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around19
 	VMOVDQU   X4, 64(SI)
 	VMOVDQU   X5, 80(SI)
-	JMP       stored19
+	JMP       stored20
 
-around18:
+around19:
 	VMOVNTDQ X4, 64(SI)
 	VMOVNTDQ X5, 80(SI)
 
-stored19:
+stored20:
 	VCVTPH2PS 96(BX), Y4
 	VCVTPH2PS 112(BX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal20
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided21
+	JMP       divided22
 
-reciprocal20:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3569,7 +3642,7 @@ reciprocal20:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided21:
+divided22:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3587,16 +3660,16 @@ divided21:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around23
 	VMOVDQU   X4, 96(SI)
 	VMOVDQU   X5, 112(SI)
-	JMP       stored23
+	JMP       stored24
 
-around22:
+around23:
 	VMOVNTDQ X4, 96(SI)
 	VMOVNTDQ X5, 112(SI)
 
-stored23:
+stored24:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -3615,24 +3688,24 @@ stored23:
 	JMP  turn4
 
 turns6:
-some24:
+some25:
 	TESTQ AX, AX
-	JLE   done25
+	JLE   done26
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand26:
+strand27:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal28
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided29
 
-reciprocal27:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3640,7 +3713,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided29:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -3658,16 +3731,16 @@ divided28:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around30
 	VMOVDQU   X3, (SI)
 	VMOVDQU   X2, 16(SI)
-	JMP       stored30
+	JMP       stored31
 
-around29:
+around30:
 	VMOVNTDQ X3, (SI)
 	VMOVNTDQ X2, 16(SI)
 
-stored30:
+stored31:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -3676,7 +3749,7 @@ stored30:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R10
 	DECQ R8
-	JNE  strand26
+	JNE  strand27
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -3687,9 +3760,9 @@ stored30:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some25
 
-done25:
+done26:
 	DECQ R9
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -3704,7 +3777,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -3712,36 +3784,37 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block32:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks33
+	JLT        blocks34
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near34
+	JEQ        near35
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near34:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded35:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded36:
+loaded37:
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal37
+	JNE       reciprocal38
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided38
+	JMP       divided39
 
-reciprocal37:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -3749,7 +3822,7 @@ reciprocal37:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided38:
+divided39:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -3767,25 +3840,25 @@ divided38:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around40
 	VMOVDQU   X6, (SI)
 	VMOVDQU   X7, 16(SI)
-	JMP       stored40
+	JMP       stored41
 
-around39:
+around40:
 	VMOVNTDQ X6, (SI)
 	VMOVNTDQ X7, 16(SI)
 
-stored40:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block32
+	JMP  block33
 
-blocks33:
+blocks34:
 	VZEROUPPER
 	RET
 
@@ -3819,17 +3892,26 @@ strand7:
 	MOVQ         104(CX), R8
 
 block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+
+near8:
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal8
+	JNE       reciprocal9
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided9
+	JMP       divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3837,7 +3919,7 @@ reciprocal8:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided9:
+divided10:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3859,25 +3941,25 @@ divided9:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around10
+	JNE       around11
 	VMOVDQU   Y4, (SI)
-	JMP       stored11
+	JMP       stored12
 
-around10:
+around11:
 	VMOVNTDQ Y4, (SI)
 
-stored11:
+stored12:
 	VPMOVZXWD 32(BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal12
+	JNE       reciprocal13
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided13
+	JMP       divided14
 
-reciprocal12:
+reciprocal13:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3885,7 +3967,7 @@ reciprocal12:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided13:
+divided14:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3907,25 +3989,25 @@ divided13:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around15
 	VMOVDQU   Y4, 32(SI)
-	JMP       stored15
+	JMP       stored16
 
-around14:
+around15:
 	VMOVNTDQ Y4, 32(SI)
 
-stored15:
+stored16:
 	VPMOVZXWD 64(BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal16
+	JNE       reciprocal17
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided17
+	JMP       divided18
 
-reciprocal16:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3933,7 +4015,7 @@ reciprocal16:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided17:
+divided18:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -3955,25 +4037,25 @@ divided17:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around19
 	VMOVDQU   Y4, 64(SI)
-	JMP       stored19
+	JMP       stored20
 
-around18:
+around19:
 	VMOVNTDQ Y4, 64(SI)
 
-stored19:
+stored20:
 	VPMOVZXWD 96(BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(BX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal20
+	JNE       reciprocal21
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided21
+	JMP       divided22
 
-reciprocal20:
+reciprocal21:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -3981,7 +4063,7 @@ reciprocal20:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided21:
+divided22:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y5, Y5
 	VADDPS    Y3, Y4, Y4
@@ -4003,14 +4085,14 @@ divided21:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around23
 	VMOVDQU   Y4, 96(SI)
-	JMP       stored23
+	JMP       stored24
 
-around22:
+around23:
 	VMOVNTDQ Y4, 96(SI)
 
-stored23:
+stored24:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -4029,13 +4111,13 @@ stored23:
 	JMP  turn4
 
 turns6:
-some24:
+some25:
 	TESTQ AX, AX
-	JLE   done25
+	JLE   done26
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand26:
+strand27:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	VPMOVZXWD    (BX), Y4
@@ -4043,12 +4125,12 @@ strand26:
 	VPMOVZXWD    16(BX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal27
+	JNE          reciprocal28
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided28
+	JMP          divided29
 
-reciprocal27:
+reciprocal28:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -4056,7 +4138,7 @@ reciprocal27:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided28:
+divided29:
 	VROUNDPS  $0x08, Y4, Y4
 	VROUNDPS  $0x08, Y2, Y2
 	VADDPS    Y3, Y4, Y4
@@ -4078,14 +4160,14 @@ divided28:
 	VPACKUSDW Y2, Y3, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around29
+	JNE       around30
 	VMOVDQU   Y2, (SI)
-	JMP       stored30
+	JMP       stored31
 
-around29:
+around30:
 	VMOVNTDQ Y2, (SI)
 
-stored30:
+stored31:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4094,7 +4176,7 @@ stored30:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R10
 	DECQ R8
-	JNE  strand26
+	JNE  strand27
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4105,9 +4187,9 @@ stored30:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some24
+	JMP  some25
 
-done25:
+done26:
 	DECQ R9
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4122,7 +4204,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4130,38 +4211,39 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 
-block32:
+block33:
 	CMPQ       AX, $0x00000010
-	JLT        blocks33
+	JLT        blocks34
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near34
+	JEQ        near35
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 
-near34:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded36
 	VMOVUPS (DI), Y0
 	VMOVUPS 32(DI), Y1
 
-loaded35:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded37
 	VMOVUPS (R8), Y2
 	VMOVUPS 32(R8), Y3
 
-loaded36:
+loaded37:
 	VPMOVZXWD (BX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(BX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal37
+	JNE       reciprocal38
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided38
+	JMP       divided39
 
-reciprocal37:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -4169,7 +4251,7 @@ reciprocal37:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided38:
+divided39:
 	VROUNDPS  $0x08, Y6, Y6
 	VROUNDPS  $0x08, Y7, Y7
 	VADDPS    Y2, Y6, Y6
@@ -4191,23 +4273,23 @@ divided38:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around40
 	VMOVDQU   Y6, (SI)
-	JMP       stored40
+	JMP       stored41
 
-around39:
+around40:
 	VMOVNTDQ Y6, (SI)
 
-stored40:
+stored41:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  block32
+	JMP  block33
 
-blocks33:
+blocks34:
 	VZEROUPPER
 	RET
 
@@ -4221,7 +4303,6 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4232,6 +4313,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -4310,7 +4392,6 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -4321,6 +4402,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -4399,7 +4481,6 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4410,6 +4491,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -4490,7 +4572,6 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4501,6 +4582,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -4585,7 +4667,6 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4596,6 +4677,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -4674,7 +4756,6 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -4685,6 +4766,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000008
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -4763,7 +4845,6 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4774,6 +4855,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)
@@ -4854,7 +4936,6 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         80(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -4865,6 +4946,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R9
 	TESTQ      R9, R9
 	JEQ        near4
 	PREFETCHT1 (DX)(R9*1)

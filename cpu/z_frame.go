@@ -39,6 +39,7 @@ type frame struct {
 	outApart   int
 	outTurn    int
 	outStep    int
+	sumStep    int // from where a run leaves sum0 and sum1 to the accumulators of the next
 }
 
 // strand is the parameters of one of many runs.

@@ -7,16 +7,25 @@
 // func minMaxAVX512F32(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512F32(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      40(CX), BX
-	MOVQ      48(CX), SI
-	MOVQ      80(CX), DI
-	CMPB      74(CX), $0x00
-	JNE       wide2
-	CMPQ      AX, $0x00000040
-	JLT       rest1
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  40(CX), BX
+	MOVQ  48(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), R8
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ R8, R11
+
+strand7:
+	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -34,34 +43,31 @@ TEXT ·minMaxAVX512F32(SB), NOSPLIT, $0-16
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block3:
-	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DI, DI
-	JEQ        near5
-	PREFETCHT1 (DX)(DI*1)
-	PREFETCHT1 64(DX)(DI*1)
-	PREFETCHT1 128(DX)(DI*1)
-	PREFETCHT1 192(DX)(DI*1)
+block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
 
-near5:
-	VMOVUPS (DX), Z8
-	VMOVUPS 64(DX), Z9
-	VMOVUPS 128(DX), Z10
-	VMOVUPS 192(DX), Z11
-	VPMAXUD Z8, Z0, Z0
-	VPMAXSD Z8, Z4, Z4
-	VPMAXUD Z9, Z1, Z1
-	VPMAXSD Z9, Z5, Z5
-	VPMAXUD Z10, Z2, Z2
-	VPMAXSD Z10, Z6, Z6
-	VPMAXUD Z11, Z3, Z3
-	VPMAXSD Z11, Z7, Z7
-	ADDQ    $+256, DX
-	SUBQ    $0x00000040, AX
-	JMP     block3
-
-blocks4:
+near8:
+	VMOVUPS   (DX), Z8
+	VMOVUPS   64(DX), Z9
+	VMOVUPS   128(DX), Z10
+	VMOVUPS   192(DX), Z11
+	VPMAXUD   Z8, Z0, Z0
+	VPMAXSD   Z8, Z4, Z4
+	VPMAXUD   Z9, Z1, Z1
+	VPMAXSD   Z9, Z5, Z5
+	VPMAXUD   Z10, Z2, Z2
+	VPMAXSD   Z10, Z6, Z6
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	ADDQ      $+256, DX
+	SUBQ      $0x00000040, R9
+	JNE       block5
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -87,20 +93,152 @@ blocks4:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest1
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R11
+	DECQ      R10
+	JNE       strand7
+	SUBQ      144(CX), DX
+	SUBQ      104(CX), AX
+	JMP       turn4
 
-wide2:
-block6:
+turns6:
+some9:
+	TESTQ AX, AX
+	JLE   done10
+	MOVQ  $-1, R9
+	BZHIQ AX, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  R8, R10
+
+strand11:
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS.Z (BX), K1, Z1
+	VMINPS    Z1, Z0, Z1
+	VMOVUPS   Z1, K1, (BX)
+	VMOVUPS.Z (SI), K1, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMAXPS    Z1, Z0, Z1
+	VBLENDMPS Z0, Z1, K2, Z13
+	VMOVUPS   Z13, K1, (SI)
+	ADDQ      128(CX), DX
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R10
+	DECQ      R9
+	JNE       strand11
+	SUBQ      144(CX), DX
+	SUBQ      128(CX), DX
+	ADDQ      $+64, DX
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	SUBQ      $0x00000010, AX
+	JMP       some9
+
+done10:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 224(CX), BX
+	ADDQ 224(CX), SI
+	ADDQ 120(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	CMPB      74(CX), $0x00
+	JNE       wide13
+	CMPQ      AX, $0x00000040
+	JLT       rest12
+	VMOVUPS   (BX), Z0
+	VMOVUPS   64(BX), Z1
+	VMOVUPS   128(BX), Z2
+	VMOVUPS   192(BX), Z3
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS   128(SI), Z6
+	VMOVUPS   192(SI), Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks7
+	JLT        blocks15
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near8
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near8:
+near16:
+	VMOVUPS (DX), Z8
+	VMOVUPS 64(DX), Z9
+	VMOVUPS 128(DX), Z10
+	VMOVUPS 192(DX), Z11
+	VPMAXUD Z8, Z0, Z0
+	VPMAXSD Z8, Z4, Z4
+	VPMAXUD Z9, Z1, Z1
+	VPMAXSD Z9, Z5, Z5
+	VPMAXUD Z10, Z2, Z2
+	VPMAXSD Z10, Z6, Z6
+	VPMAXUD Z11, Z3, Z3
+	VPMAXSD Z11, Z7, Z7
+	ADDQ    $+256, DX
+	SUBQ    $0x00000040, AX
+	JMP     block14
+
+blocks15:
+	VPXORD    Z12, Z12, Z12
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x01, Z12, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x01, Z12, Z1, K1
+	VMOVAPS.Z Z1, K1, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x01, Z12, Z2, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS    $0x01, Z12, Z3, K1
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVUPS   Z0, (BX)
+	VMOVUPS   Z1, 64(BX)
+	VMOVUPS   Z2, 128(BX)
+	VMOVUPS   Z3, 192(BX)
+	VMOVUPS   Z4, (SI)
+	VMOVUPS   Z5, 64(SI)
+	VMOVUPS   Z6, 128(SI)
+	VMOVUPS   Z7, 192(SI)
+	JMP       rest12
+
+wide13:
+block17:
+	CMPQ       AX, $0x00000040
+	JLT        blocks18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+	PREFETCHT1 128(DX)(DI*1)
+	PREFETCHT1 192(DX)(DI*1)
+
+near19:
 	VMOVUPS   (DX), Z0
 	VMOVUPS   64(DX), Z1
 	VMOVUPS   128(DX), Z2
@@ -139,19 +277,19 @@ near8:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay9
+	JEQ       stay20
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay9:
+stay20:
 	SUBQ $0x00000040, AX
-	JMP  block6
+	JMP  block17
 
-blocks7:
-rest1:
-some10:
+blocks18:
+rest12:
+some21:
 	TESTQ     AX, AX
-	JLE       done11
+	JLE       done22
 	MOVQ      $-1, CX
 	BZHIQ     AX, CX, CX
 	KMOVW     CX, K1
@@ -168,9 +306,9 @@ some10:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some10
+	JMP       some21
 
-done11:
+done22:
 	VZEROUPPER
 	RET
 
@@ -195,18 +333,177 @@ GLOBL all32_7fffffff<>(SB), RODATA|NOPTR, $64
 // func minMaxAVX512F64(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512F64(SB), NOSPLIT, $0-16
-	MOVQ n+0(FP), AX
-	MOVQ f+8(FP), CX
-	MOVQ (CX), DX
-	MOVQ 40(CX), BX
-	MOVQ 48(CX), SI
-	MOVQ 80(CX), DI
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  40(CX), BX
+	MOVQ  48(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), R8
 
-block2:
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ R8, R11
+
+strand7:
+	MOVQ 104(CX), R9
+
+block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 256(DX)(R12*1)
+	PREFETCHT1 320(DX)(R12*1)
+	PREFETCHT1 384(DX)(R12*1)
+	PREFETCHT1 448(DX)(R12*1)
+
+near8:
+	VMOVUPD   (DX), Z0
+	VMOVUPD   64(DX), Z1
+	VMOVUPD   128(DX), Z2
+	VMOVUPD   192(DX), Z3
+	VMOVUPD   (BX), Z4
+	VMOVUPD   64(BX), Z5
+	VMOVUPD   128(BX), Z6
+	VMOVUPD   192(BX), Z7
+	VMINPD    Z4, Z0, Z4
+	VMINPD    Z5, Z1, Z5
+	VMINPD    Z6, Z2, Z6
+	VMINPD    Z7, Z3, Z7
+	VMOVUPD   Z4, (BX)
+	VMOVUPD   Z5, 64(BX)
+	VMOVUPD   Z6, 128(BX)
+	VMOVUPD   Z7, 192(BX)
+	VMOVUPD   (SI), Z4
+	VMOVUPD   64(SI), Z5
+	VMOVUPD   128(SI), Z6
+	VMOVUPD   192(SI), Z7
+	VCMPPD    $0x03, Z0, Z0, K1
+	VCMPPD    $0x03, Z1, Z1, K2
+	VCMPPD    $0x03, Z2, Z2, K3
+	VCMPPD    $0x03, Z3, Z3, K4
+	VMAXPD    Z4, Z0, Z4
+	VMAXPD    Z5, Z1, Z5
+	VMAXPD    Z6, Z2, Z6
+	VMAXPD    Z7, Z3, Z7
+	VBLENDMPD Z0, Z4, K1, Z8
+	VBLENDMPD Z1, Z5, K2, Z9
+	VBLENDMPD Z2, Z6, K3, Z10
+	VBLENDMPD Z3, Z7, K4, Z11
+	VMOVUPD   Z8, (SI)
+	VMOVUPD   Z9, 64(SI)
+	VMOVUPD   Z10, 128(SI)
+	VMOVUPD   Z11, 192(SI)
+	VMOVUPD   256(DX), Z0
+	VMOVUPD   320(DX), Z1
+	VMOVUPD   384(DX), Z2
+	VMOVUPD   448(DX), Z3
+	VMOVUPD   256(BX), Z4
+	VMOVUPD   320(BX), Z5
+	VMOVUPD   384(BX), Z6
+	VMOVUPD   448(BX), Z7
+	VMINPD    Z4, Z0, Z4
+	VMINPD    Z5, Z1, Z5
+	VMINPD    Z6, Z2, Z6
+	VMINPD    Z7, Z3, Z7
+	VMOVUPD   Z4, 256(BX)
+	VMOVUPD   Z5, 320(BX)
+	VMOVUPD   Z6, 384(BX)
+	VMOVUPD   Z7, 448(BX)
+	VMOVUPD   256(SI), Z4
+	VMOVUPD   320(SI), Z5
+	VMOVUPD   384(SI), Z6
+	VMOVUPD   448(SI), Z7
+	VCMPPD    $0x03, Z0, Z0, K1
+	VCMPPD    $0x03, Z1, Z1, K2
+	VCMPPD    $0x03, Z2, Z2, K3
+	VCMPPD    $0x03, Z3, Z3, K4
+	VMAXPD    Z4, Z0, Z4
+	VMAXPD    Z5, Z1, Z5
+	VMAXPD    Z6, Z2, Z6
+	VMAXPD    Z7, Z3, Z7
+	VBLENDMPD Z0, Z4, K1, Z12
+	VBLENDMPD Z1, Z5, K2, Z13
+	VBLENDMPD Z2, Z6, K3, Z14
+	VBLENDMPD Z3, Z7, K4, Z15
+	VMOVUPD   Z12, 256(SI)
+	VMOVUPD   Z13, 320(SI)
+	VMOVUPD   Z14, 384(SI)
+	VMOVUPD   Z15, 448(SI)
+	ADDQ      $+512, DX
+	SUBQ      $0x00000040, R9
+	JNE       block5
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R11
+	DECQ      R10
+	JNE       strand7
+	SUBQ      144(CX), DX
+	SUBQ      104(CX), AX
+	JMP       turn4
+
+turns6:
+some9:
+	TESTQ AX, AX
+	JLE   done10
+	MOVQ  $-1, R9
+	BZHIQ AX, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  R8, R10
+
+strand11:
+	VMOVUPD.Z (DX), K1, Z0
+	VMOVUPD.Z (BX), K1, Z1
+	VMINPD    Z1, Z0, Z1
+	VMOVUPD   Z1, K1, (BX)
+	VMOVUPD.Z (SI), K1, Z1
+	VCMPPD    $0x03, Z0, Z0, K2
+	VMAXPD    Z1, Z0, Z1
+	VBLENDMPD Z0, Z1, K2, Z16
+	VMOVUPD   Z16, K1, (SI)
+	ADDQ      128(CX), DX
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R10
+	DECQ      R9
+	JNE       strand11
+	SUBQ      144(CX), DX
+	SUBQ      128(CX), DX
+	ADDQ      $+64, DX
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	SUBQ      $0x00000008, AX
+	JMP       some9
+
+done10:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 224(CX), BX
+	ADDQ 224(CX), SI
+	ADDQ 120(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+block13:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks14
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near4
+	JEQ        near15
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -216,7 +513,7 @@ block2:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near4:
+near15:
 	VMOVUPD   (DX), Z0
 	VMOVUPD   64(DX), Z1
 	VMOVUPD   128(DX), Z2
@@ -291,18 +588,18 @@ near4:
 	VMOVUPD   Z15, 448(SI)
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay5
+	JEQ       stay16
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay5:
+stay16:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block13
 
-blocks3:
-some6:
+blocks14:
+some17:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done18
 	MOVQ      $-1, CX
 	BZHIQ     AX, CX, CX
 	KMOVW     CX, K1
@@ -319,25 +616,34 @@ some6:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some6
+	JMP       some17
 
-done7:
+done18:
 	VZEROUPPER
 	RET
 
 // func minMaxAVX512F16(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512F16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      40(CX), BX
-	MOVQ      48(CX), SI
-	MOVQ      80(CX), DI
-	CMPB      74(CX), $0x00
-	JNE       wide2
-	CMPQ      AX, $0x00000040
-	JLT       rest1
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  40(CX), BX
+	MOVQ  48(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), R8
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ R8, R11
+
+strand7:
+	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -355,15 +661,14 @@ TEXT ·minMaxAVX512F16(SB), NOSPLIT, $0-16
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block3:
-	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DI, DI
-	JEQ        near5
-	PREFETCHT1 (DX)(DI*1)
-	PREFETCHT1 64(DX)(DI*1)
+block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near5:
+near8:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -377,10 +682,8 @@ near5:
 	VPMAXUD   Z11, Z3, Z3
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
-	SUBQ      $0x00000040, AX
-	JMP       block3
-
-blocks4:
+	SUBQ      $0x00000040, R9
+	JNE       block5
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -406,18 +709,148 @@ blocks4:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest1
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R11
+	DECQ      R10
+	JNE       strand7
+	SUBQ      144(CX), DX
+	SUBQ      104(CX), AX
+	JMP       turn4
 
-wide2:
-block6:
+turns6:
+some9:
+	TESTQ AX, AX
+	JLE   done10
+	MOVQ  $-1, R9
+	BZHIQ AX, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  R8, R10
+
+strand11:
+	VCVTPH2PS.Z (DX), K1, Z0
+	VMOVUPS.Z   (BX), K1, Z1
+	VMINPS      Z1, Z0, Z1
+	VMOVUPS     Z1, K1, (BX)
+	VMOVUPS.Z   (SI), K1, Z1
+	VCMPPS      $0x03, Z0, Z0, K2
+	VMAXPS      Z1, Z0, Z1
+	VBLENDMPS   Z0, Z1, K2, Z13
+	VMOVUPS     Z13, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        136(CX), DX
+	ADDQ        $0x00000028, R10
+	DECQ        R9
+	JNE         strand11
+	SUBQ        144(CX), DX
+	SUBQ        128(CX), DX
+	ADDQ        $+32, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         some9
+
+done10:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 224(CX), BX
+	ADDQ 224(CX), SI
+	ADDQ 120(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	CMPB      74(CX), $0x00
+	JNE       wide13
+	CMPQ      AX, $0x00000040
+	JLT       rest12
+	VMOVUPS   (BX), Z0
+	VMOVUPS   64(BX), Z1
+	VMOVUPS   128(BX), Z2
+	VMOVUPS   192(BX), Z3
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS   128(SI), Z6
+	VMOVUPS   192(SI), Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks7
+	JLT        blocks15
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near8
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near8:
+near16:
+	VCVTPH2PS (DX), Z8
+	VCVTPH2PS 32(DX), Z9
+	VCVTPH2PS 64(DX), Z10
+	VCVTPH2PS 96(DX), Z11
+	VPMAXUD   Z8, Z0, Z0
+	VPMAXSD   Z8, Z4, Z4
+	VPMAXUD   Z9, Z1, Z1
+	VPMAXSD   Z9, Z5, Z5
+	VPMAXUD   Z10, Z2, Z2
+	VPMAXSD   Z10, Z6, Z6
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, AX
+	JMP       block14
+
+blocks15:
+	VPXORD    Z12, Z12, Z12
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x01, Z12, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x01, Z12, Z1, K1
+	VMOVAPS.Z Z1, K1, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x01, Z12, Z2, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS    $0x01, Z12, Z3, K1
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVUPS   Z0, (BX)
+	VMOVUPS   Z1, 64(BX)
+	VMOVUPS   Z2, 128(BX)
+	VMOVUPS   Z3, 192(BX)
+	VMOVUPS   Z4, (SI)
+	VMOVUPS   Z5, 64(SI)
+	VMOVUPS   Z6, 128(SI)
+	VMOVUPS   Z7, 192(SI)
+	JMP       rest12
+
+wide13:
+block17:
+	CMPQ       AX, $0x00000040
+	JLT        blocks18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+
+near19:
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z1
 	VCVTPH2PS 64(DX), Z2
@@ -456,19 +889,19 @@ near8:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay9
+	JEQ       stay20
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay9:
+stay20:
 	SUBQ $0x00000040, AX
-	JMP  block6
+	JMP  block17
 
-blocks7:
-rest1:
-some10:
+blocks18:
+rest12:
+some21:
 	TESTQ       AX, AX
-	JLE         done11
+	JLE         done22
 	MOVQ        $-1, CX
 	BZHIQ       AX, CX, CX
 	KMOVW       CX, K1
@@ -485,25 +918,34 @@ some10:
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some10
+	JMP         some21
 
-done11:
+done22:
 	VZEROUPPER
 	RET
 
 // func minMaxAVX512BF16(n int, f *frame)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·minMaxAVX512BF16(SB), NOSPLIT, $0-16
-	MOVQ      n+0(FP), AX
-	MOVQ      f+8(FP), CX
-	MOVQ      (CX), DX
-	MOVQ      40(CX), BX
-	MOVQ      48(CX), SI
-	MOVQ      80(CX), DI
-	CMPB      74(CX), $0x00
-	JNE       wide2
-	CMPQ      AX, $0x00000040
-	JLT       rest1
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  40(CX), BX
+	MOVQ  48(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), R8
+
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ R8, R11
+
+strand7:
+	MOVQ      104(CX), R9
 	VMOVUPS   (BX), Z0
 	VMOVUPS   64(BX), Z1
 	VMOVUPS   128(BX), Z2
@@ -521,15 +963,14 @@ TEXT ·minMaxAVX512BF16(SB), NOSPLIT, $0-16
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
 
-block3:
-	CMPQ       AX, $0x00000040
-	JLT        blocks4
-	TESTQ      DI, DI
-	JEQ        near5
-	PREFETCHT1 (DX)(DI*1)
-	PREFETCHT1 64(DX)(DI*1)
+block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
 
-near5:
+near8:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -547,10 +988,8 @@ near5:
 	VPMAXUD   Z11, Z3, Z3
 	VPMAXSD   Z11, Z7, Z7
 	ADDQ      $+128, DX
-	SUBQ      $0x00000040, AX
-	JMP       block3
-
-blocks4:
+	SUBQ      $0x00000040, R9
+	JNE       block5
 	VPXORD    Z12, Z12, Z12
 	VCMPPS    $0x03, Z0, Z0, K1
 	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
@@ -576,18 +1015,153 @@ blocks4:
 	VMOVUPS   Z5, 64(SI)
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
-	JMP       rest1
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R11
+	DECQ      R10
+	JNE       strand7
+	SUBQ      144(CX), DX
+	SUBQ      104(CX), AX
+	JMP       turn4
 
-wide2:
-block6:
+turns6:
+some9:
+	TESTQ AX, AX
+	JLE   done10
+	MOVQ  $-1, R9
+	BZHIQ AX, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  R8, R10
+
+strand11:
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVUPS.Z   (BX), K1, Z1
+	VMINPS      Z1, Z0, Z1
+	VMOVUPS     Z1, K1, (BX)
+	VMOVUPS.Z   (SI), K1, Z1
+	VCMPPS      $0x03, Z0, Z0, K2
+	VMAXPS      Z1, Z0, Z1
+	VBLENDMPS   Z0, Z1, K2, Z13
+	VMOVUPS     Z13, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        136(CX), DX
+	ADDQ        $0x00000028, R10
+	DECQ        R9
+	JNE         strand11
+	SUBQ        144(CX), DX
+	SUBQ        128(CX), DX
+	ADDQ        $+32, DX
+	ADDQ        $0x00000040, BX
+	ADDQ        $0x00000040, SI
+	SUBQ        $0x00000010, AX
+	JMP         some9
+
+done10:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 224(CX), BX
+	ADDQ 224(CX), SI
+	ADDQ 120(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+	CMPB      74(CX), $0x00
+	JNE       wide13
+	CMPQ      AX, $0x00000040
+	JLT       rest12
+	VMOVUPS   (BX), Z0
+	VMOVUPS   64(BX), Z1
+	VMOVUPS   128(BX), Z2
+	VMOVUPS   192(BX), Z3
+	VMOVUPS   (SI), Z4
+	VMOVUPS   64(SI), Z5
+	VMOVUPS   128(SI), Z6
+	VMOVUPS   192(SI), Z7
+	VCMPPS    $0x03, Z4, Z4, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+
+block14:
 	CMPQ       AX, $0x00000040
-	JLT        blocks7
+	JLT        blocks15
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near8
+	JEQ        near16
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near8:
+near16:
+	VPMOVZXWD (DX), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 32(DX), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 64(DX), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VPMOVZXWD 96(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMAXUD   Z8, Z0, Z0
+	VPMAXSD   Z8, Z4, Z4
+	VPMAXUD   Z9, Z1, Z1
+	VPMAXSD   Z9, Z5, Z5
+	VPMAXUD   Z10, Z2, Z2
+	VPMAXSD   Z10, Z6, Z6
+	VPMAXUD   Z11, Z3, Z3
+	VPMAXSD   Z11, Z7, Z7
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, AX
+	JMP       block14
+
+blocks15:
+	VPXORD    Z12, Z12, Z12
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z4
+	VCMPPS    $0x01, Z12, Z0, K1
+	VMOVAPS.Z Z0, K1, Z0
+	VCMPPS    $0x03, Z1, Z1, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z5
+	VCMPPS    $0x01, Z12, Z1, K1
+	VMOVAPS.Z Z1, K1, Z1
+	VCMPPS    $0x03, Z2, Z2, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z6
+	VCMPPS    $0x01, Z12, Z2, K1
+	VMOVAPS.Z Z2, K1, Z2
+	VCMPPS    $0x03, Z3, Z3, K1
+	VMOVDQU32 all32_7fffffff<>+0(SB), K1, Z7
+	VCMPPS    $0x01, Z12, Z3, K1
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVUPS   Z0, (BX)
+	VMOVUPS   Z1, 64(BX)
+	VMOVUPS   Z2, 128(BX)
+	VMOVUPS   Z3, 192(BX)
+	VMOVUPS   Z4, (SI)
+	VMOVUPS   Z5, 64(SI)
+	VMOVUPS   Z6, 128(SI)
+	VMOVUPS   Z7, 192(SI)
+	JMP       rest12
+
+wide13:
+block17:
+	CMPQ       AX, $0x00000040
+	JLT        blocks18
+	MOVQ       80(CX), DI
+	TESTQ      DI, DI
+	JEQ        near19
+	PREFETCHT1 (DX)(DI*1)
+	PREFETCHT1 64(DX)(DI*1)
+
+near19:
 	VPMOVZXWD (DX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VPMOVZXWD 32(DX), Z1
@@ -630,19 +1204,19 @@ near8:
 	VMOVUPS   Z11, 192(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay9
+	JEQ       stay20
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay9:
+stay20:
 	SUBQ $0x00000040, AX
-	JMP  block6
+	JMP  block17
 
-blocks7:
-rest1:
-some10:
+blocks18:
+rest12:
+some21:
 	TESTQ       AX, AX
-	JLE         done11
+	JLE         done22
 	MOVQ        $-1, CX
 	BZHIQ       AX, CX, CX
 	KMOVW       CX, K1
@@ -660,33 +1234,194 @@ some10:
 	ADDQ        $0x00000040, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some10
+	JMP         some21
 
-done11:
+done22:
 	VZEROUPPER
 	RET
 
 // func minMaxAVX2F32(n int, f *frame)
 // Requires: AVX, MMX+
 TEXT ·minMaxAVX2F32(SB), NOSPLIT, $0-16
-	MOVQ n+0(FP), AX
-	MOVQ f+8(FP), CX
-	MOVQ (CX), DX
-	MOVQ 40(CX), BX
-	MOVQ 48(CX), SI
-	MOVQ 80(CX), DI
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  40(CX), BX
+	MOVQ  48(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), R8
 
-block2:
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ R8, R11
+
+strand7:
+	MOVQ 104(CX), R9
+
+block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+
+near8:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   32(DX), Y1
+	VMOVUPS   (BX), Y2
+	VMOVUPS   32(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, (BX)
+	VMOVUPS   Y3, 32(BX)
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	VMOVUPS   64(DX), Y0
+	VMOVUPS   96(DX), Y1
+	VMOVUPS   64(BX), Y2
+	VMOVUPS   96(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 64(BX)
+	VMOVUPS   Y3, 96(BX)
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 64(SI)
+	VMOVUPS   Y1, 96(SI)
+	VMOVUPS   128(DX), Y0
+	VMOVUPS   160(DX), Y1
+	VMOVUPS   128(BX), Y2
+	VMOVUPS   160(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 128(BX)
+	VMOVUPS   Y3, 160(BX)
+	VMOVUPS   128(SI), Y2
+	VMOVUPS   160(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 128(SI)
+	VMOVUPS   Y1, 160(SI)
+	VMOVUPS   192(DX), Y0
+	VMOVUPS   224(DX), Y1
+	VMOVUPS   192(BX), Y2
+	VMOVUPS   224(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 192(BX)
+	VMOVUPS   Y3, 224(BX)
+	VMOVUPS   192(SI), Y2
+	VMOVUPS   224(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 192(SI)
+	VMOVUPS   Y1, 224(SI)
+	ADDQ      $+256, DX
+	SUBQ      $0x00000040, R9
+	JNE       block5
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R11
+	DECQ      R10
+	JNE       strand7
+	SUBQ      144(CX), DX
+	SUBQ      104(CX), AX
+	JMP       turn4
+
+turns6:
+some9:
+	TESTQ AX, AX
+	JLE   done10
+	MOVQ  96(CX), R9
+	MOVQ  R8, R10
+
+strand11:
+	VMOVUPS   (DX), Y0
+	VMOVUPS   32(DX), Y1
+	VMOVUPS   (BX), Y2
+	VMOVUPS   32(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, (BX)
+	VMOVUPS   Y3, 32(BX)
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	ADDQ      128(CX), DX
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R10
+	DECQ      R9
+	JNE       strand11
+	SUBQ      144(CX), DX
+	SUBQ      128(CX), DX
+	ADDQ      $+64, DX
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	SUBQ      $0x00000010, AX
+	JMP       some9
+
+done10:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 224(CX), BX
+	ADDQ 224(CX), SI
+	ADDQ 120(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+block13:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks14
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near4
+	JEQ        near15
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near4:
+near15:
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -761,18 +1496,18 @@ near4:
 	VMOVUPS   Y1, 224(SI)
 	ADDQ      $+256, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay5
+	JEQ       stay16
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay5:
+stay16:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block13
 
-blocks3:
-some6:
+blocks14:
+some17:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done18
 	VMOVUPS   (DX), Y0
 	VMOVUPS   32(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -795,27 +1530,264 @@ some6:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some6
+	JMP       some17
 
-done7:
+done18:
 	VZEROUPPER
 	RET
 
 // func minMaxAVX2F64(n int, f *frame)
 // Requires: AVX, MMX+
 TEXT ·minMaxAVX2F64(SB), NOSPLIT, $0-16
-	MOVQ n+0(FP), AX
-	MOVQ f+8(FP), CX
-	MOVQ (CX), DX
-	MOVQ 40(CX), BX
-	MOVQ 48(CX), SI
-	MOVQ 80(CX), DI
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  40(CX), BX
+	MOVQ  48(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), R8
 
-block2:
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ R8, R11
+
+strand7:
+	MOVQ 104(CX), R9
+
+block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 256(DX)(R12*1)
+	PREFETCHT1 320(DX)(R12*1)
+	PREFETCHT1 384(DX)(R12*1)
+	PREFETCHT1 448(DX)(R12*1)
+
+near8:
+	VMOVUPD   (DX), Y0
+	VMOVUPD   32(DX), Y1
+	VMOVUPD   (BX), Y2
+	VMOVUPD   32(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, (BX)
+	VMOVUPD   Y3, 32(BX)
+	VMOVUPD   (SI), Y2
+	VMOVUPD   32(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, (SI)
+	VMOVUPD   Y1, 32(SI)
+	VMOVUPD   64(DX), Y0
+	VMOVUPD   96(DX), Y1
+	VMOVUPD   64(BX), Y2
+	VMOVUPD   96(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, 64(BX)
+	VMOVUPD   Y3, 96(BX)
+	VMOVUPD   64(SI), Y2
+	VMOVUPD   96(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, 64(SI)
+	VMOVUPD   Y1, 96(SI)
+	VMOVUPD   128(DX), Y0
+	VMOVUPD   160(DX), Y1
+	VMOVUPD   128(BX), Y2
+	VMOVUPD   160(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, 128(BX)
+	VMOVUPD   Y3, 160(BX)
+	VMOVUPD   128(SI), Y2
+	VMOVUPD   160(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, 128(SI)
+	VMOVUPD   Y1, 160(SI)
+	VMOVUPD   192(DX), Y0
+	VMOVUPD   224(DX), Y1
+	VMOVUPD   192(BX), Y2
+	VMOVUPD   224(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, 192(BX)
+	VMOVUPD   Y3, 224(BX)
+	VMOVUPD   192(SI), Y2
+	VMOVUPD   224(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, 192(SI)
+	VMOVUPD   Y1, 224(SI)
+	VMOVUPD   256(DX), Y0
+	VMOVUPD   288(DX), Y1
+	VMOVUPD   256(BX), Y2
+	VMOVUPD   288(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, 256(BX)
+	VMOVUPD   Y3, 288(BX)
+	VMOVUPD   256(SI), Y2
+	VMOVUPD   288(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, 256(SI)
+	VMOVUPD   Y1, 288(SI)
+	VMOVUPD   320(DX), Y0
+	VMOVUPD   352(DX), Y1
+	VMOVUPD   320(BX), Y2
+	VMOVUPD   352(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, 320(BX)
+	VMOVUPD   Y3, 352(BX)
+	VMOVUPD   320(SI), Y2
+	VMOVUPD   352(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, 320(SI)
+	VMOVUPD   Y1, 352(SI)
+	VMOVUPD   384(DX), Y0
+	VMOVUPD   416(DX), Y1
+	VMOVUPD   384(BX), Y2
+	VMOVUPD   416(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, 384(BX)
+	VMOVUPD   Y3, 416(BX)
+	VMOVUPD   384(SI), Y2
+	VMOVUPD   416(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, 384(SI)
+	VMOVUPD   Y1, 416(SI)
+	VMOVUPD   448(DX), Y0
+	VMOVUPD   480(DX), Y1
+	VMOVUPD   448(BX), Y2
+	VMOVUPD   480(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, 448(BX)
+	VMOVUPD   Y3, 480(BX)
+	VMOVUPD   448(SI), Y2
+	VMOVUPD   480(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, 448(SI)
+	VMOVUPD   Y1, 480(SI)
+	ADDQ      $+512, DX
+	SUBQ      $0x00000040, R9
+	JNE       block5
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R11
+	DECQ      R10
+	JNE       strand7
+	SUBQ      144(CX), DX
+	SUBQ      104(CX), AX
+	JMP       turn4
+
+turns6:
+some9:
+	TESTQ AX, AX
+	JLE   done10
+	MOVQ  96(CX), R9
+	MOVQ  R8, R10
+
+strand11:
+	VMOVUPD   (DX), Y0
+	VMOVUPD   32(DX), Y1
+	VMOVUPD   (BX), Y2
+	VMOVUPD   32(BX), Y3
+	VMINPD    Y2, Y0, Y2
+	VMINPD    Y3, Y1, Y3
+	VMOVUPD   Y2, (BX)
+	VMOVUPD   Y3, 32(BX)
+	VMOVUPD   (SI), Y2
+	VMOVUPD   32(SI), Y3
+	VCMPPD    $0x03, Y0, Y0, Y4
+	VCMPPD    $0x03, Y1, Y1, Y5
+	VMAXPD    Y2, Y0, Y2
+	VMAXPD    Y3, Y1, Y3
+	VBLENDVPD Y4, Y0, Y2, Y0
+	VBLENDVPD Y5, Y1, Y3, Y1
+	VMOVUPD   Y0, (SI)
+	VMOVUPD   Y1, 32(SI)
+	ADDQ      128(CX), DX
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R10
+	DECQ      R9
+	JNE       strand11
+	SUBQ      144(CX), DX
+	SUBQ      128(CX), DX
+	ADDQ      $+64, DX
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	SUBQ      $0x00000008, AX
+	JMP       some9
+
+done10:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 224(CX), BX
+	ADDQ 224(CX), SI
+	ADDQ 120(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+block13:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks14
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near4
+	JEQ        near15
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
@@ -825,7 +1797,7 @@ block2:
 	PREFETCHT1 384(DX)(DI*1)
 	PREFETCHT1 448(DX)(DI*1)
 
-near4:
+near15:
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -972,18 +1944,18 @@ near4:
 	VMOVUPD   Y1, 480(SI)
 	ADDQ      $+512, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay5
+	JEQ       stay16
 	ADDQ      $0x00000200, BX
 	ADDQ      $0x00000200, SI
 
-stay5:
+stay16:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block13
 
-blocks3:
-some6:
+blocks14:
+some17:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done18
 	VMOVUPD   (DX), Y0
 	VMOVUPD   32(DX), Y1
 	VMOVUPD   (BX), Y2
@@ -1006,31 +1978,190 @@ some6:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some6
+	JMP       some17
 
-done7:
+done18:
 	VZEROUPPER
 	RET
 
 // func minMaxAVX2F16(n int, f *frame)
 // Requires: AVX, F16C, MMX+
 TEXT ·minMaxAVX2F16(SB), NOSPLIT, $0-16
-	MOVQ n+0(FP), AX
-	MOVQ f+8(FP), CX
-	MOVQ (CX), DX
-	MOVQ 40(CX), BX
-	MOVQ 48(CX), SI
-	MOVQ 80(CX), DI
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  40(CX), BX
+	MOVQ  48(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), R8
 
-block2:
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ R8, R11
+
+strand7:
+	MOVQ 104(CX), R9
+
+block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near8:
+	VCVTPH2PS (DX), Y0
+	VCVTPH2PS 16(DX), Y1
+	VMOVUPS   (BX), Y2
+	VMOVUPS   32(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, (BX)
+	VMOVUPS   Y3, 32(BX)
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	VCVTPH2PS 32(DX), Y0
+	VCVTPH2PS 48(DX), Y1
+	VMOVUPS   64(BX), Y2
+	VMOVUPS   96(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 64(BX)
+	VMOVUPS   Y3, 96(BX)
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 64(SI)
+	VMOVUPS   Y1, 96(SI)
+	VCVTPH2PS 64(DX), Y0
+	VCVTPH2PS 80(DX), Y1
+	VMOVUPS   128(BX), Y2
+	VMOVUPS   160(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 128(BX)
+	VMOVUPS   Y3, 160(BX)
+	VMOVUPS   128(SI), Y2
+	VMOVUPS   160(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 128(SI)
+	VMOVUPS   Y1, 160(SI)
+	VCVTPH2PS 96(DX), Y0
+	VCVTPH2PS 112(DX), Y1
+	VMOVUPS   192(BX), Y2
+	VMOVUPS   224(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 192(BX)
+	VMOVUPS   Y3, 224(BX)
+	VMOVUPS   192(SI), Y2
+	VMOVUPS   224(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 192(SI)
+	VMOVUPS   Y1, 224(SI)
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, R9
+	JNE       block5
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R11
+	DECQ      R10
+	JNE       strand7
+	SUBQ      144(CX), DX
+	SUBQ      104(CX), AX
+	JMP       turn4
+
+turns6:
+some9:
+	TESTQ AX, AX
+	JLE   done10
+	MOVQ  96(CX), R9
+	MOVQ  R8, R10
+
+strand11:
+	VCVTPH2PS (DX), Y0
+	VCVTPH2PS 16(DX), Y1
+	VMOVUPS   (BX), Y2
+	VMOVUPS   32(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, (BX)
+	VMOVUPS   Y3, 32(BX)
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	ADDQ      128(CX), DX
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R10
+	DECQ      R9
+	JNE       strand11
+	SUBQ      144(CX), DX
+	SUBQ      128(CX), DX
+	ADDQ      $+32, DX
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	SUBQ      $0x00000010, AX
+	JMP       some9
+
+done10:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 224(CX), BX
+	ADDQ 224(CX), SI
+	ADDQ 120(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+block13:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks14
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near4
+	JEQ        near15
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near4:
+near15:
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1105,18 +2236,18 @@ near4:
 	VMOVUPS   Y1, 224(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay5
+	JEQ       stay16
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay5:
+stay16:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block13
 
-blocks3:
-some6:
+blocks14:
+some17:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done18
 	VCVTPH2PS (DX), Y0
 	VCVTPH2PS 16(DX), Y1
 	VMOVUPS   (BX), Y2
@@ -1139,31 +2270,200 @@ some6:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some6
+	JMP       some17
 
-done7:
+done18:
 	VZEROUPPER
 	RET
 
 // func minMaxAVX2BF16(n int, f *frame)
 // Requires: AVX, AVX2, MMX+
 TEXT ·minMaxAVX2BF16(SB), NOSPLIT, $0-16
-	MOVQ n+0(FP), AX
-	MOVQ f+8(FP), CX
-	MOVQ (CX), DX
-	MOVQ 40(CX), BX
-	MOVQ 48(CX), SI
-	MOVQ 80(CX), DI
+	MOVQ  n+0(FP), AX
+	MOVQ  f+8(FP), CX
+	MOVQ  (CX), DX
+	MOVQ  40(CX), BX
+	MOVQ  48(CX), SI
+	MOVQ  88(CX), DI
+	TESTQ DI, DI
+	JEQ   one1
+	MOVQ  112(CX), R8
 
-block2:
+step2:
+turn4:
+	CMPQ AX, 104(CX)
+	JLT  turns6
+	MOVQ 96(CX), R10
+	MOVQ R8, R11
+
+strand7:
+	MOVQ 104(CX), R9
+
+block5:
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near8
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+
+near8:
+	VPMOVZXWD (DX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 16(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVUPS   (BX), Y2
+	VMOVUPS   32(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, (BX)
+	VMOVUPS   Y3, 32(BX)
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	VPMOVZXWD 32(DX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 48(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVUPS   64(BX), Y2
+	VMOVUPS   96(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 64(BX)
+	VMOVUPS   Y3, 96(BX)
+	VMOVUPS   64(SI), Y2
+	VMOVUPS   96(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 64(SI)
+	VMOVUPS   Y1, 96(SI)
+	VPMOVZXWD 64(DX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 80(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVUPS   128(BX), Y2
+	VMOVUPS   160(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 128(BX)
+	VMOVUPS   Y3, 160(BX)
+	VMOVUPS   128(SI), Y2
+	VMOVUPS   160(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 128(SI)
+	VMOVUPS   Y1, 160(SI)
+	VPMOVZXWD 96(DX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 112(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVUPS   192(BX), Y2
+	VMOVUPS   224(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, 192(BX)
+	VMOVUPS   Y3, 224(BX)
+	VMOVUPS   192(SI), Y2
+	VMOVUPS   224(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, 192(SI)
+	VMOVUPS   Y1, 224(SI)
+	ADDQ      $+128, DX
+	SUBQ      $0x00000040, R9
+	JNE       block5
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R11
+	DECQ      R10
+	JNE       strand7
+	SUBQ      144(CX), DX
+	SUBQ      104(CX), AX
+	JMP       turn4
+
+turns6:
+some9:
+	TESTQ AX, AX
+	JLE   done10
+	MOVQ  96(CX), R9
+	MOVQ  R8, R10
+
+strand11:
+	VPMOVZXWD (DX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VPMOVZXWD 16(DX), Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVUPS   (BX), Y2
+	VMOVUPS   32(BX), Y3
+	VMINPS    Y2, Y0, Y2
+	VMINPS    Y3, Y1, Y3
+	VMOVUPS   Y2, (BX)
+	VMOVUPS   Y3, 32(BX)
+	VMOVUPS   (SI), Y2
+	VMOVUPS   32(SI), Y3
+	VCMPPS    $0x03, Y0, Y0, Y4
+	VCMPPS    $0x03, Y1, Y1, Y5
+	VMAXPS    Y2, Y0, Y2
+	VMAXPS    Y3, Y1, Y3
+	VBLENDVPS Y4, Y0, Y2, Y0
+	VBLENDVPS Y5, Y1, Y3, Y1
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	ADDQ      128(CX), DX
+	ADDQ      136(CX), DX
+	ADDQ      $0x00000028, R10
+	DECQ      R9
+	JNE       strand11
+	SUBQ      144(CX), DX
+	SUBQ      128(CX), DX
+	ADDQ      $+32, DX
+	ADDQ      $0x00000040, BX
+	ADDQ      $0x00000040, SI
+	SUBQ      $0x00000010, AX
+	JMP       some9
+
+done10:
+	DECQ DI
+	JEQ  steps3
+	ADDQ 152(CX), DX
+	ADDQ 224(CX), BX
+	ADDQ 224(CX), SI
+	ADDQ 120(CX), R8
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
+block13:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks14
+	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near4
+	JEQ        near15
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near4:
+near15:
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -1246,18 +2546,18 @@ near4:
 	VMOVUPS   Y1, 224(SI)
 	ADDQ      $+128, DX
 	CMPB      74(CX), $0x00
-	JEQ       stay5
+	JEQ       stay16
 	ADDQ      $0x00000100, BX
 	ADDQ      $0x00000100, SI
 
-stay5:
+stay16:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block13
 
-blocks3:
-some6:
+blocks14:
+some17:
 	TESTQ     AX, AX
-	JLE       done7
+	JLE       done18
 	VPMOVZXWD (DX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VPMOVZXWD 16(DX), Y1
@@ -1282,8 +2582,8 @@ some6:
 	ADDQ      $0x00000040, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some6
+	JMP       some17
 
-done7:
+done18:
 	VZEROUPPER
 	RET

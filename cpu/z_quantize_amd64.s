@@ -41,6 +41,15 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
 	VMOVUPS     (DX), Z7
 	VMOVUPS     64(DX), Z8
 	VMOVUPS     128(DX), Z9
@@ -76,14 +85,14 @@ block6:
 	VMOVDQU64   quarters64<>+0(SB), Z8
 	VPERMQ      Z7, Z8, Z7
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU64   Z7, (BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Z7, (BX)
 
-stored10:
+stored11:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -100,31 +109,40 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near16:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal17
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided16
+	JMP     divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -138,7 +156,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -169,53 +187,53 @@ divided16:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z4, (BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z4, (BX)
 
-stored18:
+stored20:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -229,7 +247,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -237,9 +255,9 @@ divided23:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -253,7 +271,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -265,25 +282,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -292,9 +309,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -306,17 +323,18 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near28:
+near30:
 	VMOVUPS     (DX), Z15
 	VMOVUPS     64(DX), Z16
 	VMOVUPS     128(DX), Z17
@@ -352,63 +370,64 @@ near28:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around31
 	VMOVDQU64   Z15, (BX)
-	JMP         stored30
+	JMP         stored32
 
-around29:
+around31:
 	VMOVNTDQ Z15, (BX)
 
-stored30:
+stored32:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal38
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided37
+	JMP     divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -422,7 +441,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -453,50 +472,50 @@ divided37:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z10, (BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z10, (BX)
 
-stored39:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -509,9 +528,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -632,6 +651,15 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
 	VMOVUPS     (DX), Z7
 	VMOVUPS     64(DX), Z8
 	VMOVUPS     128(DX), Z9
@@ -667,14 +695,14 @@ block6:
 	VMOVDQU64   quarters64<>+0(SB), Z8
 	VPERMQ      Z7, Z8, Z7
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU64   Z7, (BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Z7, (BX)
 
-stored10:
+stored11:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -691,31 +719,40 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near16:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal17
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided16
+	JMP     divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -729,7 +766,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -760,53 +797,53 @@ divided16:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z4, (BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z4, (BX)
 
-stored18:
+stored20:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -820,7 +857,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -828,9 +865,9 @@ divided23:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -844,7 +881,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -856,25 +892,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -883,9 +919,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -897,17 +933,18 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near28:
+near30:
 	VMOVUPS     (DX), Z15
 	VMOVUPS     64(DX), Z16
 	VMOVUPS     128(DX), Z17
@@ -943,63 +980,64 @@ near28:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around31
 	VMOVDQU64   Z15, (BX)
-	JMP         stored30
+	JMP         stored32
 
-around29:
+around31:
 	VMOVNTDQ Z15, (BX)
 
-stored30:
+stored32:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal38
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided37
+	JMP     divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1013,7 +1051,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1044,50 +1082,50 @@ divided37:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z10, (BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z10, (BX)
 
-stored39:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1100,9 +1138,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -1135,19 +1173,28 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -1161,7 +1208,7 @@ reciprocal8:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided9:
+divided10:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1191,16 +1238,16 @@ divided9:
 	VPMOVSDB      Z4, X4
 	VPMOVSDB      Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around11
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored11
+	JMP           stored12
 
-around10:
+around11:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored11:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, DI
@@ -1216,30 +1263,30 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some13:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done14
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand14:
+strand15:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 8(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal15
+	JNE          reciprocal16
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided16
+	JMP          divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided16:
+divided17:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1253,7 +1300,7 @@ divided16:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand14
+	JNE           strand15
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1261,9 +1308,9 @@ divided16:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some12
+	JMP           some13
 
-done13:
+done14:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1277,7 +1324,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -1289,46 +1335,47 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block18:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks19
+	JLT        blocks20
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near20
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near20:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded21:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded22:
+loaded23:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -1342,7 +1389,7 @@ reciprocal23:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1372,52 +1419,52 @@ divided24:
 	VPMOVSDB      Z10, X10
 	VPMOVSDB      Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block18
+	JMP  block19
 
-blocks19:
-some27:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded29:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded30:
+loaded31:
 	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal32
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided32
+	JMP       divided33
 
-reciprocal31:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided32:
+divided33:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
@@ -1430,9 +1477,9 @@ divided32:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -1475,19 +1522,28 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -1501,7 +1557,7 @@ reciprocal8:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided9:
+divided10:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1531,16 +1587,16 @@ divided9:
 	VPMOVUSDB     Z4, X4
 	VPMOVUSDB     Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around11
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored11
+	JMP           stored12
 
-around10:
+around11:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored11:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, DI
@@ -1556,30 +1612,30 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some13:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done14
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand14:
+strand15:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 8(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal15
+	JNE          reciprocal16
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided16
+	JMP          divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided16:
+divided17:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1593,7 +1649,7 @@ divided16:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand14
+	JNE           strand15
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1601,9 +1657,9 @@ divided16:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some12
+	JMP           some13
 
-done13:
+done14:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -1617,7 +1673,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -1629,46 +1684,47 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block18:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks19
+	JLT        blocks20
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near20
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near20:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded21:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded22:
+loaded23:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -1682,7 +1738,7 @@ reciprocal23:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1712,52 +1768,52 @@ divided24:
 	VPMOVUSDB     Z10, X10
 	VPMOVUSDB     Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block18
+	JMP  block19
 
-blocks19:
-some27:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded29:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded30:
+loaded31:
 	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal32
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided32
+	JMP       divided33
 
-reciprocal31:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided32:
+divided33:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
@@ -1770,9 +1826,9 @@ divided32:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -1813,6 +1869,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VCVTPH2PS   (DX), Z7
 	VCVTPH2PS   32(DX), Z8
 	VCVTPH2PS   64(DX), Z9
@@ -1848,14 +1911,14 @@ block6:
 	VMOVDQU64   quarters64<>+0(SB), Z8
 	VPERMQ      Z7, Z8, Z7
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU64   Z7, (BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Z7, (BX)
 
-stored10:
+stored11:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -1872,31 +1935,38 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal17
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1910,7 +1980,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1941,53 +2011,53 @@ divided16:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z4, (BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z4, (BX)
 
-stored18:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -2001,7 +2071,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2009,9 +2079,9 @@ divided23:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -2025,7 +2095,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -2037,25 +2106,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2064,9 +2133,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2078,15 +2147,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near30:
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
@@ -2122,61 +2192,62 @@ near28:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around31
 	VMOVDQU64   Z15, (BX)
-	JMP         stored30
+	JMP         stored32
 
-around29:
+around31:
 	VMOVNTDQ Z15, (BX)
 
-stored30:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2190,7 +2261,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2221,50 +2292,50 @@ divided37:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z10, (BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z10, (BX)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal44
+	JNE         reciprocal46
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided45
+	JMP         divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -2277,9 +2348,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -2320,6 +2391,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VCVTPH2PS   (DX), Z7
 	VCVTPH2PS   32(DX), Z8
 	VCVTPH2PS   64(DX), Z9
@@ -2355,14 +2433,14 @@ block6:
 	VMOVDQU64   quarters64<>+0(SB), Z8
 	VPERMQ      Z7, Z8, Z7
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU64   Z7, (BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Z7, (BX)
 
-stored10:
+stored11:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -2379,31 +2457,38 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal17
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -2417,7 +2502,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2448,53 +2533,53 @@ divided16:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z4, (BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z4, (BX)
 
-stored18:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -2508,7 +2593,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2516,9 +2601,9 @@ divided23:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -2532,7 +2617,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -2544,25 +2628,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2571,9 +2655,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2585,15 +2669,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near30:
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
@@ -2629,61 +2714,62 @@ near28:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around31
 	VMOVDQU64   Z15, (BX)
-	JMP         stored30
+	JMP         stored32
 
-around29:
+around31:
 	VMOVNTDQ Z15, (BX)
 
-stored30:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -2697,7 +2783,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2728,50 +2814,50 @@ divided37:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z10, (BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z10, (BX)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal44
+	JNE         reciprocal46
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided45
+	JMP         divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -2784,9 +2870,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -2827,6 +2913,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VPMOVZXWD   (DX), Z7
 	VPSLLD      $0x10, Z7, Z7
 	VPMOVZXWD   32(DX), Z8
@@ -2866,14 +2959,14 @@ block6:
 	VMOVDQU64   quarters64<>+0(SB), Z8
 	VPERMQ      Z7, Z8, Z7
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU64   Z7, (BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Z7, (BX)
 
-stored10:
+stored11:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -2890,18 +2983,25 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -2911,14 +3011,14 @@ block12:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal17
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -2932,7 +3032,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2963,54 +3063,54 @@ divided16:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z4, (BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z4, (BX)
 
-stored18:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -3024,7 +3124,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3032,9 +3132,9 @@ divided23:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -3048,7 +3148,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3060,25 +3159,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -3087,9 +3186,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -3101,15 +3200,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near30:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -3149,48 +3249,49 @@ near28:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around31
 	VMOVDQU64   Z15, (BX)
-	JMP         stored30
+	JMP         stored32
 
-around29:
+around31:
 	VMOVNTDQ Z15, (BX)
 
-stored30:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -3200,14 +3301,14 @@ loaded35:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -3221,7 +3322,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3252,51 +3353,51 @@ divided37:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z10, (BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z10, (BX)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal44
+	JNE         reciprocal46
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided45
+	JMP         divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -3309,9 +3410,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -3352,6 +3453,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VPMOVZXWD   (DX), Z7
 	VPSLLD      $0x10, Z7, Z7
 	VPMOVZXWD   32(DX), Z8
@@ -3391,14 +3499,14 @@ block6:
 	VMOVDQU64   quarters64<>+0(SB), Z8
 	VPERMQ      Z7, Z8, Z7
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU64   Z7, (BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Z7, (BX)
 
-stored10:
+stored11:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -3415,18 +3523,25 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -3436,14 +3551,14 @@ block12:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal17
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -3457,7 +3572,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -3488,54 +3603,54 @@ divided16:
 	VMOVDQU32     transposed32<>+0(SB), Z5
 	VPERMD        Z4, Z5, Z4
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z4, (BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z4, (BX)
 
-stored18:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -3549,7 +3664,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3557,9 +3672,9 @@ divided23:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -3573,7 +3688,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -3585,25 +3699,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -3612,9 +3726,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -3626,15 +3740,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near30:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -3674,48 +3789,49 @@ near28:
 	VMOVDQU64   quarters64<>+0(SB), Z16
 	VPERMQ      Z15, Z16, Z15
 	CMPB        76(CX), $0x00
-	JNE         around29
+	JNE         around31
 	VMOVDQU64   Z15, (BX)
-	JMP         stored30
+	JMP         stored32
 
-around29:
+around31:
 	VMOVNTDQ Z15, (BX)
 
-stored30:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -3725,14 +3841,14 @@ loaded35:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -3746,7 +3862,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3777,51 +3893,51 @@ divided37:
 	VMOVDQU32     transposed32<>+0(SB), Z11
 	VPERMD        Z10, Z11, Z10
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z10, (BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z10, (BX)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal44
+	JNE         reciprocal46
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided45
+	JMP         divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -3834,9 +3950,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -3877,6 +3993,15 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -3910,20 +4035,20 @@ block6:
 	VADDPS        Z7, Z8, Z8
 	VADDPS        Z7, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around10
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z6, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored10
+	JMP           stored11
 
-around9:
+around10:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z6, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored10:
+stored11:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -3940,31 +4065,40 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near16:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal15
+	JNE     reciprocal17
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided16
+	JMP     divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -3978,7 +4112,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -4000,59 +4134,59 @@ divided16:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored18:
+stored20:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -4065,7 +4199,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4073,9 +4207,9 @@ divided23:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4089,7 +4223,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -4101,25 +4234,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -4128,9 +4261,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -4142,17 +4275,18 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near28:
+near30:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -4186,69 +4320,70 @@ near28:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around29
+	JNE           around31
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored30
+	JMP           stored32
 
-around29:
+around31:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored30:
+stored32:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal36
+	JNE     reciprocal38
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided37
+	JMP     divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -4262,7 +4397,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -4284,56 +4419,56 @@ divided37:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored39:
+stored41:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal46
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided45
+	JMP       divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -4345,9 +4480,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -4380,19 +4515,28 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near8:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -4406,7 +4550,7 @@ reciprocal8:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided9:
+divided10:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -4428,20 +4572,20 @@ divided9:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around11
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored11
+	JMP           stored12
 
-around10:
+around11:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored11:
+stored12:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
@@ -4457,30 +4601,30 @@ stored11:
 	JMP  turn4
 
 turns6:
-some12:
+some13:
 	TESTQ AX, AX
-	JLE   done13
+	JLE   done14
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand14:
+strand15:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 8(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal15
+	JNE          reciprocal16
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided16
+	JMP          divided17
 
-reciprocal15:
+reciprocal16:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided16:
+divided17:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -4493,7 +4637,7 @@ divided16:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand14
+	JNE           strand15
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4501,9 +4645,9 @@ divided16:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some12
+	JMP           some13
 
-done13:
+done14:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4517,7 +4661,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -4529,46 +4672,47 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block18:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks19
+	JLT        blocks20
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near20
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near20:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded21
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded21:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded22:
+loaded23:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal23
+	JNE     reciprocal24
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided24
+	JMP     divided25
 
-reciprocal23:
+reciprocal24:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -4582,7 +4726,7 @@ reciprocal23:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided24:
+divided25:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -4604,56 +4748,56 @@ divided24:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored26:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block18
+	JMP  block19
 
-blocks19:
-some27:
+blocks20:
+some28:
 	TESTQ     AX, AX
-	JLE       done28
+	JLE       done29
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded29
+	JEQ       loaded30
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded29:
+loaded30:
 	CMPB      73(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded31
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded30:
+loaded31:
 	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal32
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided32
+	JMP       divided33
 
-reciprocal31:
+reciprocal32:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided32:
+divided33:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
@@ -4665,9 +4809,9 @@ divided32:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some27
+	JMP           some28
 
-done28:
+done29:
 	VZEROUPPER
 	RET
 
@@ -4708,6 +4852,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -4745,20 +4896,20 @@ block6:
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around10
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y6, 32(BX)
 	VMOVDQU64     Y8, 64(BX)
 	VMOVDQU64     Y9, 96(BX)
-	JMP           stored10
+	JMP           stored11
 
-around9:
+around10:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y6, 32(BX)
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored10:
+stored11:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -4775,31 +4926,38 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal17
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -4813,7 +4971,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -4839,59 +4997,59 @@ divided16:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored18:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -4905,7 +5063,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4913,9 +5071,9 @@ divided23:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -4929,7 +5087,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -4941,25 +5098,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -4968,9 +5125,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -4982,15 +5139,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near30:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -5028,67 +5186,68 @@ near28:
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around29
+	JNE           around31
 	VMOVDQU64     Y17, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored30
+	JMP           stored32
 
-around29:
+around31:
 	VMOVNTDQ Y17, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored30:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -5102,7 +5261,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5128,56 +5287,56 @@ divided37:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal44
+	JNE         reciprocal46
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided45
+	JMP         divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -5190,9 +5349,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -5233,6 +5392,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VPMOVZXWD     (DX), Z6
 	VPSLLD        $0x10, Z6, Z6
 	VPMOVZXWD     32(DX), Z8
@@ -5295,16 +5461,16 @@ block6:
 	VMOVDQA64     Z13, Z9
 	VPERMT2W      Z14, Z6, Z9
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around10
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
-	JMP           stored10
+	JMP           stored11
 
-around9:
+around10:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored10:
+stored11:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -5321,18 +5487,25 @@ stored10:
 
 turns7:
 divide4:
-turn11:
+turn12:
 	CMPQ AX, 104(CX)
-	JLT  turns13
+	JLT  turns14
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand14:
+strand15:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block12:
+block13:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near16
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near16:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -5342,14 +5515,14 @@ block12:
 	VPMOVZXWD 96(DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal17
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided16
+	JMP       divided18
 
-reciprocal15:
+reciprocal17:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -5363,7 +5536,7 @@ reciprocal15:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided16:
+divided18:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5410,56 +5583,56 @@ divided16:
 	VMOVDQA64     Z10, Z6
 	VPERMT2W      Z11, Z4, Z6
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around19
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored18
+	JMP           stored20
 
-around17:
+around19:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored18:
+stored20:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block12
+	JNE  block13
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand14
+	JNE  strand15
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn11
+	JMP  turn12
 
-turns13:
-some19:
+turns14:
+some21:
 	TESTQ AX, AX
-	JLE   done20
+	JLE   done22
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand21:
+strand23:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VPMOVZXWD.Z  (DX), K1, Z4
 	VPSLLD       $0x10, Z4, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal22
+	JNE          reciprocal24
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided23
+	JMP          divided25
 
-reciprocal22:
+reciprocal24:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided23:
+divided25:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5479,7 +5652,7 @@ divided23:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand21
+	JNE           strand23
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5487,9 +5660,9 @@ divided23:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some19
+	JMP           some21
 
-done20:
+done22:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -5503,7 +5676,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -5515,25 +5687,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide25
+	JLT          divide27
 	CMPB         72(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         73(CX), $0x00
-	JNE          divide25
+	JNE          divide27
 	CMPB         75(CX), $0x00
-	JNE          divide25
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide25
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide25
+	JNE          divide27
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide27
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide27
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5542,9 +5714,9 @@ one1:
 	VMAXPS       Z8, Z11, Z11
 	VMAXPS       Z8, Z12, Z11
 	VMAXPS       Z8, Z13, Z11
-	VMOVD        X10, R9
-	CMPL         R9, (DI)
-	JNE          divide25
+	VMOVD        X10, R8
+	CMPL         R8, (DI)
+	JNE          divide27
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5556,15 +5728,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block26:
+block28:
 	CMPQ       AX, $0x00000040
-	JLT        blocks27
+	JLT        blocks29
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near28
+	JEQ        near30
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near28:
+near30:
 	VPMOVZXWD     (DX), Z14
 	VPSLLD        $0x10, Z14, Z14
 	VPMOVZXWD     32(DX), Z15
@@ -5627,50 +5800,51 @@ near28:
 	VMOVDQA64     Z20, Z16
 	VPERMT2W      Z21, Z14, Z16
 	CMPB          76(CX), $0x00
-	JNE           around29
+	JNE           around31
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored30
+	JMP           stored32
 
-around29:
+around31:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored30:
+stored32:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block26
+	JMP  block28
 
-blocks27:
-divide25:
-block31:
+blocks29:
+divide27:
+block33:
 	CMPQ       AX, $0x00000040
-	JLT        blocks32
+	JLT        blocks34
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near33
+	JEQ        near35
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near33:
+near35:
 	CMPB    72(CX), $0x00
-	JEQ     loaded34
+	JEQ     loaded36
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded34:
+loaded36:
 	CMPB    73(CX), $0x00
-	JEQ     loaded35
+	JEQ     loaded37
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded35:
+loaded37:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -5680,14 +5854,14 @@ loaded35:
 	VPMOVZXWD 96(DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal36
+	JNE       reciprocal38
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided37
+	JMP       divided39
 
-reciprocal36:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -5701,7 +5875,7 @@ reciprocal36:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided37:
+divided39:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5748,53 +5922,53 @@ divided37:
 	VMOVDQA64     Z16, Z12
 	VPERMT2W      Z17, Z10, Z12
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around40
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored39
+	JMP           stored41
 
-around38:
+around40:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored39:
+stored41:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block31
+	JMP  block33
 
-blocks32:
-some40:
+blocks34:
+some42:
 	TESTQ     AX, AX
-	JLE       done41
+	JLE       done43
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded42
+	JEQ       loaded44
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded42:
+loaded44:
 	CMPB      73(CX), $0x00
-	JEQ       loaded43
+	JEQ       loaded45
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded43:
+loaded45:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal44
+	JNE         reciprocal46
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided45
+	JMP         divided47
 
-reciprocal44:
+reciprocal46:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided45:
+divided47:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -5813,9 +5987,9 @@ divided45:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some40
+	JMP           some42
 
-done41:
+done43:
 	VZEROUPPER
 	RET
 
@@ -5934,7 +6108,6 @@ TEXT ·quantizeAVX512F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -5949,6 +6122,7 @@ TEXT ·quantizeAVX512F32F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6279,7 +6453,6 @@ TEXT ·quantizeAVX512F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -6294,6 +6467,7 @@ TEXT ·quantizeAVX512F32F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6570,7 +6744,6 @@ TEXT ·quantizeAVX512F64F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -6585,6 +6758,7 @@ TEXT ·quantizeAVX512F64F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -6865,7 +7039,6 @@ TEXT ·quantizeAVX512F64F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -6880,6 +7053,7 @@ TEXT ·quantizeAVX512F64F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000020
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -7130,7 +7304,6 @@ TEXT ·quantizeAVX512F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -7145,6 +7318,7 @@ TEXT ·quantizeAVX512F16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -7347,7 +7521,6 @@ TEXT ·quantizeAVX512F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -7362,6 +7535,7 @@ TEXT ·quantizeAVX512F16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -7564,7 +7738,6 @@ TEXT ·quantizeAVX512BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -7579,6 +7752,7 @@ TEXT ·quantizeAVX512BF16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -7786,7 +7960,6 @@ TEXT ·quantizeAVX512BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -7801,6 +7974,7 @@ TEXT ·quantizeAVX512BF16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000040
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -8036,6 +8210,15 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
 	VMOVUPS      (DX), Y7
 	VMOVUPS      32(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8056,14 +8239,14 @@ block6:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around10
 	VMOVDQU      X7, (BX)
-	JMP          stored10
+	JMP          stored11
 
-around9:
+around10:
 	VMOVNTDQ X7, (BX)
 
-stored10:
+stored11:
 	VMOVUPS      64(DX), Y7
 	VMOVUPS      96(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8084,14 +8267,14 @@ stored10:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around12
 	VMOVDQU      X7, 16(BX)
-	JMP          stored12
+	JMP          stored13
 
-around11:
+around12:
 	VMOVNTDQ X7, 16(BX)
 
-stored12:
+stored13:
 	VMOVUPS      128(DX), Y7
 	VMOVUPS      160(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8112,14 +8295,14 @@ stored12:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around14
 	VMOVDQU      X7, 32(BX)
-	JMP          stored14
+	JMP          stored15
 
-around13:
+around14:
 	VMOVNTDQ X7, 32(BX)
 
-stored14:
+stored15:
 	VMOVUPS      192(DX), Y7
 	VMOVUPS      224(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8140,14 +8323,14 @@ stored14:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around16
 	VMOVDQU      X7, 48(BX)
-	JMP          stored16
+	JMP          stored17
 
-around15:
+around16:
 	VMOVNTDQ X7, 48(BX)
 
-stored16:
+stored17:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -8164,27 +8347,36 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near22:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal23
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8192,7 +8384,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -8212,23 +8404,23 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around25
 	VMOVDQU      X4, (BX)
-	JMP          stored24
+	JMP          stored26
 
-around23:
+around25:
 	VMOVNTDQ X4, (BX)
 
-stored24:
+stored26:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal25
+	JNE     reciprocal27
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided26
+	JMP     divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8236,7 +8428,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -8256,23 +8448,23 @@ divided26:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around29
 	VMOVDQU      X4, 16(BX)
-	JMP          stored28
+	JMP          stored30
 
-around27:
+around29:
 	VMOVNTDQ X4, 16(BX)
 
-stored28:
+stored30:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal31
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided30
+	JMP     divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8280,7 +8472,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -8300,23 +8492,23 @@ divided30:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around31
+	JNE          around33
 	VMOVDQU      X4, 32(BX)
-	JMP          stored32
+	JMP          stored34
 
-around31:
+around33:
 	VMOVNTDQ X4, 32(BX)
 
-stored32:
+stored34:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal33
+	JNE     reciprocal35
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided34
+	JMP     divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8324,7 +8516,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -8344,47 +8536,47 @@ divided34:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around35
+	JNE          around37
 	VMOVDQU      X4, 48(BX)
-	JMP          stored36
+	JMP          stored38
 
-around35:
+around37:
 	VMOVNTDQ X4, 48(BX)
 
-stored36:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8392,7 +8584,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -8412,21 +8604,21 @@ divided41:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around42
+	JNE          around44
 	VMOVDQU      X2, (BX)
-	JMP          stored43
+	JMP          stored45
 
-around42:
+around44:
 	VMOVNTDQ X2, (BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -8434,9 +8626,9 @@ stored43:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -8450,7 +8642,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -8458,32 +8649,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -8495,14 +8686,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VMOVUPS      (DX), Y11
 	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -8523,52 +8715,53 @@ near48:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around49
+	JNE          around51
 	VMOVDQU      X11, (BX)
-	JMP          stored50
+	JMP          stored52
 
-around49:
+around51:
 	VMOVNTDQ X11, (BX)
 
-stored50:
+stored52:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal56
+	JNE     reciprocal58
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided57
+	JMP     divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -8576,7 +8769,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -8596,22 +8789,22 @@ divided57:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around58
+	JNE          around60
 	VMOVDQU      X6, (BX)
-	JMP          stored59
+	JMP          stored61
 
-around58:
+around60:
 	VMOVNTDQ X6, (BX)
 
-stored59:
+stored61:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -8670,6 +8863,15 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
 	VMOVUPS      (DX), Y7
 	VMOVUPS      32(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8690,14 +8892,14 @@ block6:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around10
 	VMOVDQU      X7, (BX)
-	JMP          stored10
+	JMP          stored11
 
-around9:
+around10:
 	VMOVNTDQ X7, (BX)
 
-stored10:
+stored11:
 	VMOVUPS      64(DX), Y7
 	VMOVUPS      96(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8718,14 +8920,14 @@ stored10:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around12
 	VMOVDQU      X7, 16(BX)
-	JMP          stored12
+	JMP          stored13
 
-around11:
+around12:
 	VMOVNTDQ X7, 16(BX)
 
-stored12:
+stored13:
 	VMOVUPS      128(DX), Y7
 	VMOVUPS      160(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8746,14 +8948,14 @@ stored12:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around14
 	VMOVDQU      X7, 32(BX)
-	JMP          stored14
+	JMP          stored15
 
-around13:
+around14:
 	VMOVNTDQ X7, 32(BX)
 
-stored14:
+stored15:
 	VMOVUPS      192(DX), Y7
 	VMOVUPS      224(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -8774,14 +8976,14 @@ stored14:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around16
 	VMOVDQU      X7, 48(BX)
-	JMP          stored16
+	JMP          stored17
 
-around15:
+around16:
 	VMOVNTDQ X7, 48(BX)
 
-stored16:
+stored17:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -8798,27 +9000,36 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near22:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal23
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8826,7 +9037,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -8846,23 +9057,23 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around25
 	VMOVDQU      X4, (BX)
-	JMP          stored24
+	JMP          stored26
 
-around23:
+around25:
 	VMOVNTDQ X4, (BX)
 
-stored24:
+stored26:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal25
+	JNE     reciprocal27
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided26
+	JMP     divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8870,7 +9081,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -8890,23 +9101,23 @@ divided26:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around29
 	VMOVDQU      X4, 16(BX)
-	JMP          stored28
+	JMP          stored30
 
-around27:
+around29:
 	VMOVNTDQ X4, 16(BX)
 
-stored28:
+stored30:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal31
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided30
+	JMP     divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8914,7 +9125,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -8934,23 +9145,23 @@ divided30:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around31
+	JNE          around33
 	VMOVDQU      X4, 32(BX)
-	JMP          stored32
+	JMP          stored34
 
-around31:
+around33:
 	VMOVNTDQ X4, 32(BX)
 
-stored32:
+stored34:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal33
+	JNE     reciprocal35
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided34
+	JMP     divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -8958,7 +9169,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -8978,47 +9189,47 @@ divided34:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around35
+	JNE          around37
 	VMOVDQU      X4, 48(BX)
-	JMP          stored36
+	JMP          stored38
 
-around35:
+around37:
 	VMOVNTDQ X4, 48(BX)
 
-stored36:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9026,7 +9237,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -9046,21 +9257,21 @@ divided41:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around42
+	JNE          around44
 	VMOVDQU      X2, (BX)
-	JMP          stored43
+	JMP          stored45
 
-around42:
+around44:
 	VMOVNTDQ X2, (BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9068,9 +9279,9 @@ stored43:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -9084,7 +9295,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -9092,32 +9302,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -9129,14 +9339,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VMOVUPS      (DX), Y11
 	VMOVUPS      32(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -9157,52 +9368,53 @@ near48:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around49
+	JNE          around51
 	VMOVDQU      X11, (BX)
-	JMP          stored50
+	JMP          stored52
 
-around49:
+around51:
 	VMOVNTDQ X11, (BX)
 
-stored50:
+stored52:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal56
+	JNE     reciprocal58
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided57
+	JMP     divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9210,7 +9422,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9230,22 +9442,22 @@ divided57:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around58
+	JNE          around60
 	VMOVDQU      X6, (BX)
-	JMP          stored59
+	JMP          stored61
 
-around58:
+around60:
 	VMOVNTDQ X6, (BX)
 
-stored59:
+stored61:
 	ADDQ $+64, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -9286,6 +9498,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VCVTPH2PS    (DX), Y7
 	VCVTPH2PS    16(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -9306,14 +9525,14 @@ block6:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around10
 	VMOVDQU      X7, (BX)
-	JMP          stored10
+	JMP          stored11
 
-around9:
+around10:
 	VMOVNTDQ X7, (BX)
 
-stored10:
+stored11:
 	VCVTPH2PS    32(DX), Y7
 	VCVTPH2PS    48(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -9334,14 +9553,14 @@ stored10:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around12
 	VMOVDQU      X7, 16(BX)
-	JMP          stored12
+	JMP          stored13
 
-around11:
+around12:
 	VMOVNTDQ X7, 16(BX)
 
-stored12:
+stored13:
 	VCVTPH2PS    64(DX), Y7
 	VCVTPH2PS    80(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -9362,14 +9581,14 @@ stored12:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around14
 	VMOVDQU      X7, 32(BX)
-	JMP          stored14
+	JMP          stored15
 
-around13:
+around14:
 	VMOVNTDQ X7, 32(BX)
 
-stored14:
+stored15:
 	VCVTPH2PS    96(DX), Y7
 	VCVTPH2PS    112(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -9390,14 +9609,14 @@ stored14:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around16
 	VMOVDQU      X7, 48(BX)
-	JMP          stored16
+	JMP          stored17
 
-around15:
+around16:
 	VMOVNTDQ X7, 48(BX)
 
-stored16:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -9414,27 +9633,34 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal23
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9442,7 +9668,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9462,23 +9688,23 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around25
 	VMOVDQU      X4, (BX)
-	JMP          stored24
+	JMP          stored26
 
-around23:
+around25:
 	VMOVNTDQ X4, (BX)
 
-stored24:
+stored26:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal27
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided26
+	JMP       divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9486,7 +9712,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9506,23 +9732,23 @@ divided26:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around29
 	VMOVDQU      X4, 16(BX)
-	JMP          stored28
+	JMP          stored30
 
-around27:
+around29:
 	VMOVNTDQ X4, 16(BX)
 
-stored28:
+stored30:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9530,7 +9756,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9550,23 +9776,23 @@ divided30:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around31
+	JNE          around33
 	VMOVDQU      X4, 32(BX)
-	JMP          stored32
+	JMP          stored34
 
-around31:
+around33:
 	VMOVNTDQ X4, 32(BX)
 
-stored32:
+stored34:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal35
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided34
+	JMP       divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9574,7 +9800,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -9594,47 +9820,47 @@ divided34:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around35
+	JNE          around37
 	VMOVDQU      X4, 48(BX)
-	JMP          stored36
+	JMP          stored38
 
-around35:
+around37:
 	VMOVNTDQ X4, 48(BX)
 
-stored36:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -9642,7 +9868,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -9662,21 +9888,21 @@ divided41:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around42
+	JNE          around44
 	VMOVDQU      X2, (BX)
-	JMP          stored43
+	JMP          stored45
 
-around42:
+around44:
 	VMOVNTDQ X2, (BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -9684,9 +9910,9 @@ stored43:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -9700,7 +9926,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -9708,32 +9933,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -9745,14 +9970,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -9773,52 +9999,53 @@ near48:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around49
+	JNE          around51
 	VMOVDQU      X11, (BX)
-	JMP          stored50
+	JMP          stored52
 
-around49:
+around51:
 	VMOVNTDQ X11, (BX)
 
-stored50:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal58
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -9826,7 +10053,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -9846,22 +10073,22 @@ divided57:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around58
+	JNE          around60
 	VMOVDQU      X6, (BX)
-	JMP          stored59
+	JMP          stored61
 
-around58:
+around60:
 	VMOVNTDQ X6, (BX)
 
-stored59:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -9902,6 +10129,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VCVTPH2PS    (DX), Y7
 	VCVTPH2PS    16(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -9922,14 +10156,14 @@ block6:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around10
 	VMOVDQU      X7, (BX)
-	JMP          stored10
+	JMP          stored11
 
-around9:
+around10:
 	VMOVNTDQ X7, (BX)
 
-stored10:
+stored11:
 	VCVTPH2PS    32(DX), Y7
 	VCVTPH2PS    48(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -9950,14 +10184,14 @@ stored10:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around12
 	VMOVDQU      X7, 16(BX)
-	JMP          stored12
+	JMP          stored13
 
-around11:
+around12:
 	VMOVNTDQ X7, 16(BX)
 
-stored12:
+stored13:
 	VCVTPH2PS    64(DX), Y7
 	VCVTPH2PS    80(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -9978,14 +10212,14 @@ stored12:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around14
 	VMOVDQU      X7, 32(BX)
-	JMP          stored14
+	JMP          stored15
 
-around13:
+around14:
 	VMOVNTDQ X7, 32(BX)
 
-stored14:
+stored15:
 	VCVTPH2PS    96(DX), Y7
 	VCVTPH2PS    112(DX), Y8
 	VMINPS       Y7, Y3, Y7
@@ -10006,14 +10240,14 @@ stored14:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around16
 	VMOVDQU      X7, 48(BX)
-	JMP          stored16
+	JMP          stored17
 
-around15:
+around16:
 	VMOVNTDQ X7, 48(BX)
 
-stored16:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -10030,27 +10264,34 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal23
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10058,7 +10299,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10078,23 +10319,23 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around25
 	VMOVDQU      X4, (BX)
-	JMP          stored24
+	JMP          stored26
 
-around23:
+around25:
 	VMOVNTDQ X4, (BX)
 
-stored24:
+stored26:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal27
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided26
+	JMP       divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10102,7 +10343,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10122,23 +10363,23 @@ divided26:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around29
 	VMOVDQU      X4, 16(BX)
-	JMP          stored28
+	JMP          stored30
 
-around27:
+around29:
 	VMOVNTDQ X4, 16(BX)
 
-stored28:
+stored30:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10146,7 +10387,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10166,23 +10407,23 @@ divided30:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around31
+	JNE          around33
 	VMOVDQU      X4, 32(BX)
-	JMP          stored32
+	JMP          stored34
 
-around31:
+around33:
 	VMOVNTDQ X4, 32(BX)
 
-stored32:
+stored34:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal35
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided34
+	JMP       divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10190,7 +10431,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10210,47 +10451,47 @@ divided34:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around35
+	JNE          around37
 	VMOVDQU      X4, 48(BX)
-	JMP          stored36
+	JMP          stored38
 
-around35:
+around37:
 	VMOVNTDQ X4, 48(BX)
 
-stored36:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10258,7 +10499,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -10278,21 +10519,21 @@ divided41:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around42
+	JNE          around44
 	VMOVDQU      X2, (BX)
-	JMP          stored43
+	JMP          stored45
 
-around42:
+around44:
 	VMOVNTDQ X2, (BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -10300,9 +10541,9 @@ stored43:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -10316,7 +10557,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -10324,32 +10564,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -10361,14 +10601,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VCVTPH2PS    (DX), Y11
 	VCVTPH2PS    16(DX), Y12
 	VMINPS       Y11, Y7, Y11
@@ -10389,52 +10630,53 @@ near48:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around49
+	JNE          around51
 	VMOVDQU      X11, (BX)
-	JMP          stored50
+	JMP          stored52
 
-around49:
+around51:
 	VMOVNTDQ X11, (BX)
 
-stored50:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal58
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -10442,7 +10684,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -10462,22 +10704,22 @@ divided57:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around58
+	JNE          around60
 	VMOVDQU      X6, (BX)
-	JMP          stored59
+	JMP          stored61
 
-around58:
+around60:
 	VMOVNTDQ X6, (BX)
 
-stored59:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -10518,6 +10760,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VPMOVZXWD    (DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    16(DX), Y8
@@ -10540,14 +10789,14 @@ block6:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around10
 	VMOVDQU      X7, (BX)
-	JMP          stored10
+	JMP          stored11
 
-around9:
+around10:
 	VMOVNTDQ X7, (BX)
 
-stored10:
+stored11:
 	VPMOVZXWD    32(DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    48(DX), Y8
@@ -10570,14 +10819,14 @@ stored10:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around12
 	VMOVDQU      X7, 16(BX)
-	JMP          stored12
+	JMP          stored13
 
-around11:
+around12:
 	VMOVNTDQ X7, 16(BX)
 
-stored12:
+stored13:
 	VPMOVZXWD    64(DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    80(DX), Y8
@@ -10600,14 +10849,14 @@ stored12:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around14
 	VMOVDQU      X7, 32(BX)
-	JMP          stored14
+	JMP          stored15
 
-around13:
+around14:
 	VMOVNTDQ X7, 32(BX)
 
-stored14:
+stored15:
 	VPMOVZXWD    96(DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    112(DX), Y8
@@ -10630,14 +10879,14 @@ stored14:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKSSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around16
 	VMOVDQU      X7, 48(BX)
-	JMP          stored16
+	JMP          stored17
 
-around15:
+around16:
 	VMOVNTDQ X7, 48(BX)
 
-stored16:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -10654,29 +10903,36 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal23
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10684,7 +10940,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10704,25 +10960,25 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around25
 	VMOVDQU      X4, (BX)
-	JMP          stored24
+	JMP          stored26
 
-around23:
+around25:
 	VMOVNTDQ X4, (BX)
 
-stored24:
+stored26:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal27
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided26
+	JMP       divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10730,7 +10986,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10750,25 +11006,25 @@ divided26:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around29
 	VMOVDQU      X4, 16(BX)
-	JMP          stored28
+	JMP          stored30
 
-around27:
+around29:
 	VMOVNTDQ X4, 16(BX)
 
-stored28:
+stored30:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10776,7 +11032,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10796,25 +11052,25 @@ divided30:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around31
+	JNE          around33
 	VMOVDQU      X4, 32(BX)
-	JMP          stored32
+	JMP          stored34
 
-around31:
+around33:
 	VMOVNTDQ X4, 32(BX)
 
-stored32:
+stored34:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal35
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided34
+	JMP       divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10822,7 +11078,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -10842,36 +11098,36 @@ divided34:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKSSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around35
+	JNE          around37
 	VMOVDQU      X4, 48(BX)
-	JMP          stored36
+	JMP          stored38
 
-around35:
+around37:
 	VMOVNTDQ X4, 48(BX)
 
-stored36:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -10879,12 +11135,12 @@ strand39:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -10892,7 +11148,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -10912,21 +11168,21 @@ divided41:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKSSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around42
+	JNE          around44
 	VMOVDQU      X2, (BX)
-	JMP          stored43
+	JMP          stored45
 
-around42:
+around44:
 	VMOVNTDQ X2, (BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -10934,9 +11190,9 @@ stored43:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -10950,7 +11206,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -10958,32 +11213,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -10995,14 +11250,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -11025,54 +11281,55 @@ near48:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKSSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around49
+	JNE          around51
 	VMOVDQU      X11, (BX)
-	JMP          stored50
+	JMP          stored52
 
-around49:
+around51:
 	VMOVNTDQ X11, (BX)
 
-stored50:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal58
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11080,7 +11337,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11100,22 +11357,22 @@ divided57:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKSSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around58
+	JNE          around60
 	VMOVDQU      X6, (BX)
-	JMP          stored59
+	JMP          stored61
 
-around58:
+around60:
 	VMOVNTDQ X6, (BX)
 
-stored59:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -11156,6 +11413,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VPMOVZXWD    (DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    16(DX), Y8
@@ -11178,14 +11442,14 @@ block6:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around10
 	VMOVDQU      X7, (BX)
-	JMP          stored10
+	JMP          stored11
 
-around9:
+around10:
 	VMOVNTDQ X7, (BX)
 
-stored10:
+stored11:
 	VPMOVZXWD    32(DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    48(DX), Y8
@@ -11208,14 +11472,14 @@ stored10:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around11
+	JNE          around12
 	VMOVDQU      X7, 16(BX)
-	JMP          stored12
+	JMP          stored13
 
-around11:
+around12:
 	VMOVNTDQ X7, 16(BX)
 
-stored12:
+stored13:
 	VPMOVZXWD    64(DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    80(DX), Y8
@@ -11238,14 +11502,14 @@ stored12:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around13
+	JNE          around14
 	VMOVDQU      X7, 32(BX)
-	JMP          stored14
+	JMP          stored15
 
-around13:
+around14:
 	VMOVNTDQ X7, 32(BX)
 
-stored14:
+stored15:
 	VPMOVZXWD    96(DX), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VPMOVZXWD    112(DX), Y8
@@ -11268,14 +11532,14 @@ stored14:
 	VEXTRACTI128 $0x01, Y7, X8
 	VPACKUSWB    X8, X7, X7
 	CMPB         76(CX), $0x00
-	JNE          around15
+	JNE          around16
 	VMOVDQU      X7, 48(BX)
-	JMP          stored16
+	JMP          stored17
 
-around15:
+around16:
 	VMOVNTDQ X7, 48(BX)
 
-stored16:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
@@ -11292,29 +11556,36 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal23
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11322,7 +11593,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11342,25 +11613,25 @@ divided22:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around23
+	JNE          around25
 	VMOVDQU      X4, (BX)
-	JMP          stored24
+	JMP          stored26
 
-around23:
+around25:
 	VMOVNTDQ X4, (BX)
 
-stored24:
+stored26:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal27
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided26
+	JMP       divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11368,7 +11639,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11388,25 +11659,25 @@ divided26:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around27
+	JNE          around29
 	VMOVDQU      X4, 16(BX)
-	JMP          stored28
+	JMP          stored30
 
-around27:
+around29:
 	VMOVNTDQ X4, 16(BX)
 
-stored28:
+stored30:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11414,7 +11685,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11434,25 +11705,25 @@ divided30:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around31
+	JNE          around33
 	VMOVDQU      X4, 32(BX)
-	JMP          stored32
+	JMP          stored34
 
-around31:
+around33:
 	VMOVNTDQ X4, 32(BX)
 
-stored32:
+stored34:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal35
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided34
+	JMP       divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11460,7 +11731,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS       $0x07, Y4, Y4, Y6
 	VCMPPS       $0x07, Y5, Y5, Y7
 	VANDPS       Y4, Y6, Y4
@@ -11480,36 +11751,36 @@ divided34:
 	VEXTRACTI128 $0x01, Y4, X5
 	VPACKUSWB    X5, X4, X4
 	CMPB         76(CX), $0x00
-	JNE          around35
+	JNE          around37
 	VMOVDQU      X4, 48(BX)
-	JMP          stored36
+	JMP          stored38
 
-around35:
+around37:
 	VMOVNTDQ X4, 48(BX)
 
-stored36:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -11517,12 +11788,12 @@ strand39:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11530,7 +11801,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS       $0x07, Y4, Y4, Y5
 	VCMPPS       $0x07, Y2, Y2, Y6
 	VANDPS       Y4, Y5, Y4
@@ -11550,21 +11821,21 @@ divided41:
 	VEXTRACTI128 $0x01, Y2, X3
 	VPACKUSWB    X3, X2, X2
 	CMPB         76(CX), $0x00
-	JNE          around42
+	JNE          around44
 	VMOVDQU      X2, (BX)
-	JMP          stored43
+	JMP          stored45
 
-around42:
+around44:
 	VMOVNTDQ X2, (BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -11572,9 +11843,9 @@ stored43:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -11588,7 +11859,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -11596,32 +11866,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -11633,14 +11903,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VPMOVZXWD    (DX), Y11
 	VPSLLD       $0x10, Y11, Y11
 	VPMOVZXWD    16(DX), Y12
@@ -11663,54 +11934,55 @@ near48:
 	VEXTRACTI128 $0x01, Y11, X12
 	VPACKUSWB    X12, X11, X11
 	CMPB         76(CX), $0x00
-	JNE          around49
+	JNE          around51
 	VMOVDQU      X11, (BX)
-	JMP          stored50
+	JMP          stored52
 
-around49:
+around51:
 	VMOVNTDQ X11, (BX)
 
-stored50:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal58
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -11718,7 +11990,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS       $0x07, Y6, Y6, Y8
 	VCMPPS       $0x07, Y7, Y7, Y9
 	VANDPS       Y6, Y8, Y6
@@ -11738,22 +12010,22 @@ divided57:
 	VEXTRACTI128 $0x01, Y6, X7
 	VPACKUSWB    X7, X6, X6
 	CMPB         76(CX), $0x00
-	JNE          around58
+	JNE          around60
 	VMOVDQU      X6, (BX)
-	JMP          stored59
+	JMP          stored61
 
-around58:
+around60:
 	VMOVNTDQ X6, (BX)
 
-stored59:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -11794,6 +12066,15 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near9:
 	VMOVUPS     (DX), Y6
 	VMOVUPS     32(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -11813,16 +12094,16 @@ block6:
 	VADDPS      Y7, Y8, Y8
 	VADDPS      Y7, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU     Y8, (BX)
 	VMOVDQU     Y6, 32(BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y6, 32(BX)
 
-stored10:
+stored11:
 	VMOVUPS     64(DX), Y6
 	VMOVUPS     96(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -11842,16 +12123,16 @@ stored10:
 	VADDPS      Y7, Y8, Y8
 	VADDPS      Y7, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around12
 	VMOVDQU     Y8, 64(BX)
 	VMOVDQU     Y6, 96(BX)
-	JMP         stored12
+	JMP         stored13
 
-around11:
+around12:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y6, 96(BX)
 
-stored12:
+stored13:
 	VMOVUPS     128(DX), Y6
 	VMOVUPS     160(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -11871,16 +12152,16 @@ stored12:
 	VADDPS      Y7, Y8, Y8
 	VADDPS      Y7, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around14
 	VMOVDQU     Y8, 128(BX)
 	VMOVDQU     Y6, 160(BX)
-	JMP         stored14
+	JMP         stored15
 
-around13:
+around14:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y6, 160(BX)
 
-stored14:
+stored15:
 	VMOVUPS     192(DX), Y6
 	VMOVUPS     224(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -11900,16 +12181,16 @@ stored14:
 	VADDPS      Y7, Y8, Y8
 	VADDPS      Y7, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around16
 	VMOVDQU     Y8, 192(BX)
 	VMOVDQU     Y6, 224(BX)
-	JMP         stored16
+	JMP         stored17
 
-around15:
+around16:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y6, 224(BX)
 
-stored16:
+stored17:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
@@ -11926,27 +12207,36 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 128(DX)(R11*1)
+	PREFETCHT1 192(DX)(R11*1)
+
+near22:
 	VMOVUPS (DX), Y4
 	VMOVUPS 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal21
+	JNE     reciprocal23
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided22
+	JMP     divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11954,7 +12244,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -11968,25 +12258,25 @@ divided22:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around23
+	JNE      around25
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored24
+	JMP      stored26
 
-around23:
+around25:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored24:
+stored26:
 	VMOVUPS 64(DX), Y4
 	VMOVUPS 96(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal25
+	JNE     reciprocal27
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided26
+	JMP     divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -11994,7 +12284,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -12008,25 +12298,25 @@ divided26:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around27
+	JNE      around29
 	VMOVDQU  Y4, 64(BX)
 	VMOVDQU  Y5, 96(BX)
-	JMP      stored28
+	JMP      stored30
 
-around27:
+around29:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored28:
+stored30:
 	VMOVUPS 128(DX), Y4
 	VMOVUPS 160(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal29
+	JNE     reciprocal31
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided30
+	JMP     divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12034,7 +12324,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -12048,25 +12338,25 @@ divided30:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around31
+	JNE      around33
 	VMOVDQU  Y4, 128(BX)
 	VMOVDQU  Y5, 160(BX)
-	JMP      stored32
+	JMP      stored34
 
-around31:
+around33:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored32:
+stored34:
 	VMOVUPS 192(DX), Y4
 	VMOVUPS 224(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal33
+	JNE     reciprocal35
 	VDIVPS  Y2, Y4, Y4
 	VDIVPS  Y2, Y5, Y5
-	JMP     divided34
+	JMP     divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12074,7 +12364,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS   $0x07, Y4, Y4, Y6
 	VCMPPS   $0x07, Y5, Y5, Y7
 	VANDPS   Y4, Y6, Y4
@@ -12088,49 +12378,49 @@ divided34:
 	VMAXPS   Y0, Y4, Y4
 	VMAXPS   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around35
+	JNE      around37
 	VMOVDQU  Y4, 192(BX)
 	VMOVDQU  Y5, 224(BX)
-	JMP      stored36
+	JMP      stored38
 
-around35:
+around37:
 	VMOVNTDQ Y4, 192(BX)
 	VMOVNTDQ Y5, 224(BX)
 
-stored36:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12138,7 +12428,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS   $0x07, Y4, Y4, Y5
 	VCMPPS   $0x07, Y2, Y2, Y6
 	VANDPS   Y4, Y5, Y4
@@ -12152,23 +12442,23 @@ divided41:
 	VMAXPS   Y0, Y3, Y3
 	VMAXPS   Y0, Y2, Y2
 	CMPB     76(CX), $0x00
-	JNE      around42
+	JNE      around44
 	VMOVDQU  Y3, (BX)
 	VMOVDQU  Y2, 32(BX)
-	JMP      stored43
+	JMP      stored45
 
-around42:
+around44:
 	VMOVNTDQ Y3, (BX)
 	VMOVNTDQ Y2, 32(BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12176,9 +12466,9 @@ stored43:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -12192,7 +12482,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -12200,32 +12489,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -12237,14 +12526,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VMOVUPS     (DX), Y10
 	VMOVUPS     32(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -12264,54 +12554,55 @@ near48:
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around49
+	JNE         around51
 	VMOVDQU     Y11, (BX)
 	VMOVDQU     Y10, 32(BX)
-	JMP         stored50
+	JMP         stored52
 
-around49:
+around51:
 	VMOVNTDQ Y11, (BX)
 	VMOVNTDQ Y10, 32(BX)
 
-stored50:
+stored52:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VMOVUPS (DX), Y6
 	VMOVUPS 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal56
+	JNE     reciprocal58
 	VDIVPS  Y0, Y6, Y6
 	VDIVPS  Y1, Y7, Y7
-	JMP     divided57
+	JMP     divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -12319,7 +12610,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS   $0x07, Y6, Y6, Y8
 	VCMPPS   $0x07, Y7, Y7, Y9
 	VANDPS   Y6, Y8, Y6
@@ -12333,24 +12624,24 @@ divided57:
 	VMAXPS   Y4, Y6, Y6
 	VMAXPS   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around58
+	JNE      around60
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored59
+	JMP      stored61
 
-around58:
+around60:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored59:
+stored61:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -12383,15 +12674,21 @@ strand7:
 	MOVQ         104(CX), DI
 
 block5:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near8
+	PREFETCHT1 (DX)(R11*1)
+
+near8:
 	VMOVUPD (DX), Y4
 	VMOVUPD 32(DX), Y5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal9
 	VDIVPD  Y2, Y4, Y4
 	VDIVPD  Y2, Y5, Y5
-	JMP     divided9
+	JMP     divided10
 
-reciprocal8:
+reciprocal9:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y6
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y4, Y4
@@ -12399,7 +12696,7 @@ reciprocal8:
 	VDIVPD  Y2, Y6, Y6
 	VMULPD  Y6, Y5, Y5
 
-divided9:
+divided10:
 	VCMPPD   $0x07, Y4, Y4, Y6
 	VCMPPD   $0x07, Y5, Y5, Y7
 	VANDPD   Y4, Y6, Y4
@@ -12413,16 +12710,16 @@ divided9:
 	VMAXPD   Y0, Y4, Y4
 	VMAXPD   Y0, Y5, Y5
 	CMPB     76(CX), $0x00
-	JNE      around10
+	JNE      around11
 	VMOVDQU  Y4, (BX)
 	VMOVDQU  Y5, 32(BX)
-	JMP      stored11
+	JMP      stored12
 
-around10:
+around11:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored11:
+stored12:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000008, DI
@@ -12451,7 +12748,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -12459,35 +12755,36 @@ one1:
 	VBROADCASTSD 56(CX), Y4
 	VBROADCASTSD 64(CX), Y5
 
-block13:
+block14:
 	CMPQ       AX, $0x00000008
-	JLT        blocks14
+	JLT        blocks15
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near15
+	JEQ        near16
 	PREFETCHT1 (DX)(R8*1)
 
-near15:
+near16:
 	CMPB    72(CX), $0x00
-	JEQ     loaded16
+	JEQ     loaded17
 	VMOVUPD (SI), Y0
 	VMOVUPD 32(SI), Y1
 
-loaded16:
+loaded17:
 	CMPB    73(CX), $0x00
-	JEQ     loaded17
+	JEQ     loaded18
 	VMOVUPD (DI), Y2
 	VMOVUPD 32(DI), Y3
 
-loaded17:
+loaded18:
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal18
+	JNE     reciprocal19
 	VDIVPD  Y0, Y6, Y6
 	VDIVPD  Y1, Y7, Y7
-	JMP     divided19
+	JMP     divided20
 
-reciprocal18:
+reciprocal19:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Y8
 	VDIVPD  Y0, Y8, Y8
 	VMULPD  Y8, Y6, Y6
@@ -12495,7 +12792,7 @@ reciprocal18:
 	VDIVPD  Y1, Y8, Y8
 	VMULPD  Y8, Y7, Y7
 
-divided19:
+divided20:
 	VCMPPD   $0x07, Y6, Y6, Y8
 	VCMPPD   $0x07, Y7, Y7, Y9
 	VANDPD   Y6, Y8, Y6
@@ -12509,24 +12806,24 @@ divided19:
 	VMAXPD   Y4, Y6, Y6
 	VMAXPD   Y4, Y7, Y7
 	CMPB     76(CX), $0x00
-	JNE      around20
+	JNE      around21
 	VMOVDQU  Y6, (BX)
 	VMOVDQU  Y7, 32(BX)
-	JMP      stored21
+	JMP      stored22
 
-around20:
+around21:
 	VMOVNTDQ Y6, (BX)
 	VMOVNTDQ Y7, 32(BX)
 
-stored21:
+stored22:
 	ADDQ $+64, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000008, AX
-	JMP  block13
+	JMP  block14
 
-blocks14:
+blocks15:
 	VZEROUPPER
 	RET
 
@@ -12567,6 +12864,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VCVTPH2PS   (DX), Y6
 	VCVTPH2PS   16(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -12588,16 +12892,16 @@ block6:
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU     X8, (BX)
 	VMOVDQU     X6, 16(BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ X8, (BX)
 	VMOVNTDQ X6, 16(BX)
 
-stored10:
+stored11:
 	VCVTPH2PS   32(DX), Y6
 	VCVTPH2PS   48(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -12619,16 +12923,16 @@ stored10:
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around12
 	VMOVDQU     X8, 32(BX)
 	VMOVDQU     X6, 48(BX)
-	JMP         stored12
+	JMP         stored13
 
-around11:
+around12:
 	VMOVNTDQ X8, 32(BX)
 	VMOVNTDQ X6, 48(BX)
 
-stored12:
+stored13:
 	VCVTPH2PS   64(DX), Y6
 	VCVTPH2PS   80(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -12650,16 +12954,16 @@ stored12:
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around14
 	VMOVDQU     X8, 64(BX)
 	VMOVDQU     X6, 80(BX)
-	JMP         stored14
+	JMP         stored15
 
-around13:
+around14:
 	VMOVNTDQ X8, 64(BX)
 	VMOVNTDQ X6, 80(BX)
 
-stored14:
+stored15:
 	VCVTPH2PS   96(DX), Y6
 	VCVTPH2PS   112(DX), Y8
 	VMINPS      Y6, Y3, Y6
@@ -12681,16 +12985,16 @@ stored14:
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y6, X6
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around16
 	VMOVDQU     X8, 96(BX)
 	VMOVDQU     X6, 112(BX)
-	JMP         stored16
+	JMP         stored17
 
-around15:
+around16:
 	VMOVNTDQ X8, 96(BX)
 	VMOVNTDQ X6, 112(BX)
 
-stored16:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -12707,27 +13011,34 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal23
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12735,7 +13046,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12751,25 +13062,25 @@ divided22:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around25
 	VMOVDQU   X4, (BX)
 	VMOVDQU   X5, 16(BX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored24:
+stored26:
 	VCVTPH2PS 32(DX), Y4
 	VCVTPH2PS 48(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal27
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided26
+	JMP       divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12777,7 +13088,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12793,25 +13104,25 @@ divided26:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around29
 	VMOVDQU   X4, 32(BX)
 	VMOVDQU   X5, 48(BX)
-	JMP       stored28
+	JMP       stored30
 
-around27:
+around29:
 	VMOVNTDQ X4, 32(BX)
 	VMOVNTDQ X5, 48(BX)
 
-stored28:
+stored30:
 	VCVTPH2PS 64(DX), Y4
 	VCVTPH2PS 80(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12819,7 +13130,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12835,25 +13146,25 @@ divided30:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around33
 	VMOVDQU   X4, 64(BX)
 	VMOVDQU   X5, 80(BX)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ X4, 64(BX)
 	VMOVNTDQ X5, 80(BX)
 
-stored32:
+stored34:
 	VCVTPH2PS 96(DX), Y4
 	VCVTPH2PS 112(DX), Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal35
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided34
+	JMP       divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12861,7 +13172,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -12877,49 +13188,49 @@ divided34:
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around37
 	VMOVDQU   X4, 96(BX)
 	VMOVDQU   X5, 112(BX)
-	JMP       stored36
+	JMP       stored38
 
-around35:
+around37:
 	VMOVNTDQ X4, 96(BX)
 	VMOVNTDQ X5, 112(BX)
 
-stored36:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -12927,7 +13238,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -12943,23 +13254,23 @@ divided41:
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y2, X2
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around44
 	VMOVDQU   X3, (BX)
 	VMOVDQU   X2, 16(BX)
-	JMP       stored43
+	JMP       stored45
 
-around42:
+around44:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X2, 16(BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12967,9 +13278,9 @@ stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -12983,7 +13294,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -12991,32 +13301,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13028,14 +13338,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VCVTPH2PS   (DX), Y10
 	VCVTPH2PS   16(DX), Y11
 	VMINPS      Y10, Y7, Y10
@@ -13057,54 +13368,55 @@ near48:
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
 	CMPB        76(CX), $0x00
-	JNE         around49
+	JNE         around51
 	VMOVDQU     X11, (BX)
 	VMOVDQU     X10, 16(BX)
-	JMP         stored50
+	JMP         stored52
 
-around49:
+around51:
 	VMOVNTDQ X11, (BX)
 	VMOVNTDQ X10, 16(BX)
 
-stored50:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal58
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13112,7 +13424,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13128,24 +13440,24 @@ divided57:
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around60
 	VMOVDQU   X6, (BX)
 	VMOVDQU   X7, 16(BX)
-	JMP       stored59
+	JMP       stored61
 
-around58:
+around60:
 	VMOVNTDQ X6, (BX)
 	VMOVNTDQ X7, 16(BX)
 
-stored59:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -13186,6 +13498,13 @@ strand8:
 	MOVQ         104(CX), DI
 
 block6:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near9
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near9:
 	VPMOVZXWD   (DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   16(DX), Y8
@@ -13223,14 +13542,14 @@ block6:
 	VPACKUSDW   Y8, Y6, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around10
 	VMOVDQU     Y6, (BX)
-	JMP         stored10
+	JMP         stored11
 
-around9:
+around10:
 	VMOVNTDQ Y6, (BX)
 
-stored10:
+stored11:
 	VPMOVZXWD   32(DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   48(DX), Y8
@@ -13268,14 +13587,14 @@ stored10:
 	VPACKUSDW   Y8, Y6, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around12
 	VMOVDQU     Y6, 32(BX)
-	JMP         stored12
+	JMP         stored13
 
-around11:
+around12:
 	VMOVNTDQ Y6, 32(BX)
 
-stored12:
+stored13:
 	VPMOVZXWD   64(DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   80(DX), Y8
@@ -13313,14 +13632,14 @@ stored12:
 	VPACKUSDW   Y8, Y6, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around13
+	JNE         around14
 	VMOVDQU     Y6, 64(BX)
-	JMP         stored14
+	JMP         stored15
 
-around13:
+around14:
 	VMOVNTDQ Y6, 64(BX)
 
-stored14:
+stored15:
 	VPMOVZXWD   96(DX), Y6
 	VPSLLD      $0x10, Y6, Y6
 	VPMOVZXWD   112(DX), Y8
@@ -13358,14 +13677,14 @@ stored14:
 	VPACKUSDW   Y8, Y6, Y6
 	VPERMQ      $0xd8, Y6, Y6
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around16
 	VMOVDQU     Y6, 96(BX)
-	JMP         stored16
+	JMP         stored17
 
-around15:
+around16:
 	VMOVNTDQ Y6, 96(BX)
 
-stored16:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
@@ -13382,29 +13701,36 @@ stored16:
 
 turns7:
 divide4:
-turn17:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns19
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand20:
+strand21:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 8(R10), Y3
 	MOVQ         104(CX), DI
 
-block18:
+block19:
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near22
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+
+near22:
 	VPMOVZXWD (DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 16(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal21
+	JNE       reciprocal23
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided22
+	JMP       divided24
 
-reciprocal21:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13412,7 +13738,7 @@ reciprocal21:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided22:
+divided24:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13442,25 +13768,25 @@ divided22:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around25
 	VMOVDQU   Y4, (BX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Y4, (BX)
 
-stored24:
+stored26:
 	VPMOVZXWD 32(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 48(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal25
+	JNE       reciprocal27
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided26
+	JMP       divided28
 
-reciprocal25:
+reciprocal27:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13468,7 +13794,7 @@ reciprocal25:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided26:
+divided28:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13498,25 +13824,25 @@ divided26:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around27
+	JNE       around29
 	VMOVDQU   Y4, 32(BX)
-	JMP       stored28
+	JMP       stored30
 
-around27:
+around29:
 	VMOVNTDQ Y4, 32(BX)
 
-stored28:
+stored30:
 	VPMOVZXWD 64(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 80(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal31
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided30
+	JMP       divided32
 
-reciprocal29:
+reciprocal31:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13524,7 +13850,7 @@ reciprocal29:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided30:
+divided32:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13554,25 +13880,25 @@ divided30:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around33
 	VMOVDQU   Y4, 64(BX)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ Y4, 64(BX)
 
-stored32:
+stored34:
 	VPMOVZXWD 96(DX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VPMOVZXWD 112(DX), Y5
 	VPSLLD    $0x10, Y5, Y5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal35
 	VDIVPS    Y2, Y4, Y4
 	VDIVPS    Y2, Y5, Y5
-	JMP       divided34
+	JMP       divided36
 
-reciprocal33:
+reciprocal35:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13580,7 +13906,7 @@ reciprocal33:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y5
 
-divided34:
+divided36:
 	VCMPPS    $0x07, Y4, Y4, Y6
 	VCMPPS    $0x07, Y5, Y5, Y7
 	VANDPS    Y4, Y6, Y4
@@ -13610,36 +13936,36 @@ divided34:
 	VPACKUSDW Y5, Y4, Y4
 	VPERMQ    $0xd8, Y4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around37
 	VMOVDQU   Y4, 96(BX)
-	JMP       stored36
+	JMP       stored38
 
-around35:
+around37:
 	VMOVNTDQ Y4, 96(BX)
 
-stored36:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block18
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand20
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn17
+	JMP  turn18
 
-turns19:
-some37:
+turns20:
+some39:
 	TESTQ AX, AX
-	JLE   done38
+	JLE   done40
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand39:
+strand41:
 	VBROADCASTSS (R9), Y2
 	VBROADCASTSS 8(R9), Y3
 	VPMOVZXWD    (DX), Y4
@@ -13647,12 +13973,12 @@ strand39:
 	VPMOVZXWD    16(DX), Y5
 	VPSLLD       $0x10, Y5, Y5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal40
+	JNE          reciprocal42
 	VDIVPS       Y2, Y4, Y4
 	VDIVPS       Y2, Y5, Y2
-	JMP          divided41
+	JMP          divided43
 
-reciprocal40:
+reciprocal42:
 	VMOVUPS all32_3f800000<>+0(SB), Y6
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y4, Y4
@@ -13660,7 +13986,7 @@ reciprocal40:
 	VDIVPS  Y2, Y6, Y6
 	VMULPS  Y6, Y5, Y2
 
-divided41:
+divided43:
 	VCMPPS    $0x07, Y4, Y4, Y5
 	VCMPPS    $0x07, Y2, Y2, Y6
 	VANDPS    Y4, Y5, Y4
@@ -13690,21 +14016,21 @@ divided41:
 	VPACKUSDW Y3, Y2, Y2
 	VPERMQ    $0xd8, Y2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around44
 	VMOVDQU   Y2, (BX)
-	JMP       stored43
+	JMP       stored45
 
-around42:
+around44:
 	VMOVNTDQ Y2, (BX)
 
-stored43:
+stored45:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R9
 	DECQ DI
-	JNE  strand39
+	JNE  strand41
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13712,9 +14038,9 @@ stored43:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some37
+	JMP  some39
 
-done38:
+done40:
 	DECQ R8
 	JEQ  steps3
 	ADDQ 152(CX), DX
@@ -13728,7 +14054,6 @@ steps3:
 	RET
 
 one1:
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -13736,32 +14061,32 @@ one1:
 	VBROADCASTSS 56(CX), Y4
 	VBROADCASTSS 64(CX), Y5
 	CMPQ         AX, $0x00000200
-	JLT          divide45
+	JLT          divide47
 	CMPB         72(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         73(CX), $0x00
-	JNE          divide45
+	JNE          divide47
 	CMPB         75(CX), $0x00
-	JNE          divide45
-	MOVL         (SI), R9
-	SUBL         $0x21800000, R9
-	CMPL         R9, $0x3c000000
-	JHI          divide45
-	MOVL         56(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
-	MOVL         64(CX), R9
-	ANDL         $0x7fffffff, R9
-	CMPL         R9, $0x44000000
-	JHI          divide45
+	JNE          divide47
+	MOVL         (SI), R8
+	SUBL         $0x21800000, R8
+	CMPL         R8, $0x3c000000
+	JHI          divide47
+	MOVL         56(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
+	MOVL         64(CX), R8
+	ANDL         $0x7fffffff, R8
+	CMPL         R8, $0x44000000
+	JHI          divide47
 	VMINPS       Y5, Y2, Y6
 	VMINPS       Y5, Y3, Y7
 	VMAXPS       Y4, Y6, Y6
 	VMAXPS       Y4, Y7, Y7
-	VMOVD        X6, R9
-	CMPL         R9, (DI)
-	JNE          divide45
+	VMOVD        X6, R8
+	CMPL         R8, (DI)
+	JNE          divide47
 	VMOVUPS      all32_3f800000<>+0(SB), Y9
 	VDIVPS       Y0, Y9, Y8
 	VFNMADD231PS Y0, Y8, Y9
@@ -13773,14 +14098,15 @@ one1:
 	VCVTPS2DQ    Y2, Y10
 	VPACKSSDW    Y10, Y10, Y10
 
-block46:
+block48:
 	CMPQ       AX, $0x00000010
-	JLT        blocks47
+	JLT        blocks49
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near48
+	JEQ        near50
 	PREFETCHT1 (DX)(R8*1)
 
-near48:
+near50:
 	VPMOVZXWD   (DX), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VPMOVZXWD   16(DX), Y11
@@ -13818,54 +14144,55 @@ near48:
 	VPACKUSDW   Y11, Y10, Y10
 	VPERMQ      $0xd8, Y10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around49
+	JNE         around51
 	VMOVDQU     Y10, (BX)
-	JMP         stored50
+	JMP         stored52
 
-around49:
+around51:
 	VMOVNTDQ Y10, (BX)
 
-stored50:
+stored52:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block46
+	JMP  block48
 
-blocks47:
-divide45:
-block51:
+blocks49:
+divide47:
+block53:
 	CMPQ       AX, $0x00000010
-	JLT        blocks52
+	JLT        blocks54
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near53
+	JEQ        near55
 	PREFETCHT1 (DX)(R8*1)
 
-near53:
+near55:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded56
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
 
-loaded54:
+loaded56:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded57
 	VMOVUPS (DI), Y2
 	VMOVUPS 32(DI), Y3
 
-loaded55:
+loaded57:
 	VPMOVZXWD (DX), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VPMOVZXWD 16(DX), Y7
 	VPSLLD    $0x10, Y7, Y7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal58
 	VDIVPS    Y0, Y6, Y6
 	VDIVPS    Y1, Y7, Y7
-	JMP       divided57
+	JMP       divided59
 
-reciprocal56:
+reciprocal58:
 	VMOVUPS all32_3f800000<>+0(SB), Y8
 	VDIVPS  Y0, Y8, Y8
 	VMULPS  Y8, Y6, Y6
@@ -13873,7 +14200,7 @@ reciprocal56:
 	VDIVPS  Y1, Y8, Y8
 	VMULPS  Y8, Y7, Y7
 
-divided57:
+divided59:
 	VCMPPS    $0x07, Y6, Y6, Y8
 	VCMPPS    $0x07, Y7, Y7, Y9
 	VANDPS    Y6, Y8, Y6
@@ -13903,22 +14230,22 @@ divided57:
 	VPACKUSDW Y7, Y6, Y6
 	VPERMQ    $0xd8, Y6, Y6
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around60
 	VMOVDQU   Y6, (BX)
-	JMP       stored59
+	JMP       stored61
 
-around58:
+around60:
 	VMOVNTDQ Y6, (BX)
 
-stored59:
+stored61:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  block51
+	JMP  block53
 
-blocks52:
+blocks54:
 	VZEROUPPER
 	RET
 
@@ -13949,7 +14276,6 @@ TEXT ·quantizeAVX2F32F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -13960,6 +14286,7 @@ TEXT ·quantizeAVX2F32F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -14060,7 +14387,6 @@ TEXT ·quantizeAVX2F32F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -14071,6 +14397,7 @@ TEXT ·quantizeAVX2F32F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -14171,7 +14498,6 @@ TEXT ·quantizeAVX2F16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -14182,6 +14508,7 @@ TEXT ·quantizeAVX2F16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -14282,7 +14609,6 @@ TEXT ·quantizeAVX2F16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -14293,6 +14619,7 @@ TEXT ·quantizeAVX2F16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -14393,7 +14720,6 @@ TEXT ·quantizeAVX2BF16F8E4M3(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -14404,6 +14730,7 @@ TEXT ·quantizeAVX2BF16F8E4M3(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)
@@ -14506,7 +14833,6 @@ TEXT ·quantizeAVX2BF16F8E5M2(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         80(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -14517,6 +14843,7 @@ TEXT ·quantizeAVX2BF16F8E5M2(SB), NOSPLIT, $0-16
 block2:
 	CMPQ       AX, $0x00000010
 	JLT        blocks3
+	MOVQ       80(CX), R8
 	TESTQ      R8, R8
 	JEQ        near4
 	PREFETCHT1 (DX)(R8*1)

@@ -8,8 +8,8 @@ import (
 
 // folder is how the results of a reduction's blocks become one value per sum.
 type folder[C cpu.Compute] struct {
-	// block returns the two results that a kernel left in the lanes.
-	block func(s *cpu.Scratch) [2]C
+	// block returns the two results that a kernel left in lanes.
+	block func(sums [2]*[cpu.Lanes]C) [2]C
 	// join folds block results, in order.
 	join func(s *cpu.Scratch, blocks [][2]C) [2]C
 	// columns folds, for each of many groups side by side, the results that a
@@ -32,9 +32,7 @@ type finisher[C cpu.Compute] func(w *worker, l *layout, cur *cursor, results [2]
 func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 	fold := pickByCompute[cpu.Fold[C]](cpu.Types{}, cpu.FoldRows32, cpu.FoldRows64)
 	return folder[C]{
-		block: func(s *cpu.Scratch) [2]C {
-			return [2]C{fold(cpu.LanesOf[C](s, 0)), fold(cpu.LanesOf[C](s, 1))}
-		},
+		block: func(sums [2]*[cpu.Lanes]C) [2]C { return [2]C{fold(sums[0]), fold(sums[1])} },
 		join: func(s *cpu.Scratch, blocks [][2]C) [2]C {
 			t0, t1 := cpu.TreeOf[C](s, 0), cpu.TreeOf[C](s, 1)
 			for _, b := range blocks {
@@ -103,13 +101,14 @@ func runReduction[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) 
 func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) func(c *call) error {
 	block := func(c *call, w *worker, group, number int64) [2]C {
 		a, cur, l := f.arm(w), w.members(c, group), &c.members
-		clear(cpu.LanesOf[C](a.Scratch, 0)[:])
-		clear(cpu.LanesOf[C](a.Scratch, 1)[:])
+		sums := cpu.BothLanes[C](a.Scratch)
+		clear(sums[0][:])
+		clear(sums[1][:])
 		begin := number * cpu.StripeBlock
 		end := min(begin+cpu.StripeBlock, l.count())
 		if f.gathers(c) {
 			f.gatherBlock(c, w, cur, begin, end, kernel)
-			return fold.block(a.Scratch)
+			return fold.block(sums)
 		}
 		pos := int64(0)
 		l.walk(cur, begin, end, kernelOperands, func(n int64) {
@@ -119,7 +118,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 				pos += n
 			})
 		})
-		return fold.block(a.Scratch)
+		return fold.block(sums)
 	}
 	finish := func(c *call, w *worker, group int64, result [2]C) {
 		cur, results := &w.cursors[0], resultsOf[C](w, 1)
@@ -129,7 +128,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 	}
 	mapGroup := func(c *call, w *worker, group int64) {
 		a, cur, l := f.arm(w), w.members(c, group), &c.members
-		a.Ahead = c.nextGroup(f)
+		a.Ahead = c.nextGroups(f, 1)
 		l.walk(cur, 0, l.count(), kernelOperands, func(n int64) {
 			l.spans(a, cur)
 			f.feed(w, l, cur, n, func(n int64, a *cpu.Args) { then(int(n), a) })
@@ -159,6 +158,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 	mapAll := newMapJobs(f, then)
 	columns := columnJob(f, kernel, fold)
 	short := shortGroupJob(f, kernel, fold, then)
+	runs := groupRunsJob(f, kernel, fold, then)
 	return func(c *call) error {
 		for i := range f.regions {
 			r := &f.regions[i]
@@ -169,6 +169,9 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 			jobs, run, mapped := f.columns(c), columns, false
 			if jobs == 0 {
 				jobs, run, mapped = f.shortGroups(c), short, true
+			}
+			if jobs == 0 {
+				jobs, run, mapped = f.groupRuns(c), runs, true
 			}
 			if jobs == 0 && c.blocks <= 1 {
 				jobs, run, mapped = ceilDiv(groups, c.groupsPerJob()), whole, !f.mapsLater(c)
@@ -203,12 +206,12 @@ func partials[C cpu.Compute](c *call) [][2]C {
 // groupsPerJob makes jobs of about jobSize elements.
 func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.count())) }
 
-// nextGroup returns how far behind a group's elements lie those of the next:
-// they are asked for while this group is mapped, if caches hold both.
-func (c *call) nextGroup(f *family) int {
+// nextGroups returns how far behind the elements of some groups lie those of the
+// next: they are asked for while these are mapped, if caches hold both.
+func (c *call) nextGroups(f *family, groups int64) int {
 	const near = 1 << 17 // bytes
-	if g := &c.groups; g.dims > 0 && c.members.count()*f.sizeOf(0) <= near {
-		return int(g.stride[0][g.dims-1])
+	if g := &c.groups; g.dims > 0 && groups*c.members.count()*f.sizeOf(0) <= near {
+		return int(groups * g.stride[0][g.dims-1])
 	}
 	return 0
 }

@@ -39,29 +39,37 @@ func (c *call) tilesOfGroups() int64 {
 // shortGroupJob makes the job that reduces some tiles of groups, and maps their
 // elements with the results, if there is a kernel for it.
 func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
+	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
+		n := c.members.count()
+		a := f.armTile(c, w, first)
+		results := resultsOf[C](w, int(groups))
+		if fold.extremes != nil {
+			fold.extremes(&w.scratch, a.In[0], int(n), results)
+		} else {
+			f.groupParams(c, w, groups, n)
+			terms := cpu.ColumnsOf[C](&w.scratch, 1, int(groups*n))
+			terms.Clear(1)
+			a.Wide, a.Sums = true, terms.Row(0)
+			kernel(int(groups*n), 0, a)
+			fold.sums(terms.Sums, int(n), results)
+		}
+		fold.finish(w, &c.groups, &w.cursors[0], results)
+		if then != nil {
+			a = f.armTile(c, w, first)
+			f.groupParams(c, w, groups, n)
+			then(int(groups*n), a)
+		}
+	})
+}
+
+// tilesOfGroupsJob makes the job that handles some tiles of groups, one after
+// the other.
+func tilesOfGroupsJob(tile func(c *call, w *worker, first, groups int64)) job {
 	return func(c *call, w *worker, number int64) {
 		side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
-		for tile := number * c.tilesPerJob; tile < min(c.tilesOfGroups(), (number+1)*c.tilesPerJob); tile++ {
-			column := tile % tiles * c.columnWidth
-			groups, n := min(c.columnWidth, side-column), c.members.count()
-			a := f.armTile(c, w, tile/tiles*side+column)
-			results := resultsOf[C](w, int(groups))
-			if fold.extremes != nil {
-				fold.extremes(&w.scratch, a.In[0], int(n), results)
-			} else {
-				f.groupParams(c, w, groups, n)
-				terms := cpu.ColumnsOf[C](&w.scratch, 1, int(groups*n))
-				terms.Clear(1)
-				a.Wide, a.Sums = true, terms.Row(0)
-				kernel(int(groups*n), 0, a)
-				fold.sums(terms.Sums, int(n), results)
-			}
-			fold.finish(w, &c.groups, &w.cursors[0], results)
-			if then != nil {
-				a = f.armTile(c, w, tile/tiles*side+column)
-				f.groupParams(c, w, groups, n)
-				then(int(groups*n), a)
-			}
+		for i := number * c.tilesPerJob; i < min(c.tilesOfGroups(), (number+1)*c.tilesPerJob); i++ {
+			column := i % tiles * c.columnWidth
+			tile(c, w, i/tiles*side+column, min(c.columnWidth, side-column))
 		}
 	}
 }

@@ -96,6 +96,7 @@ var frameFields = []field{
 	{"outApart", "int", "", 200},
 	{"outTurn", "int", "", 208},
 	{"outStep", "int", "", 216},
+	{"sumStep", "int", "from where a run leaves sum0 and sum1 to the accumulators of the next", 224},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -126,16 +127,16 @@ func (o *op) step(isa *isa, v variant) int {
 }
 
 // hasStrands reports whether kernels for some types take strands.
-func (o *op) hasStrands(v variant) bool { return o.sums == 0 && v.code == nil }
+func (o *op) hasStrands(v variant) bool { return v.code == nil }
 
 // strandBlock returns how many elements of a strand are taken at a time: whole
 // cache lines of the output, at least.
 func (o *op) strandBlock(isa *isa, v variant) int {
-	if v.compute == f64 {
+	if v.compute == f64 && o.sums == 0 {
 		group, _ := o.block(isa, v)
 		return group * isa.bytes / f64.size
 	}
-	return 64
+	return stripeLanes
 }
 
 // variants returns what an instruction set has kernels for: AVX2 packs no
@@ -219,32 +220,26 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 	if o.hasStrands(v) {
 		k.strands(n, o.strandBlock(isa, v), o.hasQuick(v))
 	}
-	k.ahead = c.GP64()
-	c.MOVQ(k.field("ahead"), k.ahead)
 	k.uniform(group)
 
 	rest := k.newLabel("rest")
-	if o.sums > 0 && o.sums*stripeLanes/k.lanes <= isa.held {
+	body := func(k *kernel) {
+		k.parameters()
+		k.op.body(k)
+	}
+	if k.holds() {
 		wide := k.newLabel("wide")
 		k.jumpIf("wide", wide)
 		c.CMPQ(n, operand.U32(block))
 		c.JLT(operand.LabelRef(rest))
-		k.hold()
-		if o.held != nil && !k.double() {
-			o.held.enter(k)
-			k.loop(n, block, o.held.body)
-			o.held.leave(k)
-		} else {
-			k.blocks(n, block)
-		}
-		k.release()
+		k.holding(body, func(body func(k *kernel)) { k.loop(n, block, body) })
 		c.JMP(operand.LabelRef(rest))
 		c.Label(wide)
 	}
 	if o.hasQuick(v) {
 		k.quickBlocks(n, block)
 	}
-	k.blocks(n, block)
+	k.loop(n, block, body)
 	c.Label(rest)
 	k.rest(n, block)
 	c.VZEROUPPER()

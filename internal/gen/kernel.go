@@ -32,7 +32,6 @@ type kernel struct {
 	at     int // of the group, in elements from the pointers
 	tail   reg.OpmaskVirtual
 	frame  reg.GPVirtual
-	ahead  reg.GPVirtual // see the frame's
 	ptr    map[string]reg.GPVirtual
 	param  map[string]value
 	held   []value // accumulators in registers, of each sum, or nil

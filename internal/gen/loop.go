@@ -9,14 +9,7 @@ import (
 
 // What a kernel does around its op's body.
 
-// blocks handles all whole blocks.
-func (k *kernel) blocks(n reg.GPVirtual, block int) {
-	k.loop(n, block, func(k *kernel) {
-		k.parameters()
-		k.op.body(k)
-	})
-}
-
+// loop handles all whole blocks.
 func (k *kernel) loop(n reg.GPVirtual, block int, body func(k *kernel)) {
 	c := k.c
 	loop, done := k.newLabel("block"), k.newLabel("blocks")
@@ -81,8 +74,13 @@ func (k *kernel) pointers() {
 	for _, name := range k.paramNames() {
 		load(name)
 	}
+	k.forSums(load)
+}
+
+// forSums ranges over the sets of accumulators.
+func (k *kernel) forSums(body func(name string)) {
 	for i := range k.op.sums {
-		load(fmt.Sprintf("sum%d", i))
+		body(fmt.Sprintf("sum%d", i))
 	}
 }
 
@@ -152,15 +150,16 @@ func (k *kernel) parameters() {
 
 // prefetch asks for what lies a distance behind the data inputs of a block.
 func (k *kernel) prefetch(block int) {
-	skip := k.newLabel("near")
-	k.c.TESTQ(k.ahead, k.ahead)
+	skip, ahead := k.newLabel("near"), k.c.GP64()
+	k.c.MOVQ(k.field("ahead"), ahead)
+	k.c.TESTQ(ahead, ahead)
 	k.c.JEQ(operand.LabelRef(skip))
 	for i, t := range k.in {
 		if t == nil {
 			continue
 		}
 		for at := 0; at < block*t.size; at += 64 {
-			k.c.PREFETCHT1(operand.Mem{Base: k.ptr[fmt.Sprintf("in%d", i)], Index: k.ahead, Scale: 1, Disp: at})
+			k.c.PREFETCHT1(operand.Mem{Base: k.ptr[fmt.Sprintf("in%d", i)], Index: ahead, Scale: 1, Disp: at})
 		}
 	}
 	k.c.Label(skip)
@@ -182,9 +181,7 @@ func (k *kernel) advance(elements int, block bool) {
 	if block {
 		k.jumpUnless("wide", stay)
 	}
-	for i := range k.op.sums {
-		add(fmt.Sprintf("sum%d", i), k.compute.size)
-	}
+	k.forSums(func(name string) { add(name, k.compute.size) })
 	if block {
 		c.Label(stay)
 	}

@@ -8,8 +8,9 @@ import (
 // Strands are runs of equal length at equal distances, side by side: a kernel
 // takes a block of each in turn. So the processor follows several places in
 // memory, which hides how long it looks for the next page of one of them. Many
-// runs of each follow in one call, a step each, with a scale and a zero point of
-// their own: between calls nobody asks for memory.
+// runs of each follow in one call, a step each, with a scale, a zero point and
+// accumulators of their own: between calls nobody asks for memory. Kernels with
+// sums take one strand.
 
 // strandFields is the layout of cpu.strand: the parameters of a run.
 var strandFields = []field{
@@ -54,10 +55,12 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
 		})
 		k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Visit"), k.ptr[name]) })
 		k.advanceData(elements)
+		k.forSums(func(name string) { c.ADDQ(operand.U32(elements*k.compute.size), k.ptr[name]) })
 	})
 	c.DECQ(steps)
 	c.JEQ(operand.LabelRef(done))
 	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Step"), k.ptr[name]) })
+	k.forSums(func(name string) { c.ADDQ(k.field("sumStep"), k.ptr[name]) })
 	c.ADDQ(k.field("paramsStep"), params)
 	c.Load(c.Param("n"), n)
 	c.JMP(operand.LabelRef(step))
@@ -77,14 +80,17 @@ func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *k
 	c.JLT(operand.LabelRef(done))
 	k.eachStrand(params, func() {
 		c.MOVQ(k.field("visit"), left)
-		c.Label(next)
-		for k.at = 0; k.at < block; k.at += k.group * k.lanes {
-			body(k)
-		}
-		k.at = 0
-		k.advanceData(block)
-		c.SUBQ(operand.U32(block), left)
-		c.JNE(operand.LabelRef(next))
+		k.holding(body, func(body func(k *kernel)) {
+			c.Label(next)
+			k.prefetch(block)
+			for k.at = 0; k.at < block; k.at += k.group * k.lanes {
+				body(k)
+			}
+			k.at = 0
+			k.advanceData(block)
+			c.SUBQ(operand.U32(block), left)
+			c.JNE(operand.LabelRef(next))
+		})
 	})
 	c.SUBQ(k.field("visit"), n)
 	c.JMP(operand.LabelRef(loop))

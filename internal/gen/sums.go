@@ -11,6 +11,30 @@ func (k *kernel) sum(sum, i int) memory {
 	return k.pointer(fmt.Sprintf("sum%d", sum), i, k.compute.size)
 }
 
+// holds reports whether there are registers for the accumulators of a stripe.
+func (k *kernel) holds() bool {
+	n := k.op.sums * stripeLanes / k.lanes
+	return n > 0 && n <= k.isa.held
+}
+
+// holding emits a loop, of which it is given the body, with the accumulators in
+// registers where there are enough of them.
+func (k *kernel) holding(body func(k *kernel), loop func(body func(k *kernel))) {
+	if !k.holds() {
+		loop(body)
+		return
+	}
+	k.hold()
+	if h := k.op.held; h != nil && !k.double() {
+		h.enter(k)
+		loop(h.body)
+		h.leave(k)
+	} else {
+		loop(body)
+	}
+	k.release()
+}
+
 // hold takes the accumulators of a stripe into registers: a block would wait
 // for what the block before wrote to memory.
 func (k *kernel) hold() {

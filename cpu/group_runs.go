@@ -1,0 +1,41 @@
+package cpu
+
+import "unsafe"
+
+// Groups of a run each, many in a call of a striped kernel: see Args.Runs.
+
+// MaxGroupRuns is how many groups a Scratch has lanes for.
+const MaxGroupRuns = 16
+
+// LanesOfGroup returns both sets of lanes of a call's group.
+func LanesOfGroup[C Compute](s *Scratch, number int) (sums [2]*[Lanes]C) {
+	for i := range sums {
+		sums[i] = (*[Lanes]C)(s.lanesOfGroup(number, i, int(unsafe.Sizeof(C(0)))))
+	}
+	return sums
+}
+
+// lanesOfGroup returns where a set of lanes is, of elements of a size.
+func (s *Scratch) lanesOfGroup(number, sum, size int) unsafe.Pointer {
+	return unsafe.Pointer(&unsafe.Slice((*byte)(unsafe.Pointer(&s.groups)), unsafe.Sizeof(s.groups))[(2*number+sum)*Lanes*size])
+}
+
+// groupByGroup makes a kernel that takes many groups of one that takes one.
+func groupByGroup(one Striped, size int) Striped {
+	return func(n int, pos int64, a *Args) {
+		if a.Runs.Steps == 0 {
+			one(n, pos, a)
+			return
+		}
+		s, bytes := a.Scratch, func(lanes unsafe.Pointer) []byte { return unsafe.Slice((*byte)(lanes), Lanes*size) }
+		a.forRuns(func(group int) {
+			for i := range 2 {
+				clear(bytes(unsafe.Pointer(&s.lanes[i])))
+			}
+			one(n, 0, a)
+			for i := range 2 {
+				copy(bytes(s.lanesOfGroup(group, i, size)), bytes(unsafe.Pointer(&s.lanes[i])))
+			}
+		})
+	}
+}

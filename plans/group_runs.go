@@ -1,0 +1,60 @@
+package plans
+
+import "github.com/isobit-ml/isobit/cpu"
+
+// Groups of one run of elements each, such as the channels of a first axis: a
+// kernel takes many in a call (cpu.Runs), each with parameters and accumulators
+// of its own. Between two calls nobody asks for memory.
+
+// groupRuns lays out a reduction of such groups, and returns the number of its
+// jobs; 0 where they lie otherwise.
+func (f *family) groupRuns(c *call) int64 {
+	g, m := &c.groups, &c.members
+	inner, n := g.dims-1, m.count()
+	if oneByOne || f.packed >= 0 || c.blocks != 1 || m.dims > 1 || g.size[inner] < 2 || n > jobSize/2 {
+		return 0
+	}
+	for k := range kernelOperands {
+		if !f.param[k] && m.start[k] != nil && m.stride[k][0] != f.sizeOf(k) {
+			return 0
+		}
+	}
+	c.columnWidth = min(cpu.MaxGroupRuns, jobSize/2/n)
+	c.tilesPerJob = max(1, jobSize/(c.columnWidth*n))
+	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
+}
+
+// groupRunsJob makes the job that reduces some tiles of groups, and maps their
+// elements with the results, if there is a kernel for it.
+func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
+	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
+		n := int(c.members.count())
+		kernel(n, 0, f.armGroups(c, w, first, groups))
+		results := resultsOf[C](w, int(groups))
+		for i := range results[0] {
+			result := fold.block(cpu.LanesOfGroup[C](&w.scratch, i))
+			results[0][i], results[1][i] = result[0], result[1]
+		}
+		fold.finish(w, &c.groups, &w.cursors[0], results)
+		if then != nil {
+			a := f.armGroups(c, w, first, groups)
+			a.Ahead = c.nextGroups(f, groups)
+			then(n, a)
+		}
+	})
+}
+
+// armGroups is armTile for a call with a run for each group.
+func (f *family) armGroups(c *call, w *worker, first, groups int64) *cpu.Args {
+	a, g := f.armTile(c, w, first), &c.groups
+	a.Runs.Steps, a.Runs.Strands = int(groups), 1
+	for k := range kernelOperands {
+		a.Runs.Step[k] = g.stride[k][g.dims-1]
+	}
+	for k := range a.In {
+		if f.param[k] {
+			a.In[k].P = w.cursors[0].at[k]
+		}
+	}
+	return a
+}
