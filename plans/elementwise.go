@@ -98,10 +98,12 @@ func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 }
 
 // bytes returns the size of all elements of the kernel's operands.
-func (f *family) bytes() (bytes int64) {
+func (f *family) bytes() int64 { return tensor.NumElements(f.shape) * f.bytesEach() }
+
+func (f *family) bytesEach() (bytes int64) {
 	for k := range kernelOperands {
 		if f.operand[k] >= 0 && !f.param[k] {
-			bytes += tensor.NumElements(f.shape) * f.sizeOf(k)
+			bytes += f.sizeOf(k)
 		}
 	}
 	return bytes

@@ -70,10 +70,10 @@ func (f *family) runsPay(l *layout) bool {
 	return l.size[inner] >= shortFarRun && (inner == 0 || l.stride[firstOutput][inner-1]%cacheLine == 0)
 }
 
-// placesToRead returns how many strands there are: half as many where each
-// reads from two inputs.
+// placesToRead returns how many strands there are: half as many where each moves
+// more than a number and its code.
 func (f *family) placesToRead() int {
-	if f.operand[1] >= 0 && !f.param[1] {
+	if f.bytesEach() > 5 {
 		return cpu.MaxStrands / 2
 	}
 	return cpu.MaxStrands

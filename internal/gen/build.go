@@ -25,12 +25,14 @@ type op struct {
 	docF8  string // where codes are 8-bit floats, if it differs
 	params int    // 2: scale and zero point, 1: scale, 0: none
 	bounds bool   // reads lo and hi
-	sums   int    // sets of accumulators
-	group  int    // vectors side by side on AVX-512, where fewer than usual
-	types  []variant
-	body   func(k *kernel)
-	quick  func(k *kernel) // body without divisions, see quick, or nil
-	held   *heldOp         // or nil
+	// relative says that it reads first and last, the bounds less the zero point.
+	relative bool
+	sums     int // sets of accumulators
+	group    int // vectors side by side on AVX-512, where fewer than usual
+	types    []variant
+	body     func(k *kernel)
+	quick    func(k *kernel) // body without divisions, see quick, or nil
+	held     *heldOp         // or nil
 }
 
 // typeNames lists the types in a function's name.
@@ -151,10 +153,10 @@ func (o *op) variants(isa *isa) []variant {
 func (o *op) assembly() ([]byte, error) {
 	c := build.NewContext()
 	c.ConstraintExpr("amd64")
-	globals := map[string]operand.Mem{}
+	globals := newTables()
 	for _, isa := range isas {
 		for _, v := range o.variants(isa) {
-			o.function(c, globals, isa, v)
+			o.function(c, globals, isa, v, o.pins(globals, isa, v))
 		}
 	}
 	file, err := c.Result()
@@ -203,8 +205,9 @@ func signature() *gotypes.Signature {
 }
 
 // function generates one kernel: parameters that are the same for all
-// elements are loaded, then blocks are handled, then what is left.
-func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa, v variant) {
+// elements are loaded, then blocks are handled, then what is left. It returns
+// the constants that it would like to have in registers beside the pinned ones.
+func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pinned []string) (wanted []string) {
 	c.Function(o.functionName(isa, v))
 	c.Attributes(attr.NOSPLIT)
 	c.Signature(signature())
@@ -217,6 +220,7 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 	group, block := o.block(isa, v)
 	k.group = group
 	k.pointers()
+	k.pin(pinned)
 	if o.hasStrands(v) {
 		k.strands(n, o.strandBlock(isa, v), o.hasQuick(v))
 	}
@@ -244,4 +248,5 @@ func (o *op) function(c *build.Context, globals map[string]operand.Mem, isa *isa
 	k.rest(n, block)
 	c.VZEROUPPER()
 	c.RET()
+	return k.pins.wanted
 }

@@ -23,7 +23,7 @@ const prefetchRows = 4
 
 // embeddingSums emits the sums of every type, on every instruction set.
 func embeddingSums(c *build.Context) {
-	globals := map[string]operand.Mem{}
+	globals := newTables()
 	for _, isa := range isas {
 		for _, t := range []*storage{f32, f64, bf16, f16} {
 			compute := f32

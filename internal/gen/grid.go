@@ -59,7 +59,7 @@ const (
 
 // gridKernels emits those of every type, on every instruction set.
 func gridKernels(c *build.Context) {
-	globals := map[string]operand.Mem{}
+	globals := newTables()
 	for _, isa := range isas {
 		begin := func(name string, t *storage, signature string, doc ...string) *gridKernel {
 			c.Function(name)
@@ -189,7 +189,6 @@ func (k *gridKernel) jumpMode(mode int, label string) {
 }
 
 const (
-	equal    = 0
 	notEqual = 4
 	less     = 17
 	greater  = 30

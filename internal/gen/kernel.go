@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"reflect"
-	"strings"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -19,7 +17,7 @@ const stripeLanes = 64
 // group, held in registers.
 type kernel struct {
 	c       *build.Context
-	globals map[string]operand.Mem // constants of the file
+	globals *tables // of the file
 	op      *op
 	isa     *isa
 	compute *storage
@@ -36,7 +34,9 @@ type kernel struct {
 	param  map[string]value
 	held   []value // accumulators in registers, of each sum, or nil
 	quick  *quick  // where codes are made without divisions
-	finite bool    // what is stored is no NaN
+	pins   pins
+	split  bool // vectors hold every other element, see loadSplit
+	finite bool // what is stored is no NaN
 	label  int
 }
 
@@ -91,35 +91,6 @@ func (k *kernel) newValue() value {
 	return v
 }
 
-// constant returns memory that holds a word in every lane of a vector.
-func (k *kernel) constant(word any) memory {
-	var c operand.Constant
-	switch w := word.(type) {
-	case uint32:
-		c = operand.U32(w)
-	case uint64:
-		c = operand.U64(w)
-	}
-	return k.table(strings.Trim(fmt.Sprintf("all%d_%x", c.Bytes()*8, word), "<>"), c)
-}
-
-// table returns memory that holds words one after the other, repeated to the
-// length of a vector.
-func (k *kernel) table(name string, words ...operand.Constant) memory {
-	m, ok := k.globals[name]
-	if !ok {
-		m = k.c.StaticGlobal(name)
-		k.c.DataAttributes(attr.RODATA | attr.NOPTR)
-		for at, i := 0, 0; at < 64; i++ {
-			w := words[i%len(words)]
-			k.c.AddDatum(at, w)
-			at += w.Bytes()
-		}
-		k.globals[name] = m
-	}
-	return memory{m}
-}
-
 // pointer returns the address of the current group's vector i behind a
 // pointer to elements of a size.
 func (k *kernel) pointer(name string, i, size int) memory {
@@ -128,6 +99,9 @@ func (k *kernel) pointer(name string, i, size int) memory {
 
 // in returns elements of a data input.
 func (k *kernel) load(input int) value {
+	if k.split && k.tail == nil {
+		return k.loadSplit(input)
+	}
 	v := make(value, k.group)
 	for i := range v {
 		v[i] = k.in[input].load(k, k.pointer(fmt.Sprintf("in%d", input), i, k.in[input].size))
@@ -185,6 +159,19 @@ func (k *kernel) zero() value  { return k.param["zero"][:k.group] }
 // lo and hi are the bounds of codes.
 func (k *kernel) lo() value { return k.bound("lo") }
 func (k *kernel) hi() value { return k.bound("hi") }
+
+// first and last are the bounds less the zero point: a whole number is between
+// them where, with the zero point added, it is between the bounds. All these
+// are whole and so small that the differences are exact.
+func (k *kernel) first() value { return k.relative("first", "lo") }
+func (k *kernel) last() value  { return k.relative("last", "hi") }
+
+func (k *kernel) relative(name, bound string) value {
+	if k.param[name] != nil {
+		return k.bound(name)
+	}
+	return k.sub(k.bound(bound), k.zero())
+}
 
 func (k *kernel) bound(name string) value {
 	v := make(value, k.group)

@@ -7,9 +7,11 @@ type mask []reg.Register
 
 // The comparisons of VCMP that are in use; false for a NaN, but unordered.
 const (
+	equal        = 0
 	lessThan     = 1
 	unordered    = 3
 	ordered      = 7
+	otherThan    = 12
 	lessEqual    = 18
 	greaterEqual = 29
 )
@@ -43,8 +45,8 @@ func (k *kernel) within(a, lo, hi value) mask {
 // both returns where a and b hold.
 func (k *kernel) both(a, b mask) mask { return k.combine("KANDW", "VAND", a, b) }
 
-// butNot returns where b holds and a does not.
-func (k *kernel) butNot(a, b mask) mask { return k.combine("KANDNW", "VANDN", a, b) }
+// either returns where a or b holds.
+func (k *kernel) either(a, b mask) mask { return k.combine("KORW", "VOR", a, b) }
 
 func (k *kernel) combine(masks, vectors string, a, b mask) mask {
 	m := make(mask, k.group)
@@ -71,6 +73,17 @@ func (k *kernel) keep(m mask, a value) value {
 		}
 	}
 	return to
+}
+
+// subWhere returns a - b where the mask holds, else c, which it may change.
+func (k *kernel) subWhere(m mask, a, b, c value) value {
+	if !k.isa.masks {
+		return k.pick(m, k.sub(a, b), c)
+	}
+	for i := range c {
+		k.emit(k.ps("VSUB"), b[i], a[i], m[i], c[i])
+	}
+	return c
 }
 
 // pick returns a where the mask holds, else b.

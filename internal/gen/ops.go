@@ -60,8 +60,8 @@ var ops = []*op{
 		types: join(third(pairs(floats, allCodes)), same(2, floats)),
 		body: func(k *kernel) {
 			dy, q := k.load(0), k.load(1)
-			k.accumulate(0, k.mul(dy, k.sub(q, k.zero())))
-			k.accumulate(1, dy)
+			k.accumulate(0, nil, k.mul(dy, k.sub(q, k.zero())))
+			k.accumulate(1, nil, dy)
 			k.store(k.mul(dy, k.scale()))
 		},
 	},
@@ -94,17 +94,21 @@ var ops = []*op{
 		name:   "FakeQuantizeBackward",
 		doc:    "dx[i] = inside(x[i]) ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is rint(u)-u inside, lo-zero below, hi-zero above, and there is no term for a NaN u = x[i]/scale",
 		docF8:  "dx[i] = lo <= u <= hi ? dy[i] : +0; sum0[i] += dy[i] * e; sum1[i] += below or above ? dy[i] : +0, where e is f8(u)-u inside, lo below, hi above, and there is no term for a NaN u = x[i]/scale",
-		params: 2, bounds: true, sums: 2, group: 2,
+		params: 2, bounds: true, relative: true, sums: 2, group: 2,
 		types: withFloat8(same(2, floats)),
 		body: func(k *kernel) {
 			u := k.quotient(k.load(1), k.scale())
 			r := k.round(u)
-			t, e := k.place(u, r), k.sub(r, u)
-			in, number := k.within(t, k.lo(), k.hi()), k.compare(t, ordered, t)
-			e = k.pick(in, e, k.sub(k.clamp(t), k.zero()))
+			t := r
+			if k.codes != nil {
+				t = u // which bounds are held against
+			}
+			nearest := k.max(k.min(t, k.last()), k.first())
+			in, outside := k.compare(t, equal, nearest), k.compare(t, otherThan, nearest)
+			e := k.subWhere(in, r, u, nearest)
 			dy := k.load(0)
-			k.accumulate(0, k.keep(number, k.mul(dy, e)))
-			k.accumulate(1, k.keep(k.butNot(in, number), dy))
+			k.accumulate(0, k.either(in, outside), k.mul(dy, e))
+			k.accumulate(1, outside, dy)
 			k.storeExact(k.keep(in, dy))
 		},
 	},

@@ -74,6 +74,7 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
 // strandBlocks handles all whole turns of a step.
 func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *kernel)) {
 	c, left := k.c, k.c.GP64()
+	k.split = k.splits()
 	loop, next, done := k.newLabel("turn"), k.newLabel("block"), k.newLabel("turns")
 	c.Label(loop)
 	c.CMPQ(n, k.field("visit"))
@@ -95,6 +96,7 @@ func (k *kernel) strandBlocks(n, params reg.GPVirtual, block int, body func(k *k
 	c.SUBQ(k.field("visit"), n)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
+	k.split = false
 }
 
 // eachStrand emits what happens to each strand in a turn, after its parameters
@@ -115,6 +117,14 @@ func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 		for range k.group {
 			k.param[name] = append(k.param[name], r)
 		}
+	}
+	if k.op.relative && k.isa.masks {
+		group := k.group
+		k.group = 1
+		delete(k.param, "first")
+		delete(k.param, "last")
+		k.param["first"], k.param["last"] = k.first(), k.last()
+		k.group = group
 	}
 	if q := k.quick; q != nil {
 		k.emit("VBROADCASTSS", at("first"), q.first)

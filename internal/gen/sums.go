@@ -79,7 +79,20 @@ func (k *kernel) fold(sum int, next func(old value) value) {
 	}
 }
 
-// accumulate adds terms to a sum.
-func (k *kernel) accumulate(sum int, terms value) {
-	k.fold(sum, func(old value) value { return k.add(old, terms) })
+// accumulate adds terms to a sum, where a mask holds, if there is one.
+func (k *kernel) accumulate(sum int, where mask, terms value) {
+	if k.held == nil {
+		if where != nil {
+			terms = k.keep(where, terms) // no sum is ever -0
+		}
+		k.fold(sum, func(old value) value { return k.add(old, terms) })
+		return
+	}
+	for i, held := range k.held[sum][k.at/k.lanes:][:k.group] {
+		if where != nil {
+			k.emit(k.ps("VADD"), terms[i], held, where[i], held)
+		} else {
+			k.emit(k.ps("VADD"), terms[i], held, held)
+		}
+	}
 }

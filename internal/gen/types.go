@@ -5,8 +5,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The storage types; those of 8-bit floats are in float8.go. A type of codes
-// needs its load, its pack and its masked store, and nothing elsewhere.
+// The storage types; bf16 is in bfloat16.go, 8-bit floats are in float8.go. A
+// type of codes needs its load, its pack and its masked store, and nothing
+// elsewhere.
 var (
 	f32  = &storage{"F32", 4, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
 	f64  = &storage{"F64", 8, loadWhole, packWhole, packWhole, storeMaskedWhole, nil}
@@ -74,101 +75,6 @@ func storeMasked16(k *kernel, v []reg.Register, to memory) {
 	k.emit("VMOVDQU16", v[0], k.tail, to)
 }
 
-// bf16: the upper half of an f32.
-
-func loadBF16(k *kernel, from memory) reg.VecVirtual {
-	v := k.fetch("VPMOVZXWD", from, k.vector())
-	k.emit("VPSLLD", 16, v, v)
-	return v
-}
-
-// packBF16 adds 0x7fff and the last bit kept: to nearest, ties to even,
-// denormals as they are. VCVTNEPS2BF16 would flush those.
-func packBF16(k *kernel, v value) []reg.Register {
-	rounded := k.newValue()
-	for i, x := range v {
-		r := rounded[i]
-		if k.isa.masks {
-			odd := k.c.K()
-			k.emit("VPTESTMD", k.constant(uint32(1<<16)), x, odd)
-			k.emit("VPADDD", k.constant(uint32(0x7fff)), x, r)
-			k.emit("VPADDD", k.constant(uint32(0x8000)), x, odd, r)
-			continue
-		}
-		k.emit("VPSRLD", 16, x, r)
-		k.emit(k.bits("VPAND"), k.constant(uint32(1)), r, r)
-		k.emit("VPADDD", x, r, r)
-		k.emit("VPADDD", k.constant(uint32(0x7fff)), r, r)
-	}
-	if k.finite {
-		return truncateBF16(k, rounded)
-	}
-	isNaN, quiet := k.compare(v, unordered, v), k.constant(uint32(0x7fc00000))
-	for i, r := range rounded {
-		if k.isa.masks {
-			k.emit("VMOVDQU32", quiet, isNaN[i], r)
-		} else {
-			k.emit("VBLENDVPS", isNaN[i], quiet, r, r)
-		}
-	}
-	return truncateBF16(k, rounded)
-}
-
-// bits completes the name of a bitwise instruction.
-func (k *kernel) bits(name string) string {
-	if k.isa.masks {
-		return name + "D"
-	}
-	return name
-}
-
-// truncateBF16 takes the upper halves.
-func truncateBF16(k *kernel, v value) (packed []reg.Register) {
-	if !k.isa.masks || len(v)%2 == 0 {
-		return registers(k.words(v, 1))
-	}
-	for _, x := range k.apply("VPSRLD", 16, v) {
-		h := k.half()
-		k.emit("VPMOVDW", x, h)
-		packed = append(packed, h)
-	}
-	return packed
-}
-
-// words returns the lower (0) or upper (1) halves of pairs of vectors, in order.
-func (k *kernel) words(v value, upper int) (words value) {
-	both := func(i int) reg.VecVirtual {
-		words = append(words, k.vector())
-		return words[i/2]
-	}
-	if k.isa.masks {
-		index := k.vector()
-		var numbers []operand.Constant
-		for i := range 32 {
-			numbers = append(numbers, operand.U16(2*i+upper))
-		}
-		k.emit("VMOVDQU64", k.table([]string{"even16", "odd16"}[upper], numbers...), index)
-		for i := 0; i < len(v); i += 2 {
-			to := both(i)
-			k.emit("VMOVDQA64", v[i], to)
-			k.emit("VPERMT2W", v[i+1], index, to)
-		}
-		return words
-	}
-	halves := v
-	if upper == 1 {
-		halves = k.apply("VPSRLD", 16, v)
-	} else {
-		halves = k.apply("VPAND", k.constant(uint32(0xffff)), v)
-	}
-	for i := 0; i < len(v); i += 2 {
-		to := both(i)
-		k.emit("VPACKUSDW", halves[i+1], halves[i], to)
-		k.emit("VPERMQ", 0xD8, to, to)
-	}
-	return words
-}
-
 // Codes: bytes. Values are whole numbers within the codes' bounds.
 
 func loadCodes(widen string) func(k *kernel, from memory) reg.VecVirtual {
@@ -212,8 +118,7 @@ func (k *kernel) toBytes(narrow, direct string, whole value) (packed []reg.Regis
 		for i := range 16 {
 			transposed = append(transposed, operand.U32(i%4*4+i/4))
 		}
-		k.emit("VMOVDQU32", k.table("transposed32", transposed...), b)
-		k.emit("VPERMD", a, b, a)
+		k.emit("VPERMD", a, k.inRegister(k.table("transposed32", transposed...)), a)
 		return []reg.Register{a}
 	}
 	for _, x := range whole {
@@ -237,14 +142,13 @@ func (k *kernel) narrowWords(name string, words value) []reg.Register {
 		return []reg.Register{bytes}
 	}
 	// Packing works within quarters of a register.
-	bytes, order := k.vector(), k.vector()
+	bytes := k.vector()
 	var quarters []operand.Constant
 	for i := range 8 {
 		quarters = append(quarters, operand.U64(i%4*2+i/4))
 	}
 	k.emit(name, words[1], words[0], bytes)
-	k.emit("VMOVDQU64", k.table("quarters64", quarters...), order)
-	k.emit("VPERMQ", bytes, order, bytes)
+	k.emit("VPERMQ", bytes, k.inRegister(k.table("quarters64", quarters...)), bytes)
 	return []reg.Register{bytes}
 }
 

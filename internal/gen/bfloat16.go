@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// bf16: the upper half of an f32.
+
+func loadBF16(k *kernel, from memory) reg.VecVirtual {
+	v := k.fetch("VPMOVZXWD", from, k.vector())
+	k.emit("VPSLLD", 16, v, v)
+	return v
+}
+
+// splits reports whether bf16 elements may be taken apart faster: the even ones
+// of two vectors into one, the odd ones into the other, until words puts them
+// together. Nothing may depend on an element's place.
+func (k *kernel) splits() bool {
+	for _, t := range k.in {
+		if t != nil && t != bf16 {
+			return false
+		}
+	}
+	return k.isa.masks && k.op.sums == 0 && (k.out == bf16 || k.out.narrow != nil && k.quick != nil)
+}
+
+func (k *kernel) loadSplit(input int) value {
+	v := k.newValue()
+	for i := 0; i < len(v); i += 2 {
+		from := k.pointer(fmt.Sprintf("in%d", input), i, bf16.size)
+		k.emit("VMOVDQU32", from, v[i+1])
+		k.emit("VPSLLD", 16, v[i+1], v[i])
+		k.emit("VPANDD", k.pinned(k.constant(uint32(0xffff0000))), v[i+1], v[i+1])
+	}
+	return v
+}
+
+// packBF16 adds 0x7fff and the last bit kept: to nearest, ties to even,
+// denormals as they are. VCVTNEPS2BF16 would flush those.
+func packBF16(k *kernel, v value) []reg.Register {
+	rounded := k.newValue()
+	for i, x := range v {
+		r := rounded[i]
+		if k.isa.masks {
+			odd := k.c.K()
+			k.emit("VPTESTMD", k.pinned(k.constant(uint32(1<<16))), x, odd)
+			k.emit("VPADDD", k.pinned(k.constant(uint32(0x7fff))), x, r)
+			k.emit("VPADDD", k.pinned(k.constant(uint32(0x8000))), x, odd, r)
+			continue
+		}
+		k.emit("VPSRLD", 16, x, r)
+		k.emit(k.bits("VPAND"), k.constant(uint32(1)), r, r)
+		k.emit("VPADDD", x, r, r)
+		k.emit("VPADDD", k.constant(uint32(0x7fff)), r, r)
+	}
+	if k.finite {
+		return truncateBF16(k, rounded)
+	}
+	isNaN, quiet := k.compare(v, unordered, v), k.pinned(k.constant(uint32(0x7fc00000)))
+	for i, r := range rounded {
+		if k.isa.masks {
+			k.emit("VMOVDQU32", quiet, isNaN[i], r)
+		} else {
+			k.emit("VBLENDVPS", isNaN[i], quiet, r, r)
+		}
+	}
+	return truncateBF16(k, rounded)
+}
+
+// bits completes the name of a bitwise instruction.
+func (k *kernel) bits(name string) string {
+	if k.isa.masks {
+		return name + "D"
+	}
+	return name
+}
+
+// truncateBF16 takes the upper halves.
+func truncateBF16(k *kernel, v value) (packed []reg.Register) {
+	if !k.isa.masks || len(v)%2 == 0 {
+		return registers(k.words(v, 1))
+	}
+	for _, x := range k.apply("VPSRLD", 16, v) {
+		h := k.half()
+		k.emit("VPMOVDW", x, h)
+		packed = append(packed, h)
+	}
+	return packed
+}
+
+// words returns the lower (0) or upper (1) halves of pairs of vectors, in order.
+func (k *kernel) words(v value, upper int) (words value) {
+	both := func(i int) reg.VecVirtual {
+		words = append(words, k.vector())
+		return words[i/2]
+	}
+	if k.isa.masks {
+		var numbers []operand.Constant
+		name := []string{"even16", "odd16"}[upper]
+		for i := range 32 {
+			number := 2 * i
+			if k.split {
+				number = i/2*2 + i%2*32
+			}
+			numbers = append(numbers, operand.U16(number+upper))
+		}
+		if k.split {
+			name += "split"
+		}
+		index := k.inRegister(k.table(name, numbers...))
+		for i := 0; i < len(v); i += 2 {
+			to := both(i)
+			k.emit("VMOVDQA64", v[i], to)
+			k.emit("VPERMT2W", v[i+1], index, to)
+		}
+		return words
+	}
+	halves := v
+	if upper == 1 {
+		halves = k.apply("VPSRLD", 16, v)
+	} else {
+		halves = k.apply("VPAND", k.constant(uint32(0xffff)), v)
+	}
+	for i := 0; i < len(v); i += 2 {
+		to := both(i)
+		k.emit("VPACKUSDW", halves[i+1], halves[i], to)
+		k.emit("VPERMQ", 0xD8, to, to)
+	}
+	return words
+}

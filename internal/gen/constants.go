@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// tables are the constants of a file, and what they hold.
+type tables struct {
+	places map[string]operand.Mem
+	words  map[string][]operand.Constant
+}
+
+func newTables() *tables {
+	return &tables{map[string]operand.Mem{}, map[string][]operand.Constant{}}
+}
+
+// constant returns memory that holds a word in every lane of a vector.
+func (k *kernel) constant(word any) memory {
+	var c operand.Constant
+	switch w := word.(type) {
+	case uint32:
+		c = operand.U32(w)
+	case uint64:
+		c = operand.U64(w)
+	}
+	return k.table(strings.Trim(fmt.Sprintf("all%d_%x", c.Bytes()*8, word), "<>"), c)
+}
+
+// table returns memory that holds words one after the other, repeated to the
+// length of a vector.
+func (k *kernel) table(name string, words ...operand.Constant) memory {
+	m, ok := k.globals.places[name]
+	if !ok {
+		m = k.c.StaticGlobal(name)
+		k.c.DataAttributes(attr.RODATA | attr.NOPTR)
+		for at, i := 0, 0; at < 64; i++ {
+			w := words[i%len(words)]
+			k.c.AddDatum(at, w)
+			at += w.Bytes()
+		}
+		k.globals.places[name], k.globals.words[name] = m, words
+	}
+	return memory{m}
+}
+
+// AVX-512 has registers to spare: what loops would read from memory again and
+// again, constants and orders of elements, stays in some of them.
+
+// pins is what a kernel keeps in registers all along.
+type pins struct {
+	wanted    []string // what its loops ask for
+	registers map[string]reg.VecVirtual
+}
+
+// pinned returns the register that holds a constant or a table, or the memory.
+func (k *kernel) pinned(m memory) any {
+	name := m.Symbol.Name
+	if r := k.pins.registers[name]; r != nil {
+		return r
+	}
+	if k.isa.masks && !slices.Contains(k.pins.wanted, name) {
+		k.pins.wanted = append(k.pins.wanted, name)
+	}
+	return m
+}
+
+// inRegister is pinned for instructions that take no memory.
+func (k *kernel) inRegister(m memory) any {
+	p := k.pinned(m)
+	if r, ok := p.(reg.VecVirtual); ok {
+		return r
+	}
+	r := k.vector()
+	k.emit("VMOVDQU64", m, r)
+	return r
+}
+
+// pin loads the given constants and tables.
+func (k *kernel) pin(names []string) {
+	k.pins.registers = map[string]reg.VecVirtual{}
+	for _, name := range names {
+		r := k.vector()
+		k.emit("VMOVDQU64", k.table(name, k.globals.words[name]...), r)
+		k.pins.registers[name] = r
+	}
+}
+
+// pins returns the constants and tables that a kernel has registers for.
+func (o *op) pins(globals *tables, isa *isa, v variant) []string {
+	try := func(names []string) (wanted []string, ok bool) {
+		c := build.NewContext()
+		scratch := &tables{map[string]operand.Mem{}, globals.words}
+		wanted = o.function(c, scratch, isa, v, names)
+		file, err := c.Result()
+		return wanted, err == nil && pass.Compile.Execute(file) == nil
+	}
+	names, _ := try(nil)
+	for ; len(names) > 0; names = names[:len(names)-1] {
+		if _, ok := try(names); ok {
+			break
+		}
+	}
+	return names
+}
