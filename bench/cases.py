@@ -29,6 +29,7 @@ class Case:
     targets: dict[str, float] = field(default_factory=dict)  # eager, compiled, roofline
     allocates: str = "neither side"
     operations: int = 0  # for products: multiply-adds
+    row: int = 0  # bytes of which all must be read before the first is used
 
 
 def square(n: int, dtype: torch.dtype) -> Tensor:
@@ -219,6 +220,7 @@ def dynamic_case(n: int) -> Case:
         None,
         {"eager": 10, "compiled": 1.3, "roofline": 0.85},
         "both",
+        row=x[0].nbytes,
     )
 
 

@@ -69,19 +69,21 @@ class Roofline:
         self.to = torch.zeros(size, dtype=torch.uint8)
         self.source = torch.randint(256, (size,), dtype=torch.uint8)
 
-    def loop(self, reads: int, writes: int, threads: int) -> Callable[[], None]:
-        """A call that reads and writes about so many bytes, in turns of as many lines as their ratio."""
+    def loop(self, reads: int, writes: int, threads: int, row: int = 0) -> Callable[[], None]:
+        """A call that reads and writes about so many bytes, in turns of as many lines as their ratio.
+        The bytes of a row are read twice, if it is given."""
         common = math.gcd(reads, writes)
         lines = [max(1, round(b / max(1, common))) if b else 0 for b in (reads, writes)]
         while max(lines) > 16:
             lines = [(n + 1) // 2 for n in lines]
         most = (self.size // 64 - 1) // max(lines)
         times, rest = divmod((reads + writes) // (64 * sum(lines)), most)
+        row //= 64 * max(1, lines[0])
         to, source = ctypes.c_void_p(self.to.data_ptr()), ctypes.c_void_p(self.source.data_ptr())
 
         def call() -> None:
             for steps in [most] * times + [rest]:
-                self.code.run(to, source, ctypes.c_size_t(steps), *lines, threads)
+                self.code.run(to, source, ctypes.c_size_t(steps), *lines, ctypes.c_size_t(row), threads)
 
         return call
 

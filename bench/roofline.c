@@ -1,5 +1,7 @@
 /* What this machine's memory allows (bench/measure.py): loops that read so many
- * cache lines and write so many around the caches, over and over, on threads. */
+ * cache lines and write so many around the caches, over and over, on threads.
+ * What must be known of a whole row first is read twice, the second time from
+ * the caches, while the next row is asked for. */
 #include <immintrin.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -11,7 +13,18 @@ typedef struct {
   const char *from;
   size_t steps;
   int reads, writes; /* lines in each step */
+  size_t row; /* steps that are read twice, or 0 */
 } part;
+
+/* Reads lines and nothing else. */
+__attribute__((target("avx2"))) static __m256i look(const char *from, size_t lines) {
+  __m256i low = _mm256_setzero_si256(), high = low;
+  for (size_t i = 0; i < lines; i++, from += LINE) {
+    low = _mm256_xor_si256(low, _mm256_loadu_si256((const __m256i *)from));
+    high = _mm256_xor_si256(high, _mm256_loadu_si256((const __m256i *)from + 1));
+  }
+  return _mm256_xor_si256(low, high);
+}
 
 __attribute__((target("avx2"))) static void *move(void *p) {
   const part *a = p;
@@ -20,8 +33,13 @@ __attribute__((target("avx2"))) static void *move(void *p) {
   /* What is stored differs from line to line: equal lines are stored faster. */
   const __m256i step = _mm256_set1_epi64x((long long)0x9E3779B97F4A7C15);
   __m256i low = step, high = _mm256_slli_epi64(step, 1);
-  for (size_t i = 0; i < a->steps; i++) {
+  for (size_t i = 0, row = 0; i < a->steps; i++, row--) {
+    if (a->row && !row) {
+      row = a->steps - i < a->row ? a->steps - i : a->row;
+      low = _mm256_xor_si256(low, look(from, row * (size_t)a->reads));
+    }
     for (int r = 0; r < a->reads; r++, from += LINE) {
+      if (a->row) _mm_prefetch(from + a->row * (size_t)a->reads * LINE, _MM_HINT_T1);
       low = _mm256_xor_si256(low, _mm256_loadu_si256((const __m256i *)from));
       high = _mm256_xor_si256(high, _mm256_loadu_si256((const __m256i *)from + 1));
     }
@@ -73,14 +91,19 @@ double multiplications(size_t steps, int threads) {
 #endif
 }
 
-/* Takes steps in all, of reads lines from one place and writes lines to another. */
-void run(char *to, const char *from, size_t steps, int reads, int writes, int threads) {
+/* Takes steps in all, of reads lines from one place and writes lines to another,
+ * and reads those of row steps twice, if there are any. */
+void run(char *to, const char *from, size_t steps, int reads, int writes, size_t row, int threads) {
   part parts[MAX_THREADS];
   pthread_t started[MAX_THREADS];
   size_t each = steps / (size_t)threads;
   for (int i = 0; i < threads; i++) {
-    parts[i] = (part){to + (size_t)i * each * (size_t)writes * LINE, from + (size_t)i * each * (size_t)reads * LINE,
-                      each, reads, writes};
+    parts[i] = (part){to + (size_t)i * each * (size_t)writes * LINE,
+                      from + (size_t)i * each * (size_t)reads * LINE,
+                      each,
+                      reads,
+                      writes,
+                      row};
     if (i > 0) pthread_create(&started[i], NULL, move, &parts[i]);
   }
   move(&parts[0]);

@@ -60,7 +60,7 @@ class Bench:
         if case.torchao is not None:
             functions["torchao"] = case.torchao
         if case.reads + case.writes >= 1 << 24 and not case.operations:
-            functions["loop"] = self.roofline.loop(case.reads, case.writes, self.threads)
+            functions["loop"] = self.roofline.loop(case.reads, case.writes, self.threads, case.row)
         best = measure.times(functions)
         own = best["isobit"]
         ratios = {k: t / own for k, t in best.items() if k != "isobit"}
