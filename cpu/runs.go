@@ -70,15 +70,15 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 	if k.block == 0 || a.Ready || n%k.step != 0 || !k.takes(n, a) || k.lacks(a) || n > 1 && (a.In[data].Stride != 0 || a.In[data+1].Stride != 0) {
 		return false
 	}
-	r, out, head := &a.Runs, len(a.In), 0
-	stream := a.Stream && k.out != tensor.None
-	if stream { // around the caches from where each output is at a multiple of a register
-		head = min(n, misaligned(a.Out[0].P, k.out))
-		if head%k.step != 0 || head > 0 && a.frame.sum0 != nil || r.Apart[out]%streamAlignment != 0 || r.Step[out]%streamAlignment != 0 {
-			return false
+	r, f := &a.Runs, &a.frame
+	if f.stream = a.Stream && k.out != tensor.None; f.stream { // from where each output is at a multiple of a register
+		out := len(a.In)
+		f.heads = misaligned(a.Out[0].P, k.out) != 0 || r.Step[out]%streamAlignment != 0
+		if f.heads && !k.heads || r.Apart[out]%streamAlignment != 0 {
+			f.stream, f.heads = false, false
 		}
 	}
-	f, most := &a.frame, min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
+	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
 	for step := 0; step < r.Steps; step += most {
 		steps := min(most, r.Steps-step)
 		if k.compute == tensor.F64 {
@@ -88,9 +88,6 @@ func (k *kernel) runs(n, data int, a *Args) bool {
 		}
 		for at := 0; at < n; {
 			m := min(n-at, runsCall/r.Strands)
-			if f.stream = stream && at >= head; at < head {
-				m = head
-			}
 			k.operands(a, step, at, m)
 			k.run(m, f)
 			at += m
@@ -113,9 +110,8 @@ func (k *kernel) lacks(a *Args) bool {
 // operands makes the frame for m elements, from at on, of the runs from a step on.
 func (k *kernel) operands(a *Args, step, at, m int) {
 	f, r, vector := &a.frame, &a.Runs, vectorBytes[k.needs]/int(k.compute.Size())
-	whole := (m + vector - 1) / vector * vector
 	switch f.visit = k.block; {
-	case r.Strands == 1:
+	case r.Strands == 1 && !f.heads:
 		f.visit = max(m-m%k.block, k.block)
 	case k.in[0].Size() == 2:
 		f.visit = 2 * k.block
@@ -126,7 +122,7 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 		}
 		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
 		visit = f.visit * size
-		return unsafe.Add(s.P, step*between+at*size), visit, apart - visit, apart*r.Strands - visit, between - whole*size
+		return unsafe.Add(s.P, step*between+at*size), visit, apart - visit, apart*r.Strands - visit, between
 	}
 	f.in0, f.in0Visit, f.in0Apart, f.in0Turn, f.in0Step = place(&a.In[0], 0, k.in[0])
 	f.in1, f.in1Visit, f.in1Apart, f.in1Turn, f.in1Step = place(&a.In[1], 1, k.in[1])
@@ -134,7 +130,7 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 	if f.sum0 != nil {
 		size := int(k.compute.Size())
 		f.sum0, f.sum1 = a.Scratch.lanesOfGroup(step, 0, size), a.Scratch.lanesOfGroup(step, 1, size)
-		f.sumStep = (2*Lanes - (whole - m/k.block*k.block)) * size
+		f.sumStep = (2*Lanes - (m%k.block+vector-1)/vector*vector) * size
 	}
 }
 

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func dequantizeAVX512S8F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -19,24 +19,74 @@ TEXT ·dequantizeAVX512S8F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VPMOVSXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -54,45 +104,45 @@ near8:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -106,7 +156,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -114,12 +164,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -139,31 +191,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -181,44 +233,44 @@ loaded19:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -229,14 +281,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512S8F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512S8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -250,24 +302,74 @@ TEXT ·dequantizeAVX512S8F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 8(R10), Z1
+	VPMOVSXBD.Z  (DX), K1, Y2
+	VCVTDQ2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -285,45 +387,45 @@ near8:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Y2
@@ -337,7 +439,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -345,12 +447,14 @@ strand13:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -370,31 +474,31 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -412,44 +516,44 @@ loaded19:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVSXBD.Z (DX), K1, Y1
 	VCVTDQ2PD   Y1, Z1
 	VSUBPD      Z4, Z1, Z1
@@ -460,14 +564,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512S8F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -481,24 +585,75 @@ TEXT ·dequantizeAVX512S8F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VPMOVSXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -520,45 +675,45 @@ near8:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
@@ -573,7 +728,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -581,12 +736,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -606,31 +763,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -652,44 +809,44 @@ loaded19:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVSXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -701,14 +858,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512S8BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
@@ -727,24 +884,81 @@ TEXT ·dequantizeAVX512S8BF16(SB), NOSPLIT, $0-16
 	MOVQ      112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z6
+	VPMOVSXBD.Z  (DX), K1, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z5, Z6, Z5
+	VPTESTMD     Z0, Z5, K2
+	VPADDD       Z1, Z5, Z6
+	VPADDD       Z2, Z5, K2, Z6
+	VCMPPS       $0x03, Z5, Z5, K2
+	VMOVDQU32    Z3, K2, Z6
+	VPSRLD       $0x10, Z6, Z5
+	VPMOVDW      Z5, Y5
+	VMOVDQU16    Y5, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 8(R10), Z6
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -786,41 +1000,41 @@ near8:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 8(R9), Z6
 	VPMOVSXBD.Z  (DX), K1, Z7
@@ -841,7 +1055,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -849,12 +1063,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -874,31 +1090,31 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded19:
+loaded23:
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -940,40 +1156,40 @@ loaded19:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded25:
+loaded29:
 	VPMOVSXBD.Z (DX), K1, Z4
 	VCVTDQ2PS   Z4, Z4
 	VSUBPS      Z9, Z4, Z4
@@ -991,9 +1207,9 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
@@ -1104,7 +1320,7 @@ DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeAVX512U8F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1118,24 +1334,74 @@ TEXT ·dequantizeAVX512U8F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VPMOVZXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1153,45 +1419,45 @@ near8:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -1205,7 +1471,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1213,12 +1479,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1238,31 +1506,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -1280,44 +1548,44 @@ loaded19:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -1328,14 +1596,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512U8F64(n int, f *frame)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512U8F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1349,24 +1617,74 @@ TEXT ·dequantizeAVX512U8F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 8(R10), Z1
+	VPMOVZXBD.Z  (DX), K1, Y2
+	VCVTDQ2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1384,45 +1702,45 @@ near8:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Y2
@@ -1436,7 +1754,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1444,12 +1762,14 @@ strand13:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1469,31 +1789,31 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -1511,44 +1831,44 @@ loaded19:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVZXBD.Z (DX), K1, Y1
 	VCVTDQ2PD   Y1, Z1
 	VSUBPD      Z4, Z1, Z1
@@ -1559,14 +1879,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512U8F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -1580,24 +1900,75 @@ TEXT ·dequantizeAVX512U8F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VPMOVZXBD.Z  (DX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -1619,45 +1990,45 @@ near8:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
@@ -1672,7 +2043,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1680,12 +2051,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1705,31 +2078,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -1751,44 +2124,44 @@ loaded19:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVZXBD.Z (DX), K1, Z1
 	VCVTDQ2PS   Z1, Z1
 	VSUBPS      Z4, Z1, Z1
@@ -1800,14 +2173,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512U8BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512U8BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
@@ -1826,24 +2199,81 @@ TEXT ·dequantizeAVX512U8BF16(SB), NOSPLIT, $0-16
 	MOVQ      112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z6
+	VPMOVZXBD.Z  (DX), K1, Z7
+	VCVTDQ2PS    Z7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z5, Z6, Z5
+	VPTESTMD     Z0, Z5, K2
+	VPADDD       Z1, Z5, Z6
+	VPADDD       Z2, Z5, K2, Z6
+	VCMPPS       $0x03, Z5, Z5, K2
+	VMOVDQU32    Z3, K2, Z6
+	VPSRLD       $0x10, Z6, Z5
+	VPMOVDW      Z5, Y5
+	VMOVDQU16    Y5, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 8(R10), Z6
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVZXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX), Z8
@@ -1885,41 +2315,41 @@ near8:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 8(R9), Z6
 	VPMOVZXBD.Z  (DX), K1, Z7
@@ -1940,7 +2370,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1948,12 +2378,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1973,31 +2405,31 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded19:
+loaded23:
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -2039,40 +2471,40 @@ loaded19:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded25:
+loaded29:
 	VPMOVZXBD.Z (DX), K1, Z4
 	VCVTDQ2PS   Z4, Z4
 	VSUBPS      Z9, Z4, Z4
@@ -2090,14 +2522,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E4M3F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -2111,24 +2543,80 @@ TEXT ·dequantizeAVX512F8E4M3F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VPMOVSXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x07, Y2, Y2
+	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
+	VCVTPH2PS    Y2, Z2
+	VMULPS       all32_43800000<>+0(SB), Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -2170,45 +2658,45 @@ near8:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -2228,7 +2716,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2236,12 +2724,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -2261,31 +2751,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
@@ -2327,44 +2817,44 @@ loaded19:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVSXBW.Z (DX), K1, Y1
 	VPSLLW      $0x07, Y1, Y1
 	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
@@ -2381,9 +2871,9 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
@@ -2460,7 +2950,7 @@ DATA all32_43800000<>+60(SB)/4, $0x43800000
 GLOBL all32_43800000<>(SB), RODATA|NOPTR, $64
 
 // func dequantizeAVX512F8E4M3F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX512F8E4M3F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -2474,24 +2964,81 @@ TEXT ·dequantizeAVX512F8E4M3F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 8(R10), Z1
+	VPMOVSXBW.Z  (DX), K1, X2
+	VPSLLW       $0x07, X2, X2
+	VPANDD       all32_3f803f80<>+0(SB), X2, X3
+	VPCMPEQW     all32_3f803f80<>+0(SB), X3, K2
+	VPANDD       all32_bf80bf80<>+0(SB), X2, X2
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, X2
+	VCVTPH2PS    X2, Y2
+	VMULPS       all32_43800000<>+0(SB), Y2, Y2
+	VCVTPS2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -2537,45 +3084,45 @@ near8:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, X2
@@ -2596,7 +3143,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2604,12 +3151,14 @@ strand13:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -2629,31 +3178,31 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -2699,44 +3248,44 @@ loaded19:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVSXBW.Z (DX), K1, X1
 	VPSLLW      $0x07, X1, X1
 	VPANDD      all32_3f803f80<>+0(SB), X1, X2
@@ -2754,14 +3303,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E4M3F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E4M3F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -2775,24 +3324,81 @@ TEXT ·dequantizeAVX512F8E4M3F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VPMOVSXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x07, Y2, Y2
+	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y3, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y2, Y2
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y2
+	VCVTPH2PS    Y2, Z2
+	VMULPS       all32_43800000<>+0(SB), Z2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVSXBW (DX), Y2
 	VPSLLW    $0x07, Y2, Y2
 	VPANDD    all32_3f803f80<>+0(SB), Y2, Y3
@@ -2838,45 +3444,45 @@ near8:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
@@ -2897,7 +3503,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -2905,12 +3511,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -2930,31 +3538,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVSXBW (DX), Y8
 	VPSLLW    $0x07, Y8, Y8
 	VPANDD    all32_3f803f80<>+0(SB), Y8, Y9
@@ -3000,44 +3608,44 @@ loaded19:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVSXBW.Z (DX), K1, Y1
 	VPSLLW      $0x07, Y1, Y1
 	VPANDD      all32_3f803f80<>+0(SB), Y1, Y2
@@ -3055,14 +3663,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E4M3BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E4M3BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
@@ -3081,24 +3689,87 @@ TEXT ·dequantizeAVX512F8E4M3BF16(SB), NOSPLIT, $0-16
 	MOVQ      112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z6
+	VPMOVSXBW.Z  (DX), K1, Y7
+	VPSLLW       $0x07, Y7, Y7
+	VPANDD       all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW     all32_3f803f80<>+0(SB), Y8, K2
+	VPANDD       all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16    all32_7e007e00<>+0(SB), K2, Y7
+	VCVTPH2PS    Y7, Z7
+	VMULPS       all32_43800000<>+0(SB), Z7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z5, Z6, Z5
+	VPTESTMD     Z0, Z5, K2
+	VPADDD       Z1, Z5, Z6
+	VPADDD       Z2, Z5, K2, Z6
+	VCMPPS       $0x03, Z5, Z5, K2
+	VMOVDQU32    Z3, K2, Z6
+	VPSRLD       $0x10, Z6, Z5
+	VPMOVDW      Z5, Y5
+	VMOVDQU16    Y5, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 8(R10), Z6
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVSXBW (DX), Y7
 	VPSLLW    $0x07, Y7, Y7
 	VPANDD    all32_3f803f80<>+0(SB), Y7, Y8
@@ -3164,41 +3835,41 @@ near8:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 8(R9), Z6
 	VPMOVSXBW.Z  (DX), K1, Y7
@@ -3225,7 +3896,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3233,12 +3904,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -3258,31 +3931,31 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded19:
+loaded23:
 	VPMOVSXBW (DX), Y13
 	VPSLLW    $0x07, Y13, Y13
 	VPANDD    all32_3f803f80<>+0(SB), Y13, Y14
@@ -3348,40 +4021,40 @@ loaded19:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded25:
+loaded29:
 	VPMOVSXBW.Z (DX), K1, Y4
 	VPSLLW      $0x07, Y4, Y4
 	VPANDD      all32_3f803f80<>+0(SB), Y4, Y6
@@ -3405,14 +4078,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E5M2F32(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E5M2F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -3426,24 +4099,75 @@ TEXT ·dequantizeAVX512F8E5M2F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VPMOVZXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x08, Y2, Y2
+	VCVTPH2PS    Y2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -3465,45 +4189,45 @@ near8:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -3518,7 +4242,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3526,12 +4250,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -3551,31 +4277,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -3597,44 +4323,44 @@ loaded19:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVZXBW.Z (DX), K1, Y1
 	VPSLLW      $0x08, Y1, Y1
 	VCVTPH2PS   Y1, Z1
@@ -3646,14 +4372,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E5M2F64(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, F16C, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, F16C, MMX+
 TEXT ·dequantizeAVX512F8E5M2F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -3667,24 +4393,76 @@ TEXT ·dequantizeAVX512F8E5M2F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 8(R10), Z1
+	VPMOVZXBW.Z  (DX), K1, X2
+	VPSLLW       $0x08, X2, X2
+	VCVTPH2PS    X2, Y2
+	VCVTPS2PD    Y2, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -3710,45 +4488,45 @@ near8:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, X2
@@ -3764,7 +4542,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -3772,12 +4550,14 @@ strand13:
 	ADDQ         $+8, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -3797,31 +4577,31 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -3847,44 +4627,44 @@ loaded19:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVZXBW.Z (DX), K1, X1
 	VPSLLW      $0x08, X1, X1
 	VCVTPH2PS   X1, Y1
@@ -3897,14 +4677,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E5M2F16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E5M2F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -3918,24 +4698,76 @@ TEXT ·dequantizeAVX512F8E5M2F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VPMOVZXBW.Z  (DX), K1, Y2
+	VPSLLW       $0x08, Y2, Y2
+	VCVTPH2PS    Y2, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -3961,45 +4793,45 @@ near8:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
@@ -4015,7 +4847,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4023,12 +4855,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -4048,31 +4882,31 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -4098,44 +4932,44 @@ loaded19:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VPMOVZXBW.Z (DX), K1, Y1
 	VPSLLW      $0x08, Y1, Y1
 	VCVTPH2PS   Y1, Z1
@@ -4148,14 +4982,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F8E5M2BF16(n int, f *frame)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F8E5M2BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
@@ -4174,24 +5008,82 @@ TEXT ·dequantizeAVX512F8E5M2BF16(SB), NOSPLIT, $0-16
 	MOVQ      112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z6
+	VPMOVZXBW.Z  (DX), K1, Y7
+	VPSLLW       $0x08, Y7, Y7
+	VCVTPH2PS    Y7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMULPS       Z5, Z6, Z5
+	VPTESTMD     Z0, Z5, K2
+	VPADDD       Z1, Z5, Z6
+	VPADDD       Z2, Z5, K2, Z6
+	VCMPPS       $0x03, Z5, Z5, K2
+	VMOVDQU32    Z3, K2, Z6
+	VPSRLD       $0x10, Z6, Z5
+	VPMOVDW      Z5, Y5
+	VMOVDQU16    Y5, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+16, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*1), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 8(R10), Z6
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 
-near8:
+near12:
 	VPMOVZXBW (DX), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -4237,41 +5129,41 @@ near8:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored10:
+stored14:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 8(R9), Z6
 	VPMOVZXBW.Z  (DX), K1, Y7
@@ -4293,7 +5185,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4301,12 +5193,14 @@ strand13:
 	ADDQ         $+16, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -4326,31 +5220,31 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded19:
+loaded23:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -4396,40 +5290,40 @@ loaded19:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored21:
+stored25:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded25:
+loaded29:
 	VPMOVZXBW.Z (DX), K1, Y4
 	VPSLLW      $0x08, Y4, Y4
 	VCVTPH2PS   Y4, Z4
@@ -4448,14 +5342,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -4469,27 +5363,76 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near12:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -4503,45 +5446,45 @@ near8:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -4554,7 +5497,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4562,12 +5505,14 @@ strand13:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -4587,34 +5532,34 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -4628,44 +5573,44 @@ loaded19:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VMOVUPS.Z (DX), K1, Z1
 	VSUBPS    Z4, Z1, Z1
 	VMULPS    Z0, Z1, Z1
@@ -4675,14 +5620,14 @@ loaded25:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some22
+	JMP       some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -4696,27 +5641,76 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 8(R10), Z1
+	VMOVUPD.Z    (DX), K1, Z2
+	VSUBPD       Z1, Z2, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*8), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSD (R10), Z0
+	VBROADCASTSD 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near12:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -4730,45 +5724,45 @@ near8:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSD (R9), Z0
 	VBROADCASTSD 8(R9), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -4781,7 +5775,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -4789,12 +5783,14 @@ strand13:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -4814,34 +5810,34 @@ one1:
 	VBROADCASTSD (DI), Z6
 	VBROADCASTSD (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded19:
+loaded23:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -4855,44 +5851,44 @@ loaded19:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored21:
+stored25:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VMOVUPD.Z (DX), K1, Z1
 	VSUBPD    Z4, Z1, Z1
 	VMULPD    Z0, Z1, Z1
@@ -4902,14 +5898,14 @@ loaded25:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some22
+	JMP       some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -4923,25 +5919,75 @@ TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 8(R10), Z1
+	VCVTPH2PS.Z  (DX), K1, Z2
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
+	VBROADCASTSS 8(R10), Z1
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near12:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -4959,45 +6005,45 @@ near8:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored10:
+stored14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VBROADCASTSS 8(R9), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -5011,7 +6057,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5019,12 +6065,14 @@ strand13:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -5044,32 +6092,32 @@ one1:
 	VBROADCASTSS (DI), Z6
 	VBROADCASTSS (DI), Z7
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded19:
+loaded23:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -5087,44 +6135,44 @@ loaded19:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored21:
+stored25:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded28
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded25:
+loaded29:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VSUBPS      Z4, Z1, Z1
 	VMULPS      Z0, Z1, Z1
@@ -5135,14 +6183,14 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
 // func dequantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
@@ -5150,11 +6198,11 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ      16(CX), BX
 	MOVQ      24(CX), SI
 	MOVQ      32(CX), DI
-	VMOVDQU64 all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64 all32_10000<>+0(SB), Z1
-	VMOVDQU64 all32_7fff<>+0(SB), Z2
-	VMOVDQU64 all32_8000<>+0(SB), Z3
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z4
+	VMOVDQU64 all32_10000<>+0(SB), Z0
+	VMOVDQU64 all32_7fff<>+0(SB), Z1
+	VMOVDQU64 all32_8000<>+0(SB), Z2
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64 all32_ffff0000<>+0(SB), Z4
 	VMOVDQU64 odd16split<>+0(SB), Z5
 	VMOVDQU64 odd16<>+0(SB), Z6
 	MOVQ      88(CX), R8
@@ -5163,31 +6211,88 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ      112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 8(R10), Z7
+	VPMOVZXWD.Z  (DX), K1, Z8
+	VPSLLD       $0x10, Z8, Z8
+	VSUBPS       Z7, Z8, Z7
+	VMULPS       Z6, Z7, Z6
+	VPTESTMD     Z0, Z6, K2
+	VPADDD       Z1, Z6, Z7
+	VPADDD       Z2, Z6, K2, Z7
+	VCMPPS       $0x03, Z6, Z6, K2
+	VMOVDQU32    Z3, K2, Z7
+	VPSRLD       $0x10, Z7, Z6
+	VPMOVDW      Z6, Y6
+	VMOVDQU16    Y6, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, DI
+	JMP          some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z6
+	VBROADCASTSS 8(R10), Z7
 	MOVQ         104(CX), DI
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near12:
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
-	VPANDD    Z0, Z9, Z9
+	VPANDD    Z4, Z9, Z9
 	VMOVDQU32 64(DX), Z11
 	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z0, Z11, Z11
+	VPANDD    Z4, Z11, Z11
 	VSUBPS    Z7, Z8, Z8
 	VSUBPS    Z7, Z9, Z9
 	VSUBPS    Z7, Z10, Z10
@@ -5196,77 +6301,77 @@ near8:
 	VMULPS    Z6, Z9, Z9
 	VMULPS    Z6, Z10, Z10
 	VMULPS    Z6, Z11, Z11
-	VPTESTMD  Z1, Z8, K1
-	VPADDD    Z2, Z8, Z12
-	VPADDD    Z3, Z8, K1, Z12
-	VPTESTMD  Z1, Z9, K1
-	VPADDD    Z2, Z9, Z13
-	VPADDD    Z3, Z9, K1, Z13
-	VPTESTMD  Z1, Z10, K1
-	VPADDD    Z2, Z10, Z14
-	VPADDD    Z3, Z10, K1, Z14
-	VPTESTMD  Z1, Z11, K1
-	VPADDD    Z2, Z11, Z15
-	VPADDD    Z3, Z11, K1, Z15
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z12
+	VPADDD    Z2, Z8, K1, Z12
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z15
+	VPADDD    Z2, Z11, K1, Z15
 	VCMPPS    $0x03, Z8, Z8, K1
 	VCMPPS    $0x03, Z9, Z9, K2
 	VCMPPS    $0x03, Z10, Z10, K3
 	VCMPPS    $0x03, Z11, Z11, K4
-	VMOVDQU32 Z4, K1, Z12
-	VMOVDQU32 Z4, K2, Z13
-	VMOVDQU32 Z4, K3, Z14
-	VMOVDQU32 Z4, K4, Z15
+	VMOVDQU32 Z3, K1, Z12
+	VMOVDQU32 Z3, K2, Z13
+	VMOVDQU32 Z3, K3, Z14
+	VMOVDQU32 Z3, K4, Z15
 	VMOVDQA64 Z12, Z8
 	VPERMT2W  Z13, Z5, Z8
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z5, Z9
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored10:
+stored14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z6
 	VBROADCASTSS 8(R9), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	VSUBPS       Z7, Z8, Z7
 	VMULPS       Z6, Z7, Z6
-	VPTESTMD     Z1, Z6, K2
-	VPADDD       Z2, Z6, Z7
-	VPADDD       Z3, Z6, K2, Z7
+	VPTESTMD     Z0, Z6, K2
+	VPADDD       Z1, Z6, Z7
+	VPADDD       Z2, Z6, K2, Z7
 	VCMPPS       $0x03, Z6, Z6, K2
-	VMOVDQU32    Z4, K2, Z7
+	VMOVDQU32    Z3, K2, Z7
 	VPSRLD       $0x10, Z7, Z6
 	VPMOVDW      Z6, Y6
 	VMOVDQU16    Y6, K1, (BX)
@@ -5276,7 +6381,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         DI
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5284,12 +6389,14 @@ strand13:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -5300,7 +6407,7 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z4
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
@@ -5309,32 +6416,32 @@ one1:
 	VBROADCASTSS (DI), Z11
 	VBROADCASTSS (DI), Z12
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS (SI), Z0
+	JEQ     loaded22
+	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded18:
+loaded22:
 	CMPB    73(CX), $0x00
-	JEQ     loaded19
+	JEQ     loaded23
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded19:
+loaded23:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5347,78 +6454,78 @@ loaded19:
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
 	VSUBPS    Z12, Z16, Z16
-	VMULPS    Z0, Z13, Z13
+	VMULPS    Z4, Z13, Z13
 	VMULPS    Z5, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	VPTESTMD  Z1, Z13, K1
-	VPADDD    Z2, Z13, Z17
-	VPADDD    Z3, Z13, K1, Z17
-	VPTESTMD  Z1, Z14, K1
-	VPADDD    Z2, Z14, Z18
-	VPADDD    Z3, Z14, K1, Z18
-	VPTESTMD  Z1, Z15, K1
-	VPADDD    Z2, Z15, Z19
-	VPADDD    Z3, Z15, K1, Z19
-	VPTESTMD  Z1, Z16, K1
-	VPADDD    Z2, Z16, Z20
-	VPADDD    Z3, Z16, K1, Z20
+	VPTESTMD  Z0, Z13, K1
+	VPADDD    Z1, Z13, Z17
+	VPADDD    Z2, Z13, K1, Z17
+	VPTESTMD  Z0, Z14, K1
+	VPADDD    Z1, Z14, Z18
+	VPADDD    Z2, Z14, K1, Z18
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
 	VCMPPS    $0x03, Z13, Z13, K1
 	VCMPPS    $0x03, Z14, Z14, K2
 	VCMPPS    $0x03, Z15, Z15, K3
 	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z4, K1, Z17
-	VMOVDQU32 Z4, K2, Z18
-	VMOVDQU32 Z4, K3, Z19
-	VMOVDQU32 Z4, K4, Z20
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQU32 Z3, K3, Z19
+	VMOVDQU32 Z3, K4, Z20
 	VMOVDQA64 Z17, Z13
 	VPERMT2W  Z18, Z6, Z13
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around24
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored21
+	JMP       stored25
 
-around20:
+around24:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored21:
+stored25:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some22:
+blocks20:
+some26:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done27
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded28
+	VMOVUPS.Z (SI), K1, Z4
 
-loaded24:
+loaded28:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded29
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded25:
+loaded29:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VSUBPS      Z9, Z5, Z5
-	VMULPS      Z0, Z5, Z5
-	VPTESTMD    Z1, Z5, K2
-	VPADDD      Z2, Z5, Z6
-	VPADDD      Z3, Z5, K2, Z6
+	VMULPS      Z4, Z5, Z5
+	VPTESTMD    Z0, Z5, K2
+	VPADDD      Z1, Z5, Z6
+	VPADDD      Z2, Z5, K2, Z6
 	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQU32   Z4, K2, Z6
+	VMOVDQU32   Z3, K2, Z6
 	VPSRLD      $0x10, Z6, Z5
 	VPMOVDW     Z5, Y5
 	VMOVDQU16   Y5, K1, (BX)
@@ -5427,9 +6534,9 @@ loaded25:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some22
+	JMP         some26
 
-done23:
+done27:
 	VZEROUPPER
 	RET
 
@@ -5500,6 +6607,9 @@ TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -5656,7 +6766,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -5738,6 +6850,9 @@ TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -5792,7 +6907,9 @@ stored10:
 turns6:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -5874,6 +6991,9 @@ TEXT ·dequantizeAVX2S8F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -6040,7 +7160,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -6124,6 +7246,9 @@ TEXT ·dequantizeAVX2S8BF16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -6350,7 +7475,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -6464,6 +7591,9 @@ TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -6620,7 +7750,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -6702,6 +7834,9 @@ TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -6756,7 +7891,9 @@ stored10:
 turns6:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -6838,6 +7975,9 @@ TEXT ·dequantizeAVX2U8F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -7004,7 +8144,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -7088,6 +8230,9 @@ TEXT ·dequantizeAVX2U8BF16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -7314,7 +8459,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -7410,6 +8557,9 @@ TEXT ·dequantizeAVX2F8E4M3F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -7626,7 +8776,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -7720,6 +8872,9 @@ TEXT ·dequantizeAVX2F8E4M3F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -7790,7 +8945,9 @@ stored10:
 turns6:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -7888,6 +9045,9 @@ TEXT ·dequantizeAVX2F8E4M3F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -8114,7 +9274,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -8210,6 +9372,9 @@ TEXT ·dequantizeAVX2F8E4M3BF16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -8496,7 +9661,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -8604,6 +9771,9 @@ TEXT ·dequantizeAVX2F8E5M2F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -8770,7 +9940,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -8854,6 +10026,9 @@ TEXT ·dequantizeAVX2F8E5M2F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -8914,7 +10089,9 @@ stored10:
 turns6:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -9002,6 +10179,9 @@ TEXT ·dequantizeAVX2F8E5M2F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -9178,7 +10358,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -9264,6 +10446,9 @@ TEXT ·dequantizeAVX2F8E5M2BF16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -9500,7 +10685,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -9598,6 +10785,9 @@ TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -9747,7 +10937,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -9827,6 +11019,9 @@ TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -9879,7 +11074,9 @@ stored10:
 turns6:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -9959,6 +11156,9 @@ TEXT ·dequantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -10116,7 +11316,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -10198,6 +11400,9 @@ TEXT ·dequantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -10425,7 +11630,9 @@ stored21:
 done18:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func dequantizeBackwardInputAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -18,26 +18,73 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x02, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ R8, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
+	VMOVUPS.Z    (DX), K1, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000010, R8
+	JMP          some5
+
+done6:
+	LEAQ (DX)(R8*4), DX
+	LEAQ (BX)(R8*4), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
 	MOVQ         104(CX), R8
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near12:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -47,45 +94,45 @@ near8:
 	VMULPS    Z0, Z3, Z3
 	VMULPS    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -96,7 +143,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -104,12 +151,14 @@ strand13:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -125,26 +174,26 @@ one1:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -154,38 +203,38 @@ loaded18:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around23
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored20
+	JMP       stored24
 
-around19:
+around23:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored20:
+stored24:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some21:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded27
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded27:
 	VMOVUPS.Z (DX), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (BX)
@@ -193,14 +242,14 @@ loaded23:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some21
+	JMP       some25
 
-done22:
+done26:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -213,26 +262,73 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x03, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ R8, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z0
+	VMOVUPD.Z    (DX), K1, Z1
+	VMULPD       Z0, Z1, Z0
+	VMOVUPD      Z0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+64, DX
+	ADDQ         $+64, BX
+	SUBQ         $0x00000008, R8
+	JMP          some5
+
+done6:
+	LEAQ (DX)(R8*8), DX
+	LEAQ (BX)(R8*8), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSD (R10), Z0
 	MOVQ         104(CX), R8
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near12:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -242,45 +338,45 @@ near8:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored10:
+stored14:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R8
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSD (R9), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -291,7 +387,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -299,12 +395,14 @@ strand13:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -320,26 +418,26 @@ one1:
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD (SI), Z3
 
-block15:
+block19:
 	CMPQ       AX, $0x00000020
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded18:
+loaded22:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -349,38 +447,38 @@ loaded18:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around23
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored20
+	JMP       stored24
 
-around19:
+around23:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored20:
+stored24:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some21:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded27
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded23:
+loaded27:
 	VMOVUPD.Z (DX), K1, Z1
 	VMULPD    Z0, Z1, Z1
 	VMOVUPD   Z1, K1, (BX)
@@ -388,14 +486,14 @@ loaded23:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some21
+	JMP       some25
 
-done22:
+done26:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ  n+0(FP), AX
 	MOVQ  f+8(FP), CX
@@ -408,24 +506,72 @@ TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ R8, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z0
+	VCVTPH2PS.Z  (DX), K1, Z1
+	VMULPS       Z0, Z1, Z0
+	VCVTPS2PH    $0x00, Z0, Y0
+	VMOVDQU16    Y0, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, R8
+	JMP          some5
+
+done6:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z0
 	MOVQ         104(CX), R8
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near12:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -439,45 +585,45 @@ near8:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored10:
+stored14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -489,7 +635,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -497,12 +643,14 @@ strand13:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -518,24 +666,24 @@ one1:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
+	JEQ     loaded22
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded18:
+loaded22:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -549,38 +697,38 @@ loaded18:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around23
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored20
+	JMP       stored24
 
-around19:
+around23:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored20:
+stored24:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some21:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
+	JEQ       loaded27
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded23:
+loaded27:
 	VCVTPH2PS.Z (DX), K1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
@@ -589,25 +737,25 @@ loaded23:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some25
 
-done22:
+done26:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardInputAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ      n+0(FP), AX
 	MOVQ      f+8(FP), CX
 	MOVQ      (CX), DX
 	MOVQ      16(CX), BX
 	MOVQ      24(CX), SI
-	VMOVDQU64 all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64 all32_10000<>+0(SB), Z1
-	VMOVDQU64 all32_7fff<>+0(SB), Z2
-	VMOVDQU64 all32_8000<>+0(SB), Z3
-	VMOVDQU64 all32_7fc00000<>+0(SB), Z4
+	VMOVDQU64 all32_10000<>+0(SB), Z0
+	VMOVDQU64 all32_7fff<>+0(SB), Z1
+	VMOVDQU64 all32_8000<>+0(SB), Z2
+	VMOVDQU64 all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64 all32_ffff0000<>+0(SB), Z4
 	VMOVDQU64 odd16split<>+0(SB), Z5
 	VMOVDQU64 odd16<>+0(SB), Z6
 	MOVQ      88(CX), DI
@@ -616,103 +764,158 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ      112(CX), SI
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ R8, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSS (R10), Z6
+	VPMOVZXWD.Z  (DX), K1, Z7
+	VPSLLD       $0x10, Z7, Z7
+	VMULPS       Z6, Z7, Z6
+	VPTESTMD     Z0, Z6, K2
+	VPADDD       Z1, Z6, Z7
+	VPADDD       Z2, Z6, K2, Z7
+	VCMPPS       $0x03, Z6, Z6, K2
+	VMOVDQU32    Z3, K2, Z7
+	VPSRLD       $0x10, Z7, Z6
+	VPMOVDW      Z6, Y6
+	VMOVDQU16    Y6, K1, (BX)
+	ADDQ         128(CX), DX
+	ADDQ         192(CX), BX
+	ADDQ         136(CX), DX
+	ADDQ         200(CX), BX
+	ADDQ         $0x00000028, R10
+	DECQ         R9
+	JNE          strand7
+	SUBQ         144(CX), DX
+	SUBQ         208(CX), BX
+	SUBQ         128(CX), DX
+	SUBQ         192(CX), BX
+	ADDQ         $+32, DX
+	ADDQ         $+32, BX
+	SUBQ         $0x00000010, R8
+	JMP          some5
+
+done6:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+
+aligned4:
+turn8:
+	CMPQ AX, 104(CX)
+	JLT  turns10
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand11:
+	VBROADCASTSS (R10), Z6
 	MOVQ         104(CX), R8
 
-block5:
+block9:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near12
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near8:
+near12:
 	VMOVDQU32 (DX), Z8
 	VPSLLD    $0x10, Z8, Z7
-	VPANDD    Z0, Z8, Z8
+	VPANDD    Z4, Z8, Z8
 	VMOVDQU32 64(DX), Z10
 	VPSLLD    $0x10, Z10, Z9
-	VPANDD    Z0, Z10, Z10
+	VPANDD    Z4, Z10, Z10
 	VMULPS    Z6, Z7, Z7
 	VMULPS    Z6, Z8, Z8
 	VMULPS    Z6, Z9, Z9
 	VMULPS    Z6, Z10, Z10
-	VPTESTMD  Z1, Z7, K1
-	VPADDD    Z2, Z7, Z11
-	VPADDD    Z3, Z7, K1, Z11
-	VPTESTMD  Z1, Z8, K1
-	VPADDD    Z2, Z8, Z12
-	VPADDD    Z3, Z8, K1, Z12
-	VPTESTMD  Z1, Z9, K1
-	VPADDD    Z2, Z9, Z13
-	VPADDD    Z3, Z9, K1, Z13
-	VPTESTMD  Z1, Z10, K1
-	VPADDD    Z2, Z10, Z14
-	VPADDD    Z3, Z10, K1, Z14
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z11
+	VPADDD    Z2, Z7, K1, Z11
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z12
+	VPADDD    Z2, Z8, K1, Z12
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
 	VCMPPS    $0x03, Z7, Z7, K1
 	VCMPPS    $0x03, Z8, Z8, K2
 	VCMPPS    $0x03, Z9, Z9, K3
 	VCMPPS    $0x03, Z10, Z10, K4
-	VMOVDQU32 Z4, K1, Z11
-	VMOVDQU32 Z4, K2, Z12
-	VMOVDQU32 Z4, K3, Z13
-	VMOVDQU32 Z4, K4, Z14
+	VMOVDQU32 Z3, K1, Z11
+	VMOVDQU32 Z3, K2, Z12
+	VMOVDQU32 Z3, K3, Z13
+	VMOVDQU32 Z3, K4, Z14
 	VMOVDQA64 Z11, Z7
 	VPERMT2W  Z12, Z5, Z7
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around13
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored10
+	JMP       stored14
 
-around9:
+around13:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored10:
+stored14:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand11
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn8
 
-turns6:
-some11:
+turns10:
+some15:
 	TESTQ AX, AX
-	JLE   done12
+	JLE   done16
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  SI, R9
 
-strand13:
+strand17:
 	VBROADCASTSS (R9), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
 	VMULPS       Z6, Z7, Z6
-	VPTESTMD     Z1, Z6, K2
-	VPADDD       Z2, Z6, Z7
-	VPADDD       Z3, Z6, K2, Z7
+	VPTESTMD     Z0, Z6, K2
+	VPADDD       Z1, Z6, Z7
+	VPADDD       Z2, Z6, K2, Z7
 	VCMPPS       $0x03, Z6, Z6, K2
-	VMOVDQU32    Z4, K2, Z7
+	VMOVDQU32    Z3, K2, Z7
 	VPSRLD       $0x10, Z7, Z6
 	VPMOVDW      Z6, Y6
 	VMOVDQU16    Y6, K1, (BX)
@@ -722,7 +925,7 @@ strand13:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000028, R9
 	DECQ         R8
-	JNE          strand13
+	JNE          strand17
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -730,12 +933,14 @@ strand13:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some11
+	JMP          some15
 
-done12:
+done16:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -746,29 +951,29 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z4
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
 
-block15:
+block19:
 	CMPQ       AX, $0x00000040
-	JLT        blocks16
+	JLT        blocks20
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near17
+	JEQ        near21
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near17:
+near21:
 	CMPB    72(CX), $0x00
-	JEQ     loaded18
-	VMOVUPS (SI), Z0
+	JEQ     loaded22
+	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded18:
+loaded22:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -777,71 +982,71 @@ loaded18:
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
-	VMULPS    Z0, Z9, Z9
+	VMULPS    Z4, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	VMULPS    Z7, Z11, Z11
 	VMULPS    Z8, Z12, Z12
-	VPTESTMD  Z1, Z9, K1
-	VPADDD    Z2, Z9, Z13
-	VPADDD    Z3, Z9, K1, Z13
-	VPTESTMD  Z1, Z10, K1
-	VPADDD    Z2, Z10, Z14
-	VPADDD    Z3, Z10, K1, Z14
-	VPTESTMD  Z1, Z11, K1
-	VPADDD    Z2, Z11, Z15
-	VPADDD    Z3, Z11, K1, Z15
-	VPTESTMD  Z1, Z12, K1
-	VPADDD    Z2, Z12, Z16
-	VPADDD    Z3, Z12, K1, Z16
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z13
+	VPADDD    Z2, Z9, K1, Z13
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z14
+	VPADDD    Z2, Z10, K1, Z14
+	VPTESTMD  Z0, Z11, K1
+	VPADDD    Z1, Z11, Z15
+	VPADDD    Z2, Z11, K1, Z15
+	VPTESTMD  Z0, Z12, K1
+	VPADDD    Z1, Z12, Z16
+	VPADDD    Z2, Z12, K1, Z16
 	VCMPPS    $0x03, Z9, Z9, K1
 	VCMPPS    $0x03, Z10, Z10, K2
 	VCMPPS    $0x03, Z11, Z11, K3
 	VCMPPS    $0x03, Z12, Z12, K4
-	VMOVDQU32 Z4, K1, Z13
-	VMOVDQU32 Z4, K2, Z14
-	VMOVDQU32 Z4, K3, Z15
-	VMOVDQU32 Z4, K4, Z16
+	VMOVDQU32 Z3, K1, Z13
+	VMOVDQU32 Z3, K2, Z14
+	VMOVDQU32 Z3, K3, Z15
+	VMOVDQU32 Z3, K4, Z16
 	VMOVDQA64 Z13, Z9
 	VPERMT2W  Z14, Z6, Z9
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around23
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored20
+	JMP       stored24
 
-around19:
+around23:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored20:
+stored24:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block15
+	JMP  block19
 
-blocks16:
-some21:
+blocks20:
+some25:
 	TESTQ     AX, AX
-	JLE       done22
+	JLE       done26
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded23
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded27
+	VMOVUPS.Z (SI), K1, Z4
 
-loaded23:
+loaded27:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z0, Z5, Z5
-	VPTESTMD    Z1, Z5, K2
-	VPADDD      Z2, Z5, Z6
-	VPADDD      Z3, Z5, K2, Z6
+	VMULPS      Z4, Z5, Z5
+	VPTESTMD    Z0, Z5, K2
+	VPADDD      Z1, Z5, Z6
+	VPADDD      Z2, Z5, K2, Z6
 	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQU32   Z4, K2, Z6
+	VMOVDQU32   Z3, K2, Z6
 	VPSRLD      $0x10, Z6, Z5
 	VPMOVDW     Z5, Y5
 	VMOVDQU16   Y5, K1, (BX)
@@ -849,29 +1054,11 @@ loaded23:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some21
+	JMP         some25
 
-done22:
+done26:
 	VZEROUPPER
 	RET
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -944,6 +1131,24 @@ DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA odd16split<>+0(SB)/2, $0x0001
 DATA odd16split<>+2(SB)/2, $0x0021
@@ -1027,6 +1232,9 @@ TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -1164,7 +1372,9 @@ stored21:
 done18:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1232,6 +1442,9 @@ TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -1281,7 +1494,9 @@ stored10:
 turns6:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1349,6 +1564,9 @@ TEXT ·dequantizeBackwardInputAVX2F16F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -1494,7 +1712,9 @@ stored21:
 done18:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1564,6 +1784,9 @@ TEXT ·dequantizeBackwardInputAVX2BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), SI
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -1779,7 +2002,9 @@ stored21:
 done18:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func fakeQuantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -21,16 +21,81 @@ TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z4
+
+divided9:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VSUBPS        Z3, Z4, Z3
+	VMULPS        Z2, Z3, Z2
+	VMOVUPS       Z2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 8(R10), Z2
 	VBROADCASTSS 16(R10), Z2
@@ -40,16 +105,16 @@ strand8:
 	VPBROADCASTD 32(R10), Z6
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
+near15:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -87,70 +152,70 @@ near9:
 	VXORPS        Z8, Z8, Z8
 	VFMADD231PS   Z7, Z11, Z8
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around16
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored11
+	JMP           stored17
 
-around10:
+around16:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
-stored11:
+stored17:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near16:
+near22:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal17
+	JNE     reciprocal23
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided18
+	JMP     divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -164,7 +229,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -194,59 +259,59 @@ divided18:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored20:
+stored26:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -261,7 +326,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -269,12 +334,14 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -296,25 +363,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -325,7 +392,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -337,18 +404,18 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near30:
+near36:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -386,70 +453,70 @@ near30:
 	VXORPS        Z15, Z15, Z15
 	VFMADD231PS   Z3, Z18, Z15
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around37
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
 	VMOVDQU64     Z14, 128(BX)
 	VMOVDQU64     Z15, 192(BX)
-	JMP           stored32
+	JMP           stored38
 
-around31:
+around37:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 	VMOVNTDQ Z14, 128(BX)
 	VMOVNTDQ Z15, 192(BX)
 
-stored32:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded37:
+loaded43:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal44
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided39
+	JMP     divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -463,7 +530,7 @@ reciprocal38:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -493,56 +560,56 @@ divided39:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored41:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded45:
+loaded51:
 	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal52
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided47
+	JMP       divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -556,9 +623,9 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
@@ -581,7 +648,7 @@ DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -597,40 +664,105 @@ TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 8(R10), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPD       Z2, Z4, Z4
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z4
+
+divided9:
+	VCMPPD        $0x07, Z4, Z4, K2
+	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
+	VADDPD        Z3, Z4, Z4
+	VMINPD        Z1, Z4, Z4
+	VMAXPD        Z0, Z4, Z4
+	VSUBPD        Z3, Z4, Z3
+	VMULPD        Z2, Z3, Z2
+	VMOVUPD       Z2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000008, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*8), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand13:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block5:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near14:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal15
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided10
+	JMP     divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -644,7 +776,7 @@ reciprocal9:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided10:
+divided16:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -674,59 +806,59 @@ divided10:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around11
+	JNE           around17
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored12
+	JMP           stored18
 
-around11:
+around17:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored12:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand15:
+strand21:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 8(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z4
 
-divided17:
+divided23:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -741,7 +873,7 @@ divided17:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand15
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -749,12 +881,14 @@ divided17:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some13
+	JMP           some19
 
-done14:
+done20:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -776,47 +910,47 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded29:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal30
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided25
+	JMP     divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -830,7 +964,7 @@ reciprocal24:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -860,56 +994,56 @@ divided25:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around32
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored27
+	JMP           stored33
 
-around26:
+around32:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored27:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded37:
 	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided33
+	JMP       divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
@@ -923,9 +1057,9 @@ divided33:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some28
+	JMP           some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
@@ -940,7 +1074,7 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -956,16 +1090,82 @@ TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	VCVTPH2PS.Z  (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z4
+
+divided9:
+	VCMPPS        $0x07, Z4, Z4, K2
+	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VSUBPS        Z3, Z4, Z3
+	VMULPS        Z2, Z3, Z2
+	VCVTPS2PH     $0x00, Z2, Y2
+	VMOVDQU16     Y2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 8(R10), Z2
 	VBROADCASTSS 16(R10), Z2
@@ -975,14 +1175,14 @@ strand8:
 	VPBROADCASTD 32(R10), Z6
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near15:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -1024,68 +1224,68 @@ near9:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around16
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored11
+	JMP           stored17
 
-around10:
+around16:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored11:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near16:
+near22:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal23
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -1099,7 +1299,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -1133,59 +1333,59 @@ divided18:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored20:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -1201,7 +1401,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1209,12 +1409,14 @@ divided25:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1236,25 +1438,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -1265,7 +1467,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -1277,16 +1479,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near30:
+near36:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -1328,68 +1530,68 @@ near30:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around37
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored32
+	JMP           stored38
 
-around31:
+around37:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored32:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded37:
+loaded43:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal44
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided39
+	JMP       divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1403,7 +1605,7 @@ reciprocal38:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1437,56 +1639,56 @@ divided39:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored41:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded45:
+loaded51:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal46
+	JNE         reciprocal52
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided47
+	JMP         divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -1501,14 +1703,14 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
 // func fakeQuantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1516,12 +1718,12 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    all32_10000<>+0(SB), Z1
-	VMOVDQU64    all32_7fff<>+0(SB), Z2
-	VMOVDQU64    all32_8000<>+0(SB), Z3
-	VMOVDQU64    odd16split<>+0(SB), Z4
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z5
+	VMOVDQU64    all32_10000<>+0(SB), Z0
+	VMOVDQU64    all32_7fff<>+0(SB), Z1
+	VMOVDQU64    all32_8000<>+0(SB), Z2
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64    all32_ffff0000<>+0(SB), Z4
+	VMOVDQU64    odd16split<>+0(SB), Z5
 	VMOVDQU64    odd16<>+0(SB), Z6
 	MOVQ         88(CX), R8
 	TESTQ        R8, R8
@@ -1531,16 +1733,89 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z7
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z8
+	VBROADCASTSS 8(R10), Z9
+	VPMOVZXWD.Z  (DX), K1, Z10
+	VPSLLD       $0x10, Z10, Z10
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z8, Z10, Z10
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z8, Z11, Z11
+	VMULPS  Z11, Z10, Z10
+
+divided9:
+	VCMPPS        $0x07, Z10, Z10, K2
+	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
+	VADDPS        Z9, Z10, Z10
+	VMINPS        Z7, Z10, Z10
+	VMAXPS        Z6, Z10, Z10
+	VSUBPS        Z9, Z10, Z9
+	VMULPS        Z8, Z9, Z8
+	VPTESTMD      Z0, Z8, K2
+	VPADDD        Z1, Z8, Z9
+	VPADDD        Z2, Z8, K2, Z9
+	VCMPPS        $0x03, Z8, Z8, K2
+	VMOVDQU32     Z3, K2, Z9
+	VPSRLD        $0x10, Z9, Z8
+	VPMOVDW       Z8, Y8
+	VMOVDQU16     Y8, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z13
 	VBROADCASTSS 8(R10), Z8
 	VBROADCASTSS 16(R10), Z8
@@ -1550,20 +1825,20 @@ strand8:
 	VPBROADCASTD 32(R10), Z12
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near15:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z12
-	VPANDD        Z0, Z14, Z14
+	VPANDD        Z4, Z14, Z14
 	VMOVDQU32     64(DX), Z16
 	VPSLLD        $0x10, Z16, Z15
-	VPANDD        Z0, Z16, Z16
+	VPANDD        Z4, Z16, Z16
 	VMINPS        Z12, Z9, Z12
 	VMAXPS        Z12, Z8, Z12
 	VMULPS        Z11, Z12, Z17
@@ -1596,83 +1871,83 @@ near9:
 	VFMADD231PS   Z13, Z14, Z12
 	VXORPS        Z14, Z14, Z14
 	VFMADD231PS   Z13, Z17, Z14
-	VPTESTMD      Z1, Z15, K1
-	VPADDD        Z2, Z15, Z17
-	VPADDD        Z3, Z15, K1, Z17
-	VPTESTMD      Z1, Z16, K1
-	VPADDD        Z2, Z16, Z15
-	VPADDD        Z3, Z16, K1, Z15
-	VPTESTMD      Z1, Z12, K1
-	VPADDD        Z2, Z12, Z16
-	VPADDD        Z3, Z12, K1, Z16
-	VPTESTMD      Z1, Z14, K1
-	VPADDD        Z2, Z14, Z12
-	VPADDD        Z3, Z14, K1, Z12
+	VPTESTMD      Z0, Z15, K1
+	VPADDD        Z1, Z15, Z17
+	VPADDD        Z2, Z15, K1, Z17
+	VPTESTMD      Z0, Z16, K1
+	VPADDD        Z1, Z16, Z15
+	VPADDD        Z2, Z16, K1, Z15
+	VPTESTMD      Z0, Z12, K1
+	VPADDD        Z1, Z12, Z16
+	VPADDD        Z2, Z12, K1, Z16
+	VPTESTMD      Z0, Z14, K1
+	VPADDD        Z1, Z14, Z12
+	VPADDD        Z2, Z14, K1, Z12
 	VMOVDQA64     Z17, Z14
-	VPERMT2W      Z15, Z4, Z14
+	VPERMT2W      Z15, Z5, Z14
 	VMOVDQA64     Z16, Z15
-	VPERMT2W      Z12, Z4, Z15
+	VPERMT2W      Z12, Z5, Z15
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around16
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored11
+	JMP           stored17
 
-around10:
+around16:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored11:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 8(R10), Z9
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near16:
+near22:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z0, Z11, Z11
+	VPANDD    Z4, Z11, Z11
 	VMOVDQU32 64(DX), Z13
 	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z0, Z13, Z13
+	VPANDD    Z4, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal23
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided18
+	JMP       divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1686,7 +1961,7 @@ reciprocal17:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1715,81 +1990,81 @@ divided18:
 	VMULPS        Z8, Z11, Z11
 	VMULPS        Z8, Z12, Z12
 	VMULPS        Z8, Z13, Z13
-	VPTESTMD      Z1, Z10, K1
-	VPADDD        Z2, Z10, Z14
-	VPADDD        Z3, Z10, K1, Z14
-	VPTESTMD      Z1, Z11, K1
-	VPADDD        Z2, Z11, Z15
-	VPADDD        Z3, Z11, K1, Z15
-	VPTESTMD      Z1, Z12, K1
-	VPADDD        Z2, Z12, Z16
-	VPADDD        Z3, Z12, K1, Z16
-	VPTESTMD      Z1, Z13, K1
-	VPADDD        Z2, Z13, Z17
-	VPADDD        Z3, Z13, K1, Z17
+	VPTESTMD      Z0, Z10, K1
+	VPADDD        Z1, Z10, Z14
+	VPADDD        Z2, Z10, K1, Z14
+	VPTESTMD      Z0, Z11, K1
+	VPADDD        Z1, Z11, Z15
+	VPADDD        Z2, Z11, K1, Z15
+	VPTESTMD      Z0, Z12, K1
+	VPADDD        Z1, Z12, Z16
+	VPADDD        Z2, Z12, K1, Z16
+	VPTESTMD      Z0, Z13, K1
+	VPADDD        Z1, Z13, Z17
+	VPADDD        Z2, Z13, K1, Z17
 	VCMPPS        $0x03, Z10, Z10, K1
 	VCMPPS        $0x03, Z11, Z11, K2
 	VCMPPS        $0x03, Z12, Z12, K3
 	VCMPPS        $0x03, Z13, Z13, K4
-	VMOVDQU32     Z5, K1, Z14
-	VMOVDQU32     Z5, K2, Z15
-	VMOVDQU32     Z5, K3, Z16
-	VMOVDQU32     Z5, K4, Z17
+	VMOVDQU32     Z3, K1, Z14
+	VMOVDQU32     Z3, K2, Z15
+	VMOVDQU32     Z3, K3, Z16
+	VMOVDQU32     Z3, K4, Z17
 	VMOVDQA64     Z14, Z10
-	VPERMT2W      Z15, Z4, Z10
+	VPERMT2W      Z15, Z5, Z10
 	VMOVDQA64     Z16, Z11
-	VPERMT2W      Z17, Z4, Z11
+	VPERMT2W      Z17, Z5, Z11
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored20:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z8
 	VBROADCASTSS 8(R9), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -1797,11 +2072,11 @@ divided25:
 	VMAXPS        Z6, Z10, Z10
 	VSUBPS        Z9, Z10, Z9
 	VMULPS        Z8, Z9, Z8
-	VPTESTMD      Z1, Z8, K2
-	VPADDD        Z2, Z8, Z9
-	VPADDD        Z3, Z8, K2, Z9
+	VPTESTMD      Z0, Z8, K2
+	VPADDD        Z1, Z8, Z9
+	VPADDD        Z2, Z8, K2, Z9
 	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z5, K2, Z9
+	VMOVDQU32     Z3, K2, Z9
 	VPSRLD        $0x10, Z9, Z8
 	VPMOVDW       Z8, Y8
 	VMOVDQU16     Y8, K1, (BX)
@@ -1811,7 +2086,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1819,12 +2094,14 @@ divided25:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1835,8 +2112,8 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS (DI), Z9
@@ -1846,25 +2123,25 @@ one1:
 	VBROADCASTSS 56(CX), Z13
 	VBROADCASTSS 64(CX), Z14
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -1875,28 +2152,28 @@ one1:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z18
-	VDIVPS       Z0, Z18, Z17
-	VFNMADD231PS Z0, Z17, Z18
-	VDIVPS       Z0, Z18, Z18
+	VDIVPS       Z4, Z18, Z17
+	VFNMADD231PS Z4, Z17, Z18
+	VDIVPS       Z4, Z18, Z18
 	VSUBPS       Z9, Z13, Z15
-	VMULPS       Z0, Z15, Z15
+	VMULPS       Z4, Z15, Z15
 	VSUBPS       Z9, Z14, Z16
-	VMULPS       Z0, Z16, Z16
+	VMULPS       Z4, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
 	VPACKSSDW    Z19, Z19, Z19
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near30:
+near36:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -1930,75 +2207,75 @@ near30:
 	VRNDSCALEPS.Z $0x08, Z20, K3, Z20
 	VRNDSCALEPS.Z $0x08, Z21, K4, Z23
 	VXORPS        Z21, Z21, Z21
-	VFMADD231PS   Z0, Z22, Z21
+	VFMADD231PS   Z4, Z22, Z21
 	VXORPS        Z22, Z22, Z22
-	VFMADD231PS   Z4, Z19, Z22
+	VFMADD231PS   Z5, Z19, Z22
 	VXORPS        Z19, Z19, Z19
 	VFMADD231PS   Z7, Z20, Z19
 	VXORPS        Z20, Z20, Z20
 	VFMADD231PS   Z8, Z23, Z20
-	VPTESTMD      Z1, Z21, K1
-	VPADDD        Z2, Z21, Z23
-	VPADDD        Z3, Z21, K1, Z23
-	VPTESTMD      Z1, Z22, K1
-	VPADDD        Z2, Z22, Z21
-	VPADDD        Z3, Z22, K1, Z21
-	VPTESTMD      Z1, Z19, K1
-	VPADDD        Z2, Z19, Z22
-	VPADDD        Z3, Z19, K1, Z22
-	VPTESTMD      Z1, Z20, K1
-	VPADDD        Z2, Z20, Z19
-	VPADDD        Z3, Z20, K1, Z19
+	VPTESTMD      Z0, Z21, K1
+	VPADDD        Z1, Z21, Z23
+	VPADDD        Z2, Z21, K1, Z23
+	VPTESTMD      Z0, Z22, K1
+	VPADDD        Z1, Z22, Z21
+	VPADDD        Z2, Z22, K1, Z21
+	VPTESTMD      Z0, Z19, K1
+	VPADDD        Z1, Z19, Z22
+	VPADDD        Z2, Z19, K1, Z22
+	VPTESTMD      Z0, Z20, K1
+	VPADDD        Z1, Z20, Z19
+	VPADDD        Z2, Z20, K1, Z19
 	VMOVDQA64     Z23, Z20
 	VPERMT2W      Z21, Z6, Z20
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around37
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored32
+	JMP           stored38
 
-around31:
+around37:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored32:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
-	VMOVUPS (SI), Z0
-	VMOVUPS 64(SI), Z4
+	JEQ     loaded42
+	VMOVUPS (SI), Z4
+	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded37:
+loaded43:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2008,19 +2285,19 @@ loaded37:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
-	VDIVPS    Z0, Z15, Z15
-	VDIVPS    Z4, Z16, Z16
+	JNE       reciprocal44
+	VDIVPS    Z4, Z15, Z15
+	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided39
+	JMP       divided45
 
-reciprocal38:
-	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z0, Z19, Z19
-	VMULPS  Z19, Z15, Z15
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z4, Z19, Z19
+	VMULPS  Z19, Z15, Z15
+	VMOVUPS all32_3f800000<>+0(SB), Z19
+	VDIVPS  Z5, Z19, Z19
 	VMULPS  Z19, Z16, Z16
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z7, Z19, Z19
@@ -2029,7 +2306,7 @@ reciprocal38:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -2054,125 +2331,107 @@ divided39:
 	VSUBPS        Z10, Z16, Z16
 	VSUBPS        Z11, Z17, Z17
 	VSUBPS        Z12, Z18, Z18
-	VMULPS        Z0, Z15, Z15
-	VMULPS        Z4, Z16, Z16
+	VMULPS        Z4, Z15, Z15
+	VMULPS        Z5, Z16, Z16
 	VMULPS        Z7, Z17, Z17
 	VMULPS        Z8, Z18, Z18
-	VPTESTMD      Z1, Z15, K1
-	VPADDD        Z2, Z15, Z19
-	VPADDD        Z3, Z15, K1, Z19
-	VPTESTMD      Z1, Z16, K1
-	VPADDD        Z2, Z16, Z20
-	VPADDD        Z3, Z16, K1, Z20
-	VPTESTMD      Z1, Z17, K1
-	VPADDD        Z2, Z17, Z21
-	VPADDD        Z3, Z17, K1, Z21
-	VPTESTMD      Z1, Z18, K1
-	VPADDD        Z2, Z18, Z22
-	VPADDD        Z3, Z18, K1, Z22
+	VPTESTMD      Z0, Z15, K1
+	VPADDD        Z1, Z15, Z19
+	VPADDD        Z2, Z15, K1, Z19
+	VPTESTMD      Z0, Z16, K1
+	VPADDD        Z1, Z16, Z20
+	VPADDD        Z2, Z16, K1, Z20
+	VPTESTMD      Z0, Z17, K1
+	VPADDD        Z1, Z17, Z21
+	VPADDD        Z2, Z17, K1, Z21
+	VPTESTMD      Z0, Z18, K1
+	VPADDD        Z1, Z18, Z22
+	VPADDD        Z2, Z18, K1, Z22
 	VCMPPS        $0x03, Z15, Z15, K1
 	VCMPPS        $0x03, Z16, Z16, K2
 	VCMPPS        $0x03, Z17, Z17, K3
 	VCMPPS        $0x03, Z18, Z18, K4
-	VMOVDQU32     Z5, K1, Z19
-	VMOVDQU32     Z5, K2, Z20
-	VMOVDQU32     Z5, K3, Z21
-	VMOVDQU32     Z5, K4, Z22
+	VMOVDQU32     Z3, K1, Z19
+	VMOVDQU32     Z3, K2, Z20
+	VMOVDQU32     Z3, K3, Z21
+	VMOVDQU32     Z3, K4, Z22
 	VMOVDQA64     Z19, Z15
 	VPERMT2W      Z20, Z6, Z15
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored41:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded50
+	VMOVUPS.Z (SI), K1, Z4
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded45:
-	VPMOVZXWD.Z (DX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
+loaded51:
+	VPMOVZXWD.Z (DX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
 	CMPB        75(CX), $0x00
-	JNE         reciprocal46
-	VDIVPS      Z0, Z4, Z4
-	JMP         divided47
+	JNE         reciprocal52
+	VDIVPS      Z4, Z5, Z5
+	JMP         divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z0, Z6, Z6
-	VMULPS  Z6, Z4, Z4
+	VDIVPS  Z4, Z6, Z6
+	VMULPS  Z6, Z5, Z5
 
-divided47:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z9, Z4, Z4
-	VMINPS        Z14, Z4, Z4
-	VMAXPS        Z13, Z4, Z4
-	VSUBPS        Z9, Z4, Z4
-	VMULPS        Z0, Z4, Z4
-	VPTESTMD      Z1, Z4, K2
-	VPADDD        Z2, Z4, Z6
-	VPADDD        Z3, Z4, K2, Z6
-	VCMPPS        $0x03, Z4, Z4, K2
-	VMOVDQU32     Z5, K2, Z6
-	VPSRLD        $0x10, Z6, Z4
-	VPMOVDW       Z4, Y4
-	VMOVDQU16     Y4, K1, (BX)
+divided53:
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VADDPS        Z9, Z5, Z5
+	VMINPS        Z14, Z5, Z5
+	VMAXPS        Z13, Z5, Z5
+	VSUBPS        Z9, Z5, Z5
+	VMULPS        Z4, Z5, Z5
+	VPTESTMD      Z0, Z5, K2
+	VPADDD        Z1, Z5, Z6
+	VPADDD        Z2, Z5, K2, Z6
+	VCMPPS        $0x03, Z5, Z5, K2
+	VMOVDQU32     Z3, K2, Z6
+	VPSRLD        $0x10, Z6, Z5
+	VPMOVDW       Z5, Y5
+	VMOVDQU16     Y5, K1, (BX)
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -2228,6 +2487,42 @@ DATA all32_8000<>+56(SB)/4, $0x00008000
 DATA all32_8000<>+60(SB)/4, $0x00008000
 GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
 
+DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
+
 DATA odd16split<>+0(SB)/2, $0x0001
 DATA odd16split<>+2(SB)/2, $0x0021
 DATA odd16split<>+4(SB)/2, $0x0003
@@ -2261,24 +2556,6 @@ DATA odd16split<>+58(SB)/2, $0x003d
 DATA odd16split<>+60(SB)/2, $0x001f
 DATA odd16split<>+62(SB)/2, $0x003f
 GLOBL odd16split<>(SB), RODATA|NOPTR, $64
-
-DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
 
 DATA odd16<>+0(SB)/2, $0x0001
 DATA odd16<>+2(SB)/2, $0x0003
@@ -4159,6 +4436,8 @@ TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -4612,7 +4891,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -4809,6 +5090,9 @@ TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -4888,7 +5172,9 @@ stored12:
 turns6:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -4999,6 +5285,8 @@ TEXT ·fakeQuantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -5466,7 +5754,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -5667,6 +5957,8 @@ TEXT ·fakeQuantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -6244,7 +6536,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX

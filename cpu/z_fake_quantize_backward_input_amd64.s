@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func fakeQuantizeBackwardInputAVX512F32F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -22,21 +22,92 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    SI, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x02, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R10
+	BZHIQ R8, R10, R10
+	KMOVW R10, K1
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
 strand7:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 8(R11), Z3
+	VMOVUPS.Z    (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided9:
+	VRNDSCALEPS $0x08, Z2, Z2
+	VADDPS      Z3, Z2, Z2
+	VCMPPS      $0x1d, Z0, Z2, K2
+	VCMPPS      $0x12, Z1, Z2, K2, K2
+	VMOVUPS.Z   (DX), K1, Z2
+	VMOVAPS.Z   Z2, K2, Z2
+	VMOVUPS     Z2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R11
+	DECQ        R10
+	JNE         strand7
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
+	SUBQ        $0x00000010, R8
+	JMP         some5
+
+done6:
+	LEAQ (DX)(R8*4), DX
+	LEAQ (BX)(R8*4), BX
+	LEAQ (SI)(R8*4), SI
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand13:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
 	MOVQ         104(CX), R8
 
-block5:
+block11:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -46,20 +117,20 @@ block5:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near8:
+near14:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal15
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided10
+	JMP     divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -73,7 +144,7 @@ reciprocal9:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided10:
+divided16:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -99,62 +170,62 @@ divided10:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around17
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored12
+	JMP         stored18
 
-around11:
+around17:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored12:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided17:
+divided23:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -170,7 +241,7 @@ divided17:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand15
+	JNE         strand21
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -181,13 +252,16 @@ divided17:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some13
+	JMP         some19
 
-done14:
+done20:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -209,12 +283,12 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -224,36 +298,36 @@ block19:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded23:
+loaded29:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal30
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided25
+	JMP     divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -267,7 +341,7 @@ reciprocal24:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -293,57 +367,57 @@ divided25:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around32
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored27
+	JMP         stored33
 
-around26:
+around32:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored27:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded31:
+loaded37:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal38
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided33
+	JMP       divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -357,9 +431,9 @@ divided33:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
@@ -382,7 +456,7 @@ DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeBackwardInputAVX512F64F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -399,21 +473,92 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    SI, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x03, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R10
+	BZHIQ R8, R10, R10
+	KMOVW R10, K1
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
 strand7:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 8(R11), Z3
+	VMOVUPD.Z    (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided9:
+	VRNDSCALEPD $0x08, Z2, Z2
+	VADDPD      Z3, Z2, Z2
+	VCMPPD      $0x1d, Z0, Z2, K2
+	VCMPPD      $0x12, Z1, Z2, K2, K2
+	VMOVUPD.Z   (DX), K1, Z2
+	VMOVAPD.Z   Z2, K2, Z2
+	VMOVUPD     Z2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R11
+	DECQ        R10
+	JNE         strand7
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
+	SUBQ        $0x00000008, R8
+	JMP         some5
+
+done6:
+	LEAQ (DX)(R8*8), DX
+	LEAQ (BX)(R8*8), BX
+	LEAQ (SI)(R8*8), SI
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand13:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 8(R11), Z3
 	MOVQ         104(CX), R8
 
-block5:
+block11:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -423,20 +568,20 @@ block5:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near8:
+near14:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal15
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided10
+	JMP     divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -450,7 +595,7 @@ reciprocal9:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided10:
+divided16:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -476,62 +621,62 @@ divided10:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around17
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored12
+	JMP         stored18
 
-around11:
+around17:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored12:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R8
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand15:
+strand21:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 8(R10), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided17:
+divided23:
 	VRNDSCALEPD $0x08, Z2, Z2
 	VADDPD      Z3, Z2, Z2
 	VCMPPD      $0x1d, Z0, Z2, K2
@@ -547,7 +692,7 @@ divided17:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand15
+	JNE         strand21
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -558,13 +703,16 @@ divided17:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some13
+	JMP         some19
 
-done14:
+done20:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -586,12 +734,12 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -601,36 +749,36 @@ block19:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded23:
+loaded29:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal30
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided25
+	JMP     divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -644,7 +792,7 @@ reciprocal24:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -670,57 +818,57 @@ divided25:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around32
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored27
+	JMP         stored33
 
-around26:
+around32:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored27:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded31:
+loaded37:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided33
+	JMP       divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VRNDSCALEPD $0x08, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VCMPPD      $0x1d, Z8, Z1, K2
@@ -734,9 +882,9 @@ divided33:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some28
+	JMP         some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
@@ -751,7 +899,7 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func fakeQuantizeBackwardInputAVX512F16F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -768,40 +916,112 @@ TEXT ·fakeQuantizeBackwardInputAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    SI, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R10
+	BZHIQ R8, R10, R10
+	KMOVW R10, K1
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
 strand7:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 8(R11), Z3
+	VCVTPH2PS.Z  (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided9:
+	VRNDSCALEPS $0x08, Z2, Z2
+	VADDPS      Z3, Z2, Z2
+	VCMPPS      $0x1d, Z0, Z2, K2
+	VCMPPS      $0x12, Z1, Z2, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z2
+	VMOVAPS.Z   Z2, K2, Z2
+	VCVTPS2PH   $0x00, Z2, Y2
+	VMOVDQU16   Y2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R11
+	DECQ        R10
+	JNE         strand7
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	SUBQ        $0x00000010, R8
+	JMP         some5
+
+done6:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+	LEAQ (SI)(R8*2), SI
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand13:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
 	MOVQ         104(CX), R8
 
-block5:
+block11:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near8:
+near14:
 	VCVTPH2PS (BX), Z4
 	VCVTPH2PS 32(BX), Z5
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided10
+	JMP       divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -815,7 +1035,7 @@ reciprocal9:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided10:
+divided16:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -845,62 +1065,62 @@ divided10:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around17
 	VMOVDQU64   Y4, (SI)
 	VMOVDQU64   Y5, 32(SI)
 	VMOVDQU64   Y6, 64(SI)
 	VMOVDQU64   Y7, 96(SI)
-	JMP         stored12
+	JMP         stored18
 
-around11:
+around17:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored12:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided17:
+divided23:
 	VRNDSCALEPS $0x08, Z2, Z2
 	VADDPS      Z3, Z2, Z2
 	VCMPPS      $0x1d, Z0, Z2, K2
@@ -917,7 +1137,7 @@ divided17:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand15
+	JNE         strand21
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -928,13 +1148,16 @@ divided17:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some13
+	JMP         some19
 
-done14:
+done20:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -956,47 +1179,47 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded23:
+loaded29:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal30
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided25
+	JMP       divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1010,7 +1233,7 @@ reciprocal24:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1040,57 +1263,57 @@ divided25:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around32
 	VMOVDQU64   Y10, (SI)
 	VMOVDQU64   Y11, 32(SI)
 	VMOVDQU64   Y12, 64(SI)
 	VMOVDQU64   Y13, 96(SI)
-	JMP         stored27
+	JMP         stored33
 
-around26:
+around32:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored27:
+stored33:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded31:
+loaded37:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal32
+	JNE         reciprocal38
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided33
+	JMP         divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -1105,14 +1328,14 @@ divided33:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
 // func fakeQuantizeBackwardInputAVX512BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1132,27 +1355,102 @@ TEXT ·fakeQuantizeBackwardInputAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z3
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    SI, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R10
+	BZHIQ R8, R10, R10
+	KMOVW R10, K1
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
 strand7:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 8(R11), Z5
+	VPMOVZXWD.Z  (BX), K1, Z6
+	VPSLLD       $0x10, Z6, Z6
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z4, Z6, Z4
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z7
+	VDIVPS  Z4, Z7, Z7
+	VMULPS  Z7, Z6, Z4
+
+divided9:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VADDPS      Z5, Z4, Z4
+	VCMPPS      $0x1d, Z2, Z4, K2
+	VCMPPS      $0x12, Z3, Z4, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS.Z   Z4, K2, Z4
+	VPSRLD      $0x10, Z4, Z4
+	VPMOVDW     Z4, Y4
+	VMOVDQU16   Y4, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R11
+	DECQ        R10
+	JNE         strand7
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	SUBQ        $0x00000010, R8
+	JMP         some5
+
+done6:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+	LEAQ (SI)(R8*2), SI
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand13:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 8(R11), Z5
 	MOVQ         104(CX), R8
 
-block5:
+block11:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near8:
+near14:
 	VMOVDQU32 (BX), Z7
 	VPSLLD    $0x10, Z7, Z6
 	VPANDD    Z0, Z7, Z7
@@ -1160,14 +1458,14 @@ near8:
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal15
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided10
+	JMP       divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z10
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z6, Z6
@@ -1181,7 +1479,7 @@ reciprocal9:
 	VDIVPS  Z4, Z10, Z10
 	VMULPS  Z10, Z9, Z9
 
-divided10:
+divided16:
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
 	VRNDSCALEPS $0x08, Z8, Z8
@@ -1213,59 +1511,59 @@ divided10:
 	VMOVDQA64   Z8, Z7
 	VPERMT2W    Z9, Z1, Z7
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around17
 	VMOVDQU64   Z6, (SI)
 	VMOVDQU64   Z7, 64(SI)
-	JMP         stored12
+	JMP         stored18
 
-around11:
+around17:
 	VMOVNTDQ Z6, (SI)
 	VMOVNTDQ Z7, 64(SI)
 
-stored12:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 8(R10), Z5
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z7
 	VDIVPS  Z4, Z7, Z7
 	VMULPS  Z7, Z6, Z4
 
-divided17:
+divided23:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z5, Z4, Z4
 	VCMPPS      $0x1d, Z2, Z4, K2
@@ -1284,7 +1582,7 @@ divided17:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand15
+	JNE         strand21
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1295,13 +1593,16 @@ divided17:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some13
+	JMP         some19
 
-done14:
+done20:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -1323,34 +1624,34 @@ one1:
 	VBROADCASTSS 56(CX), Z9
 	VBROADCASTSS 64(CX), Z10
 
-block19:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z6
 	VMOVUPS 128(R8), Z7
 	VMOVUPS 192(R8), Z8
 
-loaded23:
+loaded29:
 	VPMOVZXWD (BX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(BX), Z12
@@ -1360,14 +1661,14 @@ loaded23:
 	VPMOVZXWD 96(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal30
 	VDIVPS    Z0, Z11, Z11
 	VDIVPS    Z1, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
-	JMP       divided25
+	JMP       divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z0, Z15, Z15
 	VMULPS  Z15, Z11, Z11
@@ -1381,7 +1682,7 @@ reciprocal24:
 	VDIVPS  Z4, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided25:
+divided31:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
 	VRNDSCALEPS $0x08, Z13, Z13
@@ -1415,54 +1716,54 @@ divided25:
 	VMOVDQA64   Z13, Z12
 	VPERMT2W    Z14, Z2, Z12
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around32
 	VMOVDQU64   Z11, (SI)
 	VMOVDQU64   Z12, 64(SI)
-	JMP         stored27
+	JMP         stored33
 
-around26:
+around32:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored27:
+stored33:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded31:
+loaded37:
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal32
+	JNE         reciprocal38
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided33
+	JMP         divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z5, Z1, Z1
 	VCMPPS      $0x1d, Z9, Z1, K2
@@ -1479,9 +1780,9 @@ divided33:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
@@ -2929,6 +3230,10 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -3215,8 +3520,11 @@ stored31:
 done26:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -3328,6 +3636,10 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -3409,8 +3721,11 @@ stored12:
 turns6:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -3522,6 +3837,10 @@ TEXT ·fakeQuantizeBackwardInputAVX2F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -3814,8 +4133,11 @@ stored31:
 done26:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -3929,6 +4251,10 @@ TEXT ·fakeQuantizeBackwardInputAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -4241,8 +4567,11 @@ stored31:
 done26:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX

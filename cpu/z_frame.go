@@ -21,6 +21,7 @@ type frame struct {
 	reciprocal bool           // multiply by 1/scale
 	stream     bool           // store around the caches; out is a multiple of the register size
 	quick      bool           // strands have what quick codes are made of
+	heads      bool           // runs do not begin at a cache line of the output
 	ahead      int            // bytes from a data input's element to one that is asked for, or 0
 	steps      int            // how many runs each strand has; 0: there is one run, with the parameters above
 	strands    int            // how many there are
@@ -30,7 +31,7 @@ type frame struct {
 	in0Visit   int            // bytes of a visit
 	in0Apart   int            // from the end of one to where the next strand's begins
 	in0Turn    int            // from there, after the last strand, to the first's next visit, backwards
-	in0Step    int            // and from where a run ends, in whole vectors, to the strand's next
+	in0Step    int            // and from where a run begins to the strand's next
 	in1Visit   int
 	in1Apart   int
 	in1Turn    int
@@ -40,6 +41,9 @@ type frame struct {
 	outTurn    int
 	outStep    int
 	sumStep    int // from where a run leaves sum0 and sum1 to the accumulators of the next
+	in0Row     int // where the kernel notes that a run begins
+	in1Row     int
+	outRow     int
 }
 
 // strand is the parameters of one of many runs.

@@ -18,6 +18,8 @@ TEXT ·minMaxAVX512F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), R8
 
 step2:
+	MOVQ DX, 232(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -137,6 +139,7 @@ strand11:
 done10:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	ADDQ 224(CX), BX
 	ADDQ 224(CX), SI
@@ -344,6 +347,8 @@ TEXT ·minMaxAVX512F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), R8
 
 step2:
+	MOVQ DX, 232(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -486,6 +491,7 @@ strand11:
 done10:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	ADDQ 224(CX), BX
 	ADDQ 224(CX), SI
@@ -636,6 +642,8 @@ TEXT ·minMaxAVX512F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), R8
 
 step2:
+	MOVQ DX, 232(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -753,6 +761,7 @@ strand11:
 done10:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	ADDQ 224(CX), BX
 	ADDQ 224(CX), SI
@@ -938,6 +947,8 @@ TEXT ·minMaxAVX512BF16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), R8
 
 step2:
+	MOVQ DX, 232(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -1060,6 +1071,7 @@ strand11:
 done10:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	ADDQ 224(CX), BX
 	ADDQ 224(CX), SI
@@ -1254,6 +1266,8 @@ TEXT ·minMaxAVX2F32(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), R8
 
 step2:
+	MOVQ DX, 232(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -1398,6 +1412,7 @@ strand11:
 done10:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	ADDQ 224(CX), BX
 	ADDQ 224(CX), SI
@@ -1550,6 +1565,8 @@ TEXT ·minMaxAVX2F64(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), R8
 
 step2:
+	MOVQ DX, 232(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -1770,6 +1787,7 @@ strand11:
 done10:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	ADDQ 224(CX), BX
 	ADDQ 224(CX), SI
@@ -1998,6 +2016,8 @@ TEXT ·minMaxAVX2F16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), R8
 
 step2:
+	MOVQ DX, 232(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -2140,6 +2160,7 @@ strand11:
 done10:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	ADDQ 224(CX), BX
 	ADDQ 224(CX), SI
@@ -2290,6 +2311,8 @@ TEXT ·minMaxAVX2BF16(SB), NOSPLIT, $0-16
 	MOVQ  112(CX), R8
 
 step2:
+	MOVQ DX, 232(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -2442,6 +2465,7 @@ strand11:
 done10:
 	DECQ DI
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	ADDQ 224(CX), BX
 	ADDQ 224(CX), SI

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func quantizeAVX512F32S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -24,16 +24,80 @@ TEXT ·quantizeAVX512F32S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z4
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x00, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 8(R10), Z6
+	VMOVUPS.Z    (DX), K1, Z7
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z5, Z7, Z5
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z5, Z8, Z8
+	VMULPS  Z8, Z7, Z5
+
+divided9:
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VADDPS        Z6, Z5, Z5
+	VMINPS        Z4, Z5, Z5
+	VMAXPS        Z3, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VPMOVSDB      Z5, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*1), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z5
 	VBROADCASTSS 16(R10), Z5
@@ -43,16 +107,16 @@ strand8:
 	VPBROADCASTD 32(R10), Z9
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
+near15:
 	VMOVUPS     (DX), Z10
 	VMOVUPS     64(DX), Z11
 	VMOVUPS     128(DX), Z12
@@ -86,64 +150,64 @@ near9:
 	VPACKSSWB   Z10, Z13, Z10
 	VPERMQ      Z10, Z1, Z10
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around16
 	VMOVDQU64   Z10, (BX)
-	JMP         stored11
+	JMP         stored17
 
-around10:
+around16:
 	VMOVNTDQ Z10, (BX)
 
-stored11:
+stored17:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z6
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near16:
+near22:
 	VMOVUPS (DX), Z7
 	VMOVUPS 64(DX), Z8
 	VMOVUPS 128(DX), Z9
 	VMOVUPS 192(DX), Z10
 	CMPB    75(CX), $0x00
-	JNE     reciprocal17
+	JNE     reciprocal23
 	VDIVPS  Z5, Z7, Z7
 	VDIVPS  Z5, Z8, Z8
 	VDIVPS  Z5, Z9, Z9
 	VDIVPS  Z5, Z10, Z10
-	JMP     divided18
+	JMP     divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z7, Z7
@@ -157,7 +221,7 @@ reciprocal17:
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z7, Z7, K1
 	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
@@ -187,53 +251,53 @@ divided18:
 	VPACKSSWB     Z8, Z7, Z7
 	VPERMD        Z7, Z2, Z7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z7, (BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z7, (BX)
 
-stored20:
+stored26:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 8(R9), Z6
 	VMOVUPS.Z    (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -247,7 +311,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -255,12 +319,14 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -282,25 +348,25 @@ one1:
 	VBROADCASTSS 56(CX), Z11
 	VBROADCASTSS 64(CX), Z12
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -311,7 +377,7 @@ one1:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z15
 	VFNMADD231PS Z3, Z15, Z16
@@ -323,18 +389,18 @@ one1:
 	VCVTPS2DQ    Z7, Z17
 	VPACKSSDW    Z17, Z17, Z17
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near30:
+near36:
 	VMOVUPS     (DX), Z18
 	VMOVUPS     64(DX), Z19
 	VMOVUPS     128(DX), Z20
@@ -368,64 +434,64 @@ near30:
 	VPACKSSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around37
 	VMOVDQU64   Z18, (BX)
-	JMP         stored32
+	JMP         stored38
 
-around31:
+around37:
 	VMOVNTDQ Z18, (BX)
 
-stored32:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z3
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded37:
+loaded43:
 	VMOVUPS (DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal44
 	VDIVPS  Z3, Z0, Z0
 	VDIVPS  Z4, Z1, Z1
 	VDIVPS  Z5, Z13, Z13
 	VDIVPS  Z6, Z14, Z14
-	JMP     divided39
+	JMP     divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z3, Z15, Z15
 	VMULPS  Z15, Z0, Z0
@@ -439,7 +505,7 @@ reciprocal38:
 	VDIVPS  Z6, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z0, Z0, K1
 	VCMPPS        $0x07, Z1, Z1, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -469,50 +535,50 @@ divided39:
 	VPACKSSWB     Z1, Z0, Z0
 	VPERMD        Z0, Z2, Z0
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z0, (BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z0, (BX)
 
-stored41:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z3
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded45:
+loaded51:
 	VMOVUPS.Z (DX), K1, Z0
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal52
 	VDIVPS    Z3, Z0, Z0
-	JMP       divided47
+	JMP       divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z1
 	VDIVPS  Z3, Z1, Z1
 	VMULPS  Z1, Z0, Z0
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z0, Z0, K2
 	VRNDSCALEPS.Z $0x08, Z0, K2, Z0
 	VADDPS        Z7, Z0, Z0
@@ -525,9 +591,9 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
@@ -612,7 +678,7 @@ DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX512F32U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -631,16 +697,80 @@ TEXT ·quantizeAVX512F32U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z4
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x00, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 8(R10), Z6
+	VMOVUPS.Z    (DX), K1, Z7
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z5, Z7, Z5
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z5, Z8, Z8
+	VMULPS  Z8, Z7, Z5
+
+divided9:
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VADDPS        Z6, Z5, Z5
+	VMINPS        Z4, Z5, Z5
+	VMAXPS        Z3, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VPMOVUSDB     Z5, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*1), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z5
 	VBROADCASTSS 16(R10), Z5
@@ -650,16 +780,16 @@ strand8:
 	VPBROADCASTD 32(R10), Z9
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
+near15:
 	VMOVUPS     (DX), Z10
 	VMOVUPS     64(DX), Z11
 	VMOVUPS     128(DX), Z12
@@ -693,64 +823,64 @@ near9:
 	VPACKUSWB   Z10, Z13, Z10
 	VPERMQ      Z10, Z1, Z10
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around16
 	VMOVDQU64   Z10, (BX)
-	JMP         stored11
+	JMP         stored17
 
-around10:
+around16:
 	VMOVNTDQ Z10, (BX)
 
-stored11:
+stored17:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z6
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near16:
+near22:
 	VMOVUPS (DX), Z7
 	VMOVUPS 64(DX), Z8
 	VMOVUPS 128(DX), Z9
 	VMOVUPS 192(DX), Z10
 	CMPB    75(CX), $0x00
-	JNE     reciprocal17
+	JNE     reciprocal23
 	VDIVPS  Z5, Z7, Z7
 	VDIVPS  Z5, Z8, Z8
 	VDIVPS  Z5, Z9, Z9
 	VDIVPS  Z5, Z10, Z10
-	JMP     divided18
+	JMP     divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z7, Z7
@@ -764,7 +894,7 @@ reciprocal17:
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z7, Z7, K1
 	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
@@ -794,53 +924,53 @@ divided18:
 	VPACKUSWB     Z8, Z7, Z7
 	VPERMD        Z7, Z2, Z7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z7, (BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z7, (BX)
 
-stored20:
+stored26:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 8(R9), Z6
 	VMOVUPS.Z    (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -854,7 +984,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -862,12 +992,14 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -889,25 +1021,25 @@ one1:
 	VBROADCASTSS 56(CX), Z11
 	VBROADCASTSS 64(CX), Z12
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -918,7 +1050,7 @@ one1:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z15
 	VFNMADD231PS Z3, Z15, Z16
@@ -930,18 +1062,18 @@ one1:
 	VCVTPS2DQ    Z7, Z17
 	VPACKSSDW    Z17, Z17, Z17
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near30:
+near36:
 	VMOVUPS     (DX), Z18
 	VMOVUPS     64(DX), Z19
 	VMOVUPS     128(DX), Z20
@@ -975,64 +1107,64 @@ near30:
 	VPACKUSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around37
 	VMOVDQU64   Z18, (BX)
-	JMP         stored32
+	JMP         stored38
 
-around31:
+around37:
 	VMOVNTDQ Z18, (BX)
 
-stored32:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z3
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded37:
+loaded43:
 	VMOVUPS (DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal44
 	VDIVPS  Z3, Z0, Z0
 	VDIVPS  Z4, Z1, Z1
 	VDIVPS  Z5, Z13, Z13
 	VDIVPS  Z6, Z14, Z14
-	JMP     divided39
+	JMP     divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z3, Z15, Z15
 	VMULPS  Z15, Z0, Z0
@@ -1046,7 +1178,7 @@ reciprocal38:
 	VDIVPS  Z6, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z0, Z0, K1
 	VCMPPS        $0x07, Z1, Z1, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -1076,50 +1208,50 @@ divided39:
 	VPACKUSWB     Z1, Z0, Z0
 	VPERMD        Z0, Z2, Z0
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z0, (BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z0, (BX)
 
-stored41:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z3
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded45:
+loaded51:
 	VMOVUPS.Z (DX), K1, Z0
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal52
 	VDIVPS    Z3, Z0, Z0
-	JMP       divided47
+	JMP       divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z1
 	VDIVPS  Z3, Z1, Z1
 	VMULPS  Z1, Z0, Z0
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z0, Z0, K2
 	VRNDSCALEPS.Z $0x08, Z0, K2, Z0
 	VADDPS        Z7, Z0, Z0
@@ -1132,14 +1264,14 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F64S8(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1155,132 +1287,196 @@ TEXT ·quantizeAVX512F64S8(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x00, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 8(R10), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided9:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VCVTPD2DQ     Z2, Y2
+	VPMOVSDB      Y2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+8, BX
+	SUBQ          $0x00000008, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*8), DX
+	LEAQ (BX)(DI*1), BX
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand13:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block5:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near14:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z6
-	VMOVUPD 192(DX), Z7
+	VMOVUPD 128(DX), Z7
+	VMOVUPD 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal15
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided10
+	VDIVPD  Z2, Z8, Z8
+	JMP     divided16
 
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z7, Z7
+reciprocal15:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z7, Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z8, Z8
 
-divided10:
+divided16:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z6, Z6, K3
-	VCMPPD        $0x07, Z7, Z7, K4
+	VCMPPD        $0x07, Z7, Z7, K3
+	VCMPPD        $0x07, Z8, Z8, K4
 	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
 	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
 	VADDPD        Z3, Z4, Z4
 	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z6, Z6
 	VADDPD        Z3, Z7, Z7
+	VADDPD        Z3, Z8, Z8
 	VMINPD        Z1, Z4, Z4
 	VMINPD        Z1, Z5, Z5
-	VMINPD        Z1, Z6, Z6
 	VMINPD        Z1, Z7, Z7
+	VMINPD        Z1, Z8, Z8
 	VMAXPD        Z0, Z4, Z4
 	VMAXPD        Z0, Z5, Z5
-	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
-	VCVTPD2DQ     Z4, Y9
+	VMAXPD        Z0, Z8, Z8
+	VCVTPD2DQ     Z4, Y6
 	VCVTPD2DQ     Z5, Y4
-	VINSERTI64X4  $0x01, Y4, Z9, Z4
-	VCVTPD2DQ     Z6, Y9
-	VCVTPD2DQ     Z7, Y5
-	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VINSERTI64X4  $0x01, Y4, Z6, Z4
+	VCVTPD2DQ     Z7, Y6
+	VCVTPD2DQ     Z8, Y5
+	VINSERTI64X4  $0x01, Y5, Z6, Z5
 	VPMOVSDB      Z4, X4
 	VPMOVSDB      Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around11
+	JNE           around17
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored12
+	JMP           stored18
 
-around11:
+around17:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored12:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand15:
+strand21:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 8(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided17:
+divided23:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1294,7 +1490,7 @@ divided17:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand15
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1302,12 +1498,14 @@ divided17:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some13
+	JMP           some19
 
-done14:
+done20:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1329,47 +1527,47 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded29:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal30
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided25
+	JMP     divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -1383,7 +1581,7 @@ reciprocal24:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1413,52 +1611,52 @@ divided25:
 	VPMOVSDB      Z10, X10
 	VPMOVSDB      Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around32
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored27
+	JMP           stored33
 
-around26:
+around32:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored27:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded37:
 	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided33
+	JMP       divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
@@ -1471,9 +1669,9 @@ divided33:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some28
+	JMP           some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
@@ -1488,7 +1686,7 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX512F64U8(n int, f *frame)
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1504,132 +1702,196 @@ TEXT ·quantizeAVX512F64U8(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x00, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 8(R10), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided9:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VCVTPD2DQ     Z2, Y2
+	VPMOVUSDB     Y2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+8, BX
+	SUBQ          $0x00000008, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*8), DX
+	LEAQ (BX)(DI*1), BX
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand13:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block5:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near14:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
-	VMOVUPD 128(DX), Z6
-	VMOVUPD 192(DX), Z7
+	VMOVUPD 128(DX), Z7
+	VMOVUPD 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal15
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided10
+	VDIVPD  Z2, Z8, Z8
+	JMP     divided16
 
-reciprocal9:
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z4, Z4
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z5, Z5
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z6, Z6
-	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD  Z2, Z8, Z8
-	VMULPD  Z8, Z7, Z7
+reciprocal15:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z4, Z4
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z5, Z5
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z7, Z7
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD  Z2, Z9, Z9
+	VMULPD  Z9, Z8, Z8
 
-divided10:
+divided16:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z6, Z6, K3
-	VCMPPD        $0x07, Z7, Z7, K4
+	VCMPPD        $0x07, Z7, Z7, K3
+	VCMPPD        $0x07, Z8, Z8, K4
 	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
 	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
+	VRNDSCALEPD.Z $0x08, Z7, K3, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K4, Z8
 	VADDPD        Z3, Z4, Z4
 	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z6, Z6
 	VADDPD        Z3, Z7, Z7
+	VADDPD        Z3, Z8, Z8
 	VMINPD        Z1, Z4, Z4
 	VMINPD        Z1, Z5, Z5
-	VMINPD        Z1, Z6, Z6
 	VMINPD        Z1, Z7, Z7
+	VMINPD        Z1, Z8, Z8
 	VMAXPD        Z0, Z4, Z4
 	VMAXPD        Z0, Z5, Z5
-	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
-	VCVTPD2DQ     Z4, Y9
+	VMAXPD        Z0, Z8, Z8
+	VCVTPD2DQ     Z4, Y6
 	VCVTPD2DQ     Z5, Y4
-	VINSERTI64X4  $0x01, Y4, Z9, Z4
-	VCVTPD2DQ     Z6, Y9
-	VCVTPD2DQ     Z7, Y5
-	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VINSERTI64X4  $0x01, Y4, Z6, Z4
+	VCVTPD2DQ     Z7, Y6
+	VCVTPD2DQ     Z8, Y5
+	VINSERTI64X4  $0x01, Y5, Z6, Z5
 	VPMOVUSDB     Z4, X4
 	VPMOVUSDB     Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around11
+	JNE           around17
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored12
+	JMP           stored18
 
-around11:
+around17:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored12:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand15:
+strand21:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 8(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided17:
+divided23:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1643,7 +1905,7 @@ divided17:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand15
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1651,12 +1913,14 @@ divided17:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some13
+	JMP           some19
 
-done14:
+done20:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -1678,47 +1942,47 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded29:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal30
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided25
+	JMP     divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -1732,7 +1996,7 @@ reciprocal24:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1762,52 +2026,52 @@ divided25:
 	VPMOVUSDB     Z10, X10
 	VPMOVUSDB     Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around32
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored27
+	JMP           stored33
 
-around26:
+around32:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored27:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded37:
 	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided33
+	JMP       divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
@@ -1820,14 +2084,14 @@ divided33:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some28
+	JMP           some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F16S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1846,16 +2110,80 @@ TEXT ·quantizeAVX512F16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z4
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x00, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 8(R10), Z6
+	VCVTPH2PS.Z  (DX), K1, Z7
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z5, Z7, Z5
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z5, Z8, Z8
+	VMULPS  Z8, Z7, Z5
+
+divided9:
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VADDPS        Z6, Z5, Z5
+	VMINPS        Z4, Z5, Z5
+	VMAXPS        Z3, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VPMOVSDB      Z5, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*1), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z5
 	VBROADCASTSS 16(R10), Z5
@@ -1865,14 +2193,14 @@ strand8:
 	VPBROADCASTD 32(R10), Z9
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near15:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -1906,62 +2234,62 @@ near9:
 	VPACKSSWB   Z10, Z13, Z10
 	VPERMQ      Z10, Z1, Z10
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around16
 	VMOVDQU64   Z10, (BX)
-	JMP         stored11
+	JMP         stored17
 
-around10:
+around16:
 	VMOVNTDQ Z10, (BX)
 
-stored11:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z6
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near16:
+near22:
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal23
 	VDIVPS    Z5, Z7, Z7
 	VDIVPS    Z5, Z8, Z8
 	VDIVPS    Z5, Z9, Z9
 	VDIVPS    Z5, Z10, Z10
-	JMP       divided18
+	JMP       divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z7, Z7
@@ -1975,7 +2303,7 @@ reciprocal17:
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z7, Z7, K1
 	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
@@ -2005,53 +2333,53 @@ divided18:
 	VPACKSSWB     Z8, Z7, Z7
 	VPERMD        Z7, Z2, Z7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z7, (BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z7, (BX)
 
-stored20:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 8(R9), Z6
 	VCVTPH2PS.Z  (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -2065,7 +2393,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2073,12 +2401,14 @@ divided25:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -2100,25 +2430,25 @@ one1:
 	VBROADCASTSS 56(CX), Z11
 	VBROADCASTSS 64(CX), Z12
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -2129,7 +2459,7 @@ one1:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z15
 	VFNMADD231PS Z3, Z15, Z16
@@ -2141,16 +2471,16 @@ one1:
 	VCVTPS2DQ    Z7, Z17
 	VPACKSSDW    Z17, Z17, Z17
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near30:
+near36:
 	VCVTPH2PS   (DX), Z18
 	VCVTPH2PS   32(DX), Z19
 	VCVTPH2PS   64(DX), Z20
@@ -2184,62 +2514,62 @@ near30:
 	VPACKSSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around37
 	VMOVDQU64   Z18, (BX)
-	JMP         stored32
+	JMP         stored38
 
-around31:
+around37:
 	VMOVNTDQ Z18, (BX)
 
-stored32:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z3
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded37:
+loaded43:
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z1
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal44
 	VDIVPS    Z3, Z0, Z0
 	VDIVPS    Z4, Z1, Z1
 	VDIVPS    Z5, Z13, Z13
 	VDIVPS    Z6, Z14, Z14
-	JMP       divided39
+	JMP       divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z3, Z15, Z15
 	VMULPS  Z15, Z0, Z0
@@ -2253,7 +2583,7 @@ reciprocal38:
 	VDIVPS  Z6, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z0, Z0, K1
 	VCMPPS        $0x07, Z1, Z1, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -2283,50 +2613,50 @@ divided39:
 	VPACKSSWB     Z1, Z0, Z0
 	VPERMD        Z0, Z2, Z0
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z0, (BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z0, (BX)
 
-stored41:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z3
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded45:
+loaded51:
 	VCVTPH2PS.Z (DX), K1, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal46
+	JNE         reciprocal52
 	VDIVPS      Z3, Z0, Z0
-	JMP         divided47
+	JMP         divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z1
 	VDIVPS  Z3, Z1, Z1
 	VMULPS  Z1, Z0, Z0
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z0, Z0, K2
 	VRNDSCALEPS.Z $0x08, Z0, K2, Z0
 	VADDPS        Z7, Z0, Z0
@@ -2339,14 +2669,14 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F16U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2365,16 +2695,80 @@ TEXT ·quantizeAVX512F16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z4
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x00, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z5
+	VBROADCASTSS 8(R10), Z6
+	VCVTPH2PS.Z  (DX), K1, Z7
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z5, Z7, Z5
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z8
+	VDIVPS  Z5, Z8, Z8
+	VMULPS  Z8, Z7, Z5
+
+divided9:
+	VCMPPS        $0x07, Z5, Z5, K2
+	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
+	VADDPS        Z6, Z5, Z5
+	VMINPS        Z4, Z5, Z5
+	VMAXPS        Z3, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VPMOVUSDB     Z5, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*1), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z5
 	VBROADCASTSS 16(R10), Z5
@@ -2384,14 +2778,14 @@ strand8:
 	VPBROADCASTD 32(R10), Z9
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near15:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -2425,62 +2819,62 @@ near9:
 	VPACKUSWB   Z10, Z13, Z10
 	VPERMQ      Z10, Z1, Z10
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around16
 	VMOVDQU64   Z10, (BX)
-	JMP         stored11
+	JMP         stored17
 
-around10:
+around16:
 	VMOVNTDQ Z10, (BX)
 
-stored11:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 8(R10), Z6
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near16:
+near22:
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal23
 	VDIVPS    Z5, Z7, Z7
 	VDIVPS    Z5, Z8, Z8
 	VDIVPS    Z5, Z9, Z9
 	VDIVPS    Z5, Z10, Z10
-	JMP       divided18
+	JMP       divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z7, Z7
@@ -2494,7 +2888,7 @@ reciprocal17:
 	VDIVPS  Z5, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z7, Z7, K1
 	VCMPPS        $0x07, Z8, Z8, K2
 	VCMPPS        $0x07, Z9, Z9, K3
@@ -2524,53 +2918,53 @@ divided18:
 	VPACKUSWB     Z8, Z7, Z7
 	VPERMD        Z7, Z2, Z7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z7, (BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z7, (BX)
 
-stored20:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z5
 	VBROADCASTSS 8(R9), Z6
 	VCVTPH2PS.Z  (DX), K1, Z7
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z5, Z7, Z5
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z5, Z8, Z8
 	VMULPS  Z8, Z7, Z5
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z6, Z5, Z5
@@ -2584,7 +2978,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2592,12 +2986,14 @@ divided25:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -2619,25 +3015,25 @@ one1:
 	VBROADCASTSS 56(CX), Z11
 	VBROADCASTSS 64(CX), Z12
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -2648,7 +3044,7 @@ one1:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z15
 	VFNMADD231PS Z3, Z15, Z16
@@ -2660,16 +3056,16 @@ one1:
 	VCVTPS2DQ    Z7, Z17
 	VPACKSSDW    Z17, Z17, Z17
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near30:
+near36:
 	VCVTPH2PS   (DX), Z18
 	VCVTPH2PS   32(DX), Z19
 	VCVTPH2PS   64(DX), Z20
@@ -2703,62 +3099,62 @@ near30:
 	VPACKUSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z1, Z18
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around37
 	VMOVDQU64   Z18, (BX)
-	JMP         stored32
+	JMP         stored38
 
-around31:
+around37:
 	VMOVNTDQ Z18, (BX)
 
-stored32:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z3
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded37:
+loaded43:
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z1
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal44
 	VDIVPS    Z3, Z0, Z0
 	VDIVPS    Z4, Z1, Z1
 	VDIVPS    Z5, Z13, Z13
 	VDIVPS    Z6, Z14, Z14
-	JMP       divided39
+	JMP       divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z3, Z15, Z15
 	VMULPS  Z15, Z0, Z0
@@ -2772,7 +3168,7 @@ reciprocal38:
 	VDIVPS  Z6, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z0, Z0, K1
 	VCMPPS        $0x07, Z1, Z1, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -2802,50 +3198,50 @@ divided39:
 	VPACKUSWB     Z1, Z0, Z0
 	VPERMD        Z0, Z2, Z0
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z0, (BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z0, (BX)
 
-stored41:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z3
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded45:
+loaded51:
 	VCVTPH2PS.Z (DX), K1, Z0
 	CMPB        75(CX), $0x00
-	JNE         reciprocal46
+	JNE         reciprocal52
 	VDIVPS      Z3, Z0, Z0
-	JMP         divided47
+	JMP         divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z1
 	VDIVPS  Z3, Z1, Z1
 	VMULPS  Z1, Z0, Z0
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z0, Z0, K2
 	VRNDSCALEPS.Z $0x08, Z0, K2, Z0
 	VADDPS        Z7, Z0, Z0
@@ -2858,14 +3254,14 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512BF16S8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -2886,16 +3282,81 @@ TEXT ·quantizeAVX512BF16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z5
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x00, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z6
+	VBROADCASTSS 8(R10), Z7
+	VPMOVZXWD.Z  (DX), K1, Z8
+	VPSLLD       $0x10, Z8, Z8
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z6, Z8, Z6
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z6, Z9, Z9
+	VMULPS  Z9, Z8, Z6
+
+divided9:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z7, Z6, Z6
+	VMINPS        Z5, Z6, Z6
+	VMAXPS        Z4, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVSDB      Z6, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*1), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 8(R10), Z6
 	VBROADCASTSS 16(R10), Z6
@@ -2905,14 +3366,14 @@ strand8:
 	VPBROADCASTD 32(R10), Z10
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near15:
 	VMOVDQU32   (DX), Z12
 	VPSLLD      $0x10, Z12, Z11
 	VPANDD      Z0, Z12, Z12
@@ -2948,49 +3409,49 @@ near9:
 	VPACKSSWB   Z11, Z14, Z11
 	VPERMQ      Z11, Z2, Z11
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around16
 	VMOVDQU64   Z11, (BX)
-	JMP         stored11
+	JMP         stored17
 
-around10:
+around16:
 	VMOVNTDQ Z11, (BX)
 
-stored11:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 8(R10), Z7
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near16:
+near22:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -3000,14 +3461,14 @@ near16:
 	VPMOVZXWD 96(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal23
 	VDIVPS    Z6, Z8, Z8
 	VDIVPS    Z6, Z9, Z9
 	VDIVPS    Z6, Z10, Z10
 	VDIVPS    Z6, Z11, Z11
-	JMP       divided18
+	JMP       divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z6, Z12, Z12
 	VMULPS  Z12, Z8, Z8
@@ -3021,7 +3482,7 @@ reciprocal17:
 	VDIVPS  Z6, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z8, Z8, K1
 	VCMPPS        $0x07, Z9, Z9, K2
 	VCMPPS        $0x07, Z10, Z10, K3
@@ -3051,54 +3512,54 @@ divided18:
 	VPACKSSWB     Z9, Z8, Z8
 	VPERMD        Z8, Z3, Z8
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z8, (BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z8, (BX)
 
-stored20:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z6
 	VBROADCASTSS 8(R9), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z6, Z8, Z6
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z6, Z9, Z9
 	VMULPS  Z9, Z8, Z6
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z7, Z6, Z6
@@ -3112,7 +3573,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3120,12 +3581,14 @@ divided25:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -3147,25 +3610,25 @@ one1:
 	VBROADCASTSS 56(CX), Z11
 	VBROADCASTSS 64(CX), Z12
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -3176,7 +3639,7 @@ one1:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z15
 	VFNMADD231PS Z0, Z15, Z16
@@ -3188,16 +3651,16 @@ one1:
 	VCVTPS2DQ    Z7, Z17
 	VPACKSSDW    Z17, Z17, Z17
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near30:
+near36:
 	VPMOVZXWD   (DX), Z18
 	VPSLLD      $0x10, Z18, Z18
 	VPMOVZXWD   32(DX), Z19
@@ -3235,49 +3698,49 @@ near30:
 	VPACKSSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z2, Z18
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around37
 	VMOVDQU64   Z18, (BX)
-	JMP         stored32
+	JMP         stored38
 
-around31:
+around37:
 	VMOVNTDQ Z18, (BX)
 
-stored32:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded37:
+loaded43:
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VPMOVZXWD 32(DX), Z4
@@ -3287,14 +3750,14 @@ loaded37:
 	VPMOVZXWD 96(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal44
 	VDIVPS    Z0, Z2, Z2
 	VDIVPS    Z1, Z4, Z4
 	VDIVPS    Z5, Z13, Z13
 	VDIVPS    Z6, Z14, Z14
-	JMP       divided39
+	JMP       divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z0, Z15, Z15
 	VMULPS  Z15, Z2, Z2
@@ -3308,7 +3771,7 @@ reciprocal38:
 	VDIVPS  Z6, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z2, Z2, K1
 	VCMPPS        $0x07, Z4, Z4, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -3338,51 +3801,51 @@ divided39:
 	VPACKSSWB     Z4, Z2, Z2
 	VPERMD        Z2, Z3, Z2
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z2, (BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z2, (BX)
 
-stored41:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded45:
+loaded51:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal46
+	JNE         reciprocal52
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided47
+	JMP         divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z7, Z1, Z1
@@ -3395,9 +3858,9 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
@@ -3454,7 +3917,7 @@ DATA even16split<>+62(SB)/2, $0x003e
 GLOBL even16split<>(SB), RODATA|NOPTR, $64
 
 // func quantizeAVX512BF16U8(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -3475,16 +3938,81 @@ TEXT ·quantizeAVX512BF16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z5
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x00, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z6
+	VBROADCASTSS 8(R10), Z7
+	VPMOVZXWD.Z  (DX), K1, Z8
+	VPSLLD       $0x10, Z8, Z8
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z6, Z8, Z6
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z9
+	VDIVPS  Z6, Z9, Z9
+	VMULPS  Z9, Z8, Z6
+
+divided9:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z7, Z6, Z6
+	VMINPS        Z5, Z6, Z6
+	VMAXPS        Z4, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVUSDB     Z6, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+16, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*1), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 8(R10), Z6
 	VBROADCASTSS 16(R10), Z6
@@ -3494,14 +4022,14 @@ strand8:
 	VPBROADCASTD 32(R10), Z10
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near15:
 	VMOVDQU32   (DX), Z12
 	VPSLLD      $0x10, Z12, Z11
 	VPANDD      Z0, Z12, Z12
@@ -3537,49 +4065,49 @@ near9:
 	VPACKUSWB   Z11, Z14, Z11
 	VPERMQ      Z11, Z2, Z11
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around16
 	VMOVDQU64   Z11, (BX)
-	JMP         stored11
+	JMP         stored17
 
-around10:
+around16:
 	VMOVNTDQ Z11, (BX)
 
-stored11:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 8(R10), Z7
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near16:
+near22:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -3589,14 +4117,14 @@ near16:
 	VPMOVZXWD 96(DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal23
 	VDIVPS    Z6, Z8, Z8
 	VDIVPS    Z6, Z9, Z9
 	VDIVPS    Z6, Z10, Z10
 	VDIVPS    Z6, Z11, Z11
-	JMP       divided18
+	JMP       divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z12
 	VDIVPS  Z6, Z12, Z12
 	VMULPS  Z12, Z8, Z8
@@ -3610,7 +4138,7 @@ reciprocal17:
 	VDIVPS  Z6, Z12, Z12
 	VMULPS  Z12, Z11, Z11
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z8, Z8, K1
 	VCMPPS        $0x07, Z9, Z9, K2
 	VCMPPS        $0x07, Z10, Z10, K3
@@ -3640,54 +4168,54 @@ divided18:
 	VPACKUSWB     Z9, Z8, Z8
 	VPERMD        Z8, Z3, Z8
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z8, (BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z8, (BX)
 
-stored20:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z6
 	VBROADCASTSS 8(R9), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z6, Z8, Z6
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z9
 	VDIVPS  Z6, Z9, Z9
 	VMULPS  Z9, Z8, Z6
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z7, Z6, Z6
@@ -3701,7 +4229,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3709,12 +4237,14 @@ divided25:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -3736,25 +4266,25 @@ one1:
 	VBROADCASTSS 56(CX), Z11
 	VBROADCASTSS 64(CX), Z12
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z12, Z7, Z13
 	VMINPS       Z12, Z8, Z14
 	VMINPS       Z12, Z9, Z15
@@ -3765,7 +4295,7 @@ one1:
 	VMAXPS       Z11, Z16, Z14
 	VMOVD        X13, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z15
 	VFNMADD231PS Z0, Z15, Z16
@@ -3777,16 +4307,16 @@ one1:
 	VCVTPS2DQ    Z7, Z17
 	VPACKSSDW    Z17, Z17, Z17
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near30:
+near36:
 	VPMOVZXWD   (DX), Z18
 	VPSLLD      $0x10, Z18, Z18
 	VPMOVZXWD   32(DX), Z19
@@ -3824,49 +4354,49 @@ near30:
 	VPACKUSWB   Z18, Z21, Z18
 	VPERMQ      Z18, Z2, Z18
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around37
 	VMOVDQU64   Z18, (BX)
-	JMP         stored32
+	JMP         stored38
 
-around31:
+around37:
 	VMOVNTDQ Z18, (BX)
 
-stored32:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z5
 	VMOVUPS 192(SI), Z6
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z7
 	VMOVUPS 64(DI), Z8
 	VMOVUPS 128(DI), Z9
 	VMOVUPS 192(DI), Z10
 
-loaded37:
+loaded43:
 	VPMOVZXWD (DX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VPMOVZXWD 32(DX), Z4
@@ -3876,14 +4406,14 @@ loaded37:
 	VPMOVZXWD 96(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal44
 	VDIVPS    Z0, Z2, Z2
 	VDIVPS    Z1, Z4, Z4
 	VDIVPS    Z5, Z13, Z13
 	VDIVPS    Z6, Z14, Z14
-	JMP       divided39
+	JMP       divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z15
 	VDIVPS  Z0, Z15, Z15
 	VMULPS  Z15, Z2, Z2
@@ -3897,7 +4427,7 @@ reciprocal38:
 	VDIVPS  Z6, Z15, Z15
 	VMULPS  Z15, Z14, Z14
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z2, Z2, K1
 	VCMPPS        $0x07, Z4, Z4, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -3927,51 +4457,51 @@ divided39:
 	VPACKUSWB     Z4, Z2, Z2
 	VPERMD        Z2, Z3, Z2
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z2, (BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z2, (BX)
 
-stored41:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z7
 
-loaded45:
+loaded51:
 	VPMOVZXWD.Z (DX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal46
+	JNE         reciprocal52
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided47
+	JMP         divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z7, Z1, Z1
@@ -3984,14 +4514,14 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4007,16 +4537,79 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x02, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided9:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VMOVUPS       Z2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (BX)(DI*4), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z7
 	VBROADCASTSS 16(R10), Z2
@@ -4026,16 +4619,16 @@ strand8:
 	VPBROADCASTD 32(R10), Z6
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near9:
+near15:
 	VMOVUPS       (DX), Z6
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -4069,70 +4662,70 @@ near9:
 	VADDPS        Z7, Z8, Z8
 	VADDPS        Z7, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around16
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z6, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored11
+	JMP           stored17
 
-around10:
+around16:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z6, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored11:
+stored17:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near16:
+near22:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal17
+	JNE     reciprocal23
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided18
+	JMP     divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -4146,7 +4739,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -4168,59 +4761,59 @@ divided18:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored20:
+stored26:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -4233,7 +4826,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4241,12 +4834,14 @@ divided25:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -4268,25 +4863,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -4297,7 +4892,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -4309,18 +4904,18 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near30:
+near36:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -4354,70 +4949,70 @@ near30:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around37
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored32
+	JMP           stored38
 
-around31:
+around37:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored32:
+stored38:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded37:
+loaded43:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal38
+	JNE     reciprocal44
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided39
+	JMP     divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -4431,7 +5026,7 @@ reciprocal38:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -4453,56 +5048,56 @@ divided39:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored41:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded45:
+loaded51:
 	VMOVUPS.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal46
+	JNE       reciprocal52
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided47
+	JMP       divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -4514,14 +5109,14 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4537,40 +5132,103 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R9
-	MOVQ SI, R10
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x03, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
+
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
 
 strand7:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 8(R10), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPD       Z2, Z4, Z2
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z2
+
+divided9:
+	VCMPPD        $0x07, Z2, Z2, K2
+	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
+	VADDPD        Z3, Z2, Z2
+	VMINPD        Z1, Z2, Z2
+	VMAXPD        Z0, Z2, Z2
+	VMOVUPD       Z2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+64, DX
+	ADDQ          $+64, BX
+	SUBQ          $0x00000008, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*8), DX
+	LEAQ (BX)(DI*8), BX
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R9
+	MOVQ SI, R10
+
+strand13:
+	VBROADCASTSD (R10), Z2
+	VBROADCASTSD 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block5:
+block11:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 
-near8:
+near14:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal15
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided10
+	JMP     divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -4584,7 +5242,7 @@ reciprocal9:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided10:
+divided16:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -4606,59 +5264,59 @@ divided10:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around11
+	JNE           around17
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored12
+	JMP           stored18
 
-around11:
+around17:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored12:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, DI
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand15:
+strand21:
 	VBROADCASTSD (R9), Z2
 	VBROADCASTSD 8(R9), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z2
 
-divided17:
+divided23:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -4671,7 +5329,7 @@ divided17:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand15
+	JNE           strand21
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4679,12 +5337,14 @@ divided17:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some13
+	JMP           some19
 
-done14:
+done20:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -4706,47 +5366,47 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded23:
+loaded29:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal30
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided25
+	JMP     divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -4760,7 +5420,7 @@ reciprocal24:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -4782,56 +5442,56 @@ divided25:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around32
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored27
+	JMP           stored33
 
-around26:
+around32:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored27:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded31:
+loaded37:
 	VMOVUPD.Z (DX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided33
+	JMP       divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VCMPPD        $0x07, Z1, Z1, K2
 	VRNDSCALEPD.Z $0x08, Z1, K2, Z1
 	VADDPD        Z4, Z1, Z1
@@ -4843,14 +5503,14 @@ divided33:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some28
+	JMP           some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4866,16 +5526,80 @@ TEXT ·quantizeAVX512F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z2
+	VBROADCASTSS 8(R10), Z3
+	VCVTPH2PS.Z  (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z2, Z4, Z2
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z2
+
+divided9:
+	VCMPPS        $0x07, Z2, Z2, K2
+	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
+	VADDPS        Z3, Z2, Z2
+	VMINPS        Z1, Z2, Z2
+	VMAXPS        Z0, Z2, Z2
+	VCVTPS2PH     $0x00, Z2, Y2
+	VMOVDQU16     Y2, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z7
 	VBROADCASTSS 16(R10), Z2
@@ -4885,14 +5609,14 @@ strand8:
 	VPBROADCASTD 32(R10), Z6
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near15:
 	VCVTPH2PS     (DX), Z6
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -4930,68 +5654,68 @@ near9:
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around16
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y6, 32(BX)
 	VMOVDQU64     Y8, 64(BX)
 	VMOVDQU64     Y9, 96(BX)
-	JMP           stored11
+	JMP           stored17
 
-around10:
+around16:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y6, 32(BX)
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored11:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near16:
+near22:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal23
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided18
+	JMP       divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -5005,7 +5729,7 @@ reciprocal17:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5031,59 +5755,59 @@ divided18:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored20:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z2
 	VBROADCASTSS 8(R9), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z2
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5097,7 +5821,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5105,12 +5829,14 @@ divided25:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -5132,25 +5858,25 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5161,7 +5887,7 @@ one1:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5173,16 +5899,16 @@ one1:
 	VCVTPS2DQ    Z4, Z14
 	VPACKSSDW    Z14, Z14, Z14
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near30:
+near36:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -5220,68 +5946,68 @@ near30:
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around37
 	VMOVDQU64     Y17, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored32
+	JMP           stored38
 
-around31:
+around37:
 	VMOVNTDQ Y17, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored32:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
+	JEQ     loaded42
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded37:
+loaded43:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
+	JNE       reciprocal44
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided39
+	JMP       divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -5295,7 +6021,7 @@ reciprocal38:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5321,56 +6047,56 @@ divided39:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored41:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded45:
+loaded51:
 	VCVTPH2PS.Z (DX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal46
+	JNE         reciprocal52
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided47
+	JMP         divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z1, Z1, K2
 	VRNDSCALEPS.Z $0x08, Z1, K2, Z1
 	VADDPS        Z4, Z1, Z1
@@ -5383,14 +6109,14 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
 // func quantizeAVX512BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -5398,11 +6124,11 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    all32_10000<>+0(SB), Z1
-	VMOVDQU64    all32_7fff<>+0(SB), Z2
-	VMOVDQU64    all32_8000<>+0(SB), Z3
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z4
+	VMOVDQU64    all32_10000<>+0(SB), Z0
+	VMOVDQU64    all32_7fff<>+0(SB), Z1
+	VMOVDQU64    all32_8000<>+0(SB), Z2
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64    all32_ffff0000<>+0(SB), Z4
 	VMOVDQU64    odd16split<>+0(SB), Z5
 	VMOVDQU64    odd16<>+0(SB), Z6
 	MOVQ         88(CX), R8
@@ -5413,16 +6139,87 @@ TEXT ·quantizeAVX512BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z7
 
 step2:
-	CMPB 77(CX), $0x00
-	JEQ  divide4
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    BX, DI
+	NEGQ    DI
+	ANDQ    $0x3f, DI
+	SHRQ    $0x01, DI
+	CMPQ    DI, AX
+	CMOVQGT AX, DI
+	SUBQ    DI, AX
 
-turn5:
+some5:
+	TESTQ DI, DI
+	JLE   done6
+	MOVQ  $-1, R9
+	BZHIQ DI, R9, R9
+	KMOVW R9, K1
+	MOVQ  96(CX), R9
+	MOVQ  SI, R10
+
+strand7:
+	VBROADCASTSS (R10), Z8
+	VBROADCASTSS 8(R10), Z9
+	VPMOVZXWD.Z  (DX), K1, Z10
+	VPSLLD       $0x10, Z10, Z10
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z8, Z10, Z8
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z8, Z11, Z11
+	VMULPS  Z11, Z10, Z8
+
+divided9:
+	VCMPPS        $0x07, Z8, Z8, K2
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
+	VADDPS        Z9, Z8, Z8
+	VMINPS        Z7, Z8, Z8
+	VMAXPS        Z6, Z8, Z8
+	VPTESTMD      Z0, Z8, K2
+	VPADDD        Z1, Z8, Z9
+	VPADDD        Z2, Z8, K2, Z9
+	VCMPPS        $0x03, Z8, Z8, K2
+	VMOVDQU32     Z3, K2, Z9
+	VPSRLD        $0x10, Z9, Z8
+	VPMOVDW       Z8, Y8
+	VMOVDQU16     Y8, K1, (BX)
+	ADDQ          128(CX), DX
+	ADDQ          192(CX), BX
+	ADDQ          136(CX), DX
+	ADDQ          200(CX), BX
+	ADDQ          $0x00000028, R10
+	DECQ          R9
+	JNE           strand7
+	SUBQ          144(CX), DX
+	SUBQ          208(CX), BX
+	SUBQ          128(CX), DX
+	SUBQ          192(CX), BX
+	ADDQ          $+32, DX
+	ADDQ          $+32, BX
+	SUBQ          $0x00000010, DI
+	JMP           some5
+
+done6:
+	LEAQ (DX)(DI*2), DX
+	LEAQ (BX)(DI*2), BX
+
+aligned4:
+	CMPB 77(CX), $0x00
+	JEQ  divide10
+
+turn11:
 	CMPQ AX, 104(CX)
-	JLT  turns7
+	JLT  turns13
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand8:
+strand14:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 8(R10), Z13
 	VBROADCASTSS 16(R10), Z8
@@ -5432,20 +6229,20 @@ strand8:
 	VPBROADCASTD 32(R10), Z12
 	MOVQ         104(CX), DI
 
-block6:
+block12:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near9
+	JEQ        near15
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near9:
+near15:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z12
-	VPANDD        Z0, Z14, Z14
+	VPANDD        Z4, Z14, Z14
 	VMOVDQU32     64(DX), Z16
 	VPSLLD        $0x10, Z16, Z15
-	VPANDD        Z0, Z16, Z16
+	VPANDD        Z4, Z16, Z16
 	VMINPS        Z12, Z9, Z12
 	VMAXPS        Z12, Z8, Z12
 	VMULPS        Z11, Z12, Z17
@@ -5474,91 +6271,91 @@ near9:
 	VADDPS        Z13, Z12, Z12
 	VADDPS        Z13, Z14, Z14
 	VADDPS        Z13, Z15, Z15
-	VPTESTMD      Z1, Z16, K1
-	VPADDD        Z2, Z16, Z17
-	VPADDD        Z3, Z16, K1, Z17
-	VPTESTMD      Z1, Z12, K1
-	VPADDD        Z2, Z12, Z18
-	VPADDD        Z3, Z12, K1, Z18
-	VPTESTMD      Z1, Z14, K1
-	VPADDD        Z2, Z14, Z19
-	VPADDD        Z3, Z14, K1, Z19
-	VPTESTMD      Z1, Z15, K1
-	VPADDD        Z2, Z15, Z20
-	VPADDD        Z3, Z15, K1, Z20
+	VPTESTMD      Z0, Z16, K1
+	VPADDD        Z1, Z16, Z17
+	VPADDD        Z2, Z16, K1, Z17
+	VPTESTMD      Z0, Z12, K1
+	VPADDD        Z1, Z12, Z18
+	VPADDD        Z2, Z12, K1, Z18
+	VPTESTMD      Z0, Z14, K1
+	VPADDD        Z1, Z14, Z19
+	VPADDD        Z2, Z14, K1, Z19
+	VPTESTMD      Z0, Z15, K1
+	VPADDD        Z1, Z15, Z20
+	VPADDD        Z2, Z15, K1, Z20
 	VCMPPS        $0x03, Z16, Z16, K1
 	VCMPPS        $0x03, Z12, Z12, K2
 	VCMPPS        $0x03, Z14, Z14, K3
 	VCMPPS        $0x03, Z15, Z15, K4
-	VMOVDQU32     Z4, K1, Z17
-	VMOVDQU32     Z4, K2, Z18
-	VMOVDQU32     Z4, K3, Z19
-	VMOVDQU32     Z4, K4, Z20
+	VMOVDQU32     Z3, K1, Z17
+	VMOVDQU32     Z3, K2, Z18
+	VMOVDQU32     Z3, K3, Z19
+	VMOVDQU32     Z3, K4, Z20
 	VMOVDQA64     Z17, Z12
 	VPERMT2W      Z18, Z5, Z12
 	VMOVDQA64     Z19, Z14
 	VPERMT2W      Z20, Z5, Z14
 	CMPB          76(CX), $0x00
-	JNE           around10
+	JNE           around16
 	VMOVDQU64     Z12, (BX)
 	VMOVDQU64     Z14, 64(BX)
-	JMP           stored11
+	JMP           stored17
 
-around10:
+around16:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored11:
+stored17:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block6
+	JNE  block12
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand8
+	JNE  strand14
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn5
+	JMP  turn11
 
-turns7:
-divide4:
-turn12:
+turns13:
+divide10:
+turn18:
 	CMPQ AX, 104(CX)
-	JLT  turns14
+	JLT  turns20
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 8(R10), Z9
 	MOVQ         104(CX), DI
 
-block13:
+block19:
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near16
+	JEQ        near22
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 
-near16:
+near22:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z0, Z11, Z11
+	VPANDD    Z4, Z11, Z11
 	VMOVDQU32 64(DX), Z13
 	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z0, Z13, Z13
+	VPANDD    Z4, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal23
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided18
+	JMP       divided24
 
-reciprocal17:
+reciprocal23:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -5572,7 +6369,7 @@ reciprocal17:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided18:
+divided24:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5593,91 +6390,91 @@ divided18:
 	VMAXPS        Z6, Z11, Z11
 	VMAXPS        Z6, Z12, Z12
 	VMAXPS        Z6, Z13, Z13
-	VPTESTMD      Z1, Z10, K1
-	VPADDD        Z2, Z10, Z14
-	VPADDD        Z3, Z10, K1, Z14
-	VPTESTMD      Z1, Z11, K1
-	VPADDD        Z2, Z11, Z15
-	VPADDD        Z3, Z11, K1, Z15
-	VPTESTMD      Z1, Z12, K1
-	VPADDD        Z2, Z12, Z16
-	VPADDD        Z3, Z12, K1, Z16
-	VPTESTMD      Z1, Z13, K1
-	VPADDD        Z2, Z13, Z17
-	VPADDD        Z3, Z13, K1, Z17
+	VPTESTMD      Z0, Z10, K1
+	VPADDD        Z1, Z10, Z14
+	VPADDD        Z2, Z10, K1, Z14
+	VPTESTMD      Z0, Z11, K1
+	VPADDD        Z1, Z11, Z15
+	VPADDD        Z2, Z11, K1, Z15
+	VPTESTMD      Z0, Z12, K1
+	VPADDD        Z1, Z12, Z16
+	VPADDD        Z2, Z12, K1, Z16
+	VPTESTMD      Z0, Z13, K1
+	VPADDD        Z1, Z13, Z17
+	VPADDD        Z2, Z13, K1, Z17
 	VCMPPS        $0x03, Z10, Z10, K1
 	VCMPPS        $0x03, Z11, Z11, K2
 	VCMPPS        $0x03, Z12, Z12, K3
 	VCMPPS        $0x03, Z13, Z13, K4
-	VMOVDQU32     Z4, K1, Z14
-	VMOVDQU32     Z4, K2, Z15
-	VMOVDQU32     Z4, K3, Z16
-	VMOVDQU32     Z4, K4, Z17
+	VMOVDQU32     Z3, K1, Z14
+	VMOVDQU32     Z3, K2, Z15
+	VMOVDQU32     Z3, K3, Z16
+	VMOVDQU32     Z3, K4, Z17
 	VMOVDQA64     Z14, Z10
 	VPERMT2W      Z15, Z5, Z10
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z5, Z11
 	CMPB          76(CX), $0x00
-	JNE           around19
+	JNE           around25
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored20
+	JMP           stored26
 
-around19:
+around25:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored20:
+stored26:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, DI
-	JNE  block13
+	JNE  block19
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000028, R10
 	DECQ R9
-	JNE  strand15
+	JNE  strand21
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn12
+	JMP  turn18
 
-turns14:
-some21:
+turns20:
+some27:
 	TESTQ AX, AX
-	JLE   done22
+	JLE   done28
 	MOVQ  $-1, DI
 	BZHIQ AX, DI, DI
 	KMOVW DI, K1
 	MOVQ  96(CX), DI
 	MOVQ  SI, R9
 
-strand23:
+strand29:
 	VBROADCASTSS (R9), Z8
 	VBROADCASTSS 8(R9), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal24
+	JNE          reciprocal30
 	VDIVPS       Z8, Z10, Z8
-	JMP          divided25
+	JMP          divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z8
 
-divided25:
+divided31:
 	VCMPPS        $0x07, Z8, Z8, K2
 	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
 	VADDPS        Z9, Z8, Z8
 	VMINPS        Z7, Z8, Z8
 	VMAXPS        Z6, Z8, Z8
-	VPTESTMD      Z1, Z8, K2
-	VPADDD        Z2, Z8, Z9
-	VPADDD        Z3, Z8, K2, Z9
+	VPTESTMD      Z0, Z8, K2
+	VPADDD        Z1, Z8, Z9
+	VPADDD        Z2, Z8, K2, Z9
 	VCMPPS        $0x03, Z8, Z8, K2
-	VMOVDQU32     Z4, K2, Z9
+	VMOVDQU32     Z3, K2, Z9
 	VPSRLD        $0x10, Z9, Z8
 	VPMOVDW       Z8, Y8
 	VMOVDQU16     Y8, K1, (BX)
@@ -5687,7 +6484,7 @@ divided25:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000028, R9
 	DECQ          DI
-	JNE           strand23
+	JNE           strand29
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5695,12 +6492,14 @@ divided25:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some21
+	JMP           some27
 
-done22:
+done28:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -5711,7 +6510,7 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (SI), Z0
+	VBROADCASTSS (SI), Z4
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
@@ -5722,25 +6521,25 @@ one1:
 	VBROADCASTSS 56(CX), Z13
 	VBROADCASTSS 64(CX), Z14
 	CMPQ         AX, $0x00000200
-	JLT          divide27
+	JLT          divide33
 	CMPB         72(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         73(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	CMPB         75(CX), $0x00
-	JNE          divide27
+	JNE          divide33
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide27
+	JHI          divide33
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -5751,28 +6550,28 @@ one1:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide27
+	JNE          divide33
 	VMOVUPS      all32_3f800000<>+0(SB), Z18
-	VDIVPS       Z0, Z18, Z17
-	VFNMADD231PS Z0, Z17, Z18
-	VDIVPS       Z0, Z18, Z18
+	VDIVPS       Z4, Z18, Z17
+	VFNMADD231PS Z4, Z17, Z18
+	VDIVPS       Z4, Z18, Z18
 	VSUBPS       Z9, Z13, Z15
-	VMULPS       Z0, Z15, Z15
+	VMULPS       Z4, Z15, Z15
 	VSUBPS       Z9, Z14, Z16
-	VMULPS       Z0, Z16, Z16
+	VMULPS       Z4, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
 	VPACKSSDW    Z19, Z19, Z19
 
-block28:
+block34:
 	CMPQ       AX, $0x00000040
-	JLT        blocks29
+	JLT        blocks35
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near30
+	JEQ        near36
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near30:
+near36:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -5809,76 +6608,76 @@ near30:
 	VADDPS        Z10, Z19, Z19
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
-	VPTESTMD      Z1, Z22, K1
-	VPADDD        Z2, Z22, Z23
-	VPADDD        Z3, Z22, K1, Z23
-	VPTESTMD      Z1, Z19, K1
-	VPADDD        Z2, Z19, Z24
-	VPADDD        Z3, Z19, K1, Z24
-	VPTESTMD      Z1, Z20, K1
-	VPADDD        Z2, Z20, Z25
-	VPADDD        Z3, Z20, K1, Z25
-	VPTESTMD      Z1, Z21, K1
-	VPADDD        Z2, Z21, Z26
-	VPADDD        Z3, Z21, K1, Z26
+	VPTESTMD      Z0, Z22, K1
+	VPADDD        Z1, Z22, Z23
+	VPADDD        Z2, Z22, K1, Z23
+	VPTESTMD      Z0, Z19, K1
+	VPADDD        Z1, Z19, Z24
+	VPADDD        Z2, Z19, K1, Z24
+	VPTESTMD      Z0, Z20, K1
+	VPADDD        Z1, Z20, Z25
+	VPADDD        Z2, Z20, K1, Z25
+	VPTESTMD      Z0, Z21, K1
+	VPADDD        Z1, Z21, Z26
+	VPADDD        Z2, Z21, K1, Z26
 	VCMPPS        $0x03, Z22, Z22, K1
 	VCMPPS        $0x03, Z19, Z19, K2
 	VCMPPS        $0x03, Z20, Z20, K3
 	VCMPPS        $0x03, Z21, Z21, K4
-	VMOVDQU32     Z4, K1, Z23
-	VMOVDQU32     Z4, K2, Z24
-	VMOVDQU32     Z4, K3, Z25
-	VMOVDQU32     Z4, K4, Z26
+	VMOVDQU32     Z3, K1, Z23
+	VMOVDQU32     Z3, K2, Z24
+	VMOVDQU32     Z3, K3, Z25
+	VMOVDQU32     Z3, K4, Z26
 	VMOVDQA64     Z23, Z19
 	VPERMT2W      Z24, Z6, Z19
 	VMOVDQA64     Z25, Z20
 	VPERMT2W      Z26, Z6, Z20
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around37
 	VMOVDQU64     Z19, (BX)
 	VMOVDQU64     Z20, 64(BX)
-	JMP           stored32
+	JMP           stored38
 
-around31:
+around37:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored32:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block28
+	JMP  block34
 
-blocks29:
-divide27:
-block33:
+blocks35:
+divide33:
+block39:
 	CMPQ       AX, $0x00000040
-	JLT        blocks34
+	JLT        blocks40
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near35
+	JEQ        near41
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near35:
+near41:
 	CMPB    72(CX), $0x00
-	JEQ     loaded36
-	VMOVUPS (SI), Z0
+	JEQ     loaded42
+	VMOVUPS (SI), Z4
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded36:
+loaded42:
 	CMPB    73(CX), $0x00
-	JEQ     loaded37
+	JEQ     loaded43
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded37:
+loaded43:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -5888,16 +6687,16 @@ loaded37:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal38
-	VDIVPS    Z0, Z15, Z15
+	JNE       reciprocal44
+	VDIVPS    Z4, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided39
+	JMP       divided45
 
-reciprocal38:
+reciprocal44:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z0, Z19, Z19
+	VDIVPS  Z4, Z19, Z19
 	VMULPS  Z19, Z15, Z15
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z5, Z19, Z19
@@ -5909,7 +6708,7 @@ reciprocal38:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided39:
+divided45:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -5930,88 +6729,88 @@ divided39:
 	VMAXPS        Z13, Z16, Z16
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
-	VPTESTMD      Z1, Z15, K1
-	VPADDD        Z2, Z15, Z19
-	VPADDD        Z3, Z15, K1, Z19
-	VPTESTMD      Z1, Z16, K1
-	VPADDD        Z2, Z16, Z20
-	VPADDD        Z3, Z16, K1, Z20
-	VPTESTMD      Z1, Z17, K1
-	VPADDD        Z2, Z17, Z21
-	VPADDD        Z3, Z17, K1, Z21
-	VPTESTMD      Z1, Z18, K1
-	VPADDD        Z2, Z18, Z22
-	VPADDD        Z3, Z18, K1, Z22
+	VPTESTMD      Z0, Z15, K1
+	VPADDD        Z1, Z15, Z19
+	VPADDD        Z2, Z15, K1, Z19
+	VPTESTMD      Z0, Z16, K1
+	VPADDD        Z1, Z16, Z20
+	VPADDD        Z2, Z16, K1, Z20
+	VPTESTMD      Z0, Z17, K1
+	VPADDD        Z1, Z17, Z21
+	VPADDD        Z2, Z17, K1, Z21
+	VPTESTMD      Z0, Z18, K1
+	VPADDD        Z1, Z18, Z22
+	VPADDD        Z2, Z18, K1, Z22
 	VCMPPS        $0x03, Z15, Z15, K1
 	VCMPPS        $0x03, Z16, Z16, K2
 	VCMPPS        $0x03, Z17, Z17, K3
 	VCMPPS        $0x03, Z18, Z18, K4
-	VMOVDQU32     Z4, K1, Z19
-	VMOVDQU32     Z4, K2, Z20
-	VMOVDQU32     Z4, K3, Z21
-	VMOVDQU32     Z4, K4, Z22
+	VMOVDQU32     Z3, K1, Z19
+	VMOVDQU32     Z3, K2, Z20
+	VMOVDQU32     Z3, K3, Z21
+	VMOVDQU32     Z3, K4, Z22
 	VMOVDQA64     Z19, Z15
 	VPERMT2W      Z20, Z6, Z15
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around40
+	JNE           around46
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored41
+	JMP           stored47
 
-around40:
+around46:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored41:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block33
+	JMP  block39
 
-blocks34:
-some42:
+blocks40:
+some48:
 	TESTQ     AX, AX
-	JLE       done43
+	JLE       done49
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded44
-	VMOVUPS.Z (SI), K1, Z0
+	JEQ       loaded50
+	VMOVUPS.Z (SI), K1, Z4
 
-loaded44:
+loaded50:
 	CMPB      73(CX), $0x00
-	JEQ       loaded45
+	JEQ       loaded51
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded45:
+loaded51:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	CMPB        75(CX), $0x00
-	JNE         reciprocal46
-	VDIVPS      Z0, Z5, Z5
-	JMP         divided47
+	JNE         reciprocal52
+	VDIVPS      Z4, Z5, Z5
+	JMP         divided53
 
-reciprocal46:
+reciprocal52:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z0, Z6, Z6
+	VDIVPS  Z4, Z6, Z6
 	VMULPS  Z6, Z5, Z5
 
-divided47:
+divided53:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z9, Z5, Z5
 	VMINPS        Z14, Z5, Z5
 	VMAXPS        Z13, Z5, Z5
-	VPTESTMD      Z1, Z5, K2
-	VPADDD        Z2, Z5, Z6
-	VPADDD        Z3, Z5, K2, Z6
+	VPTESTMD      Z0, Z5, K2
+	VPADDD        Z1, Z5, Z6
+	VPADDD        Z2, Z5, K2, Z6
 	VCMPPS        $0x03, Z5, Z5, K2
-	VMOVDQU32     Z4, K2, Z6
+	VMOVDQU32     Z3, K2, Z6
 	VPSRLD        $0x10, Z6, Z5
 	VPMOVDW       Z5, Y5
 	VMOVDQU16     Y5, K1, (BX)
@@ -6020,9 +6819,9 @@ divided47:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some42
+	JMP           some48
 
-done43:
+done49:
 	VZEROUPPER
 	RET
 
@@ -8257,6 +9056,8 @@ TEXT ·quantizeAVX2F32S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -8698,7 +9499,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -8910,6 +9713,8 @@ TEXT ·quantizeAVX2F32U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -9351,7 +10156,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -9545,6 +10352,8 @@ TEXT ·quantizeAVX2F16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -9982,7 +10791,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -10176,6 +10987,8 @@ TEXT ·quantizeAVX2F16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -10613,7 +11426,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -10807,6 +11622,8 @@ TEXT ·quantizeAVX2BF16S8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -11262,7 +12079,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -11460,6 +12279,8 @@ TEXT ·quantizeAVX2BF16U8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -11915,7 +12736,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -12113,6 +12936,8 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -12538,7 +13363,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -12729,6 +13556,9 @@ TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -12804,7 +13634,9 @@ stored12:
 turns6:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -12911,6 +13743,8 @@ TEXT ·quantizeAVX2F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -13350,7 +14184,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
@@ -13545,6 +14381,8 @@ TEXT ·quantizeAVX2BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 248(CX)
 	CMPB 77(CX), $0x00
 	JEQ  divide4
 
@@ -14110,7 +14948,9 @@ stored45:
 done40:
 	DECQ R8
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func quantizeBackwardAVX512F32F32F32(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -22,21 +22,93 @@ TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    SI, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x02, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R10
+	BZHIQ R8, R10, R10
+	KMOVW R10, K1
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
 strand7:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 8(R11), Z3
+	VMOVUPS.Z    (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z4
+
+divided9:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VADDPS      Z3, Z4, Z3
+	VCMPPS      $0x1d, Z0, Z3, K2
+	VCMPPS      $0x12, Z1, Z3, K2, K2
+	VMOVUPS.Z   (DX), K1, Z3
+	VDIVPS      Z2, Z3, Z2
+	VMOVAPS.Z   Z2, K2, Z2
+	VMOVUPS     Z2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R11
+	DECQ        R10
+	JNE         strand7
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
+	SUBQ        $0x00000010, R8
+	JMP         some5
+
+done6:
+	LEAQ (DX)(R8*4), DX
+	LEAQ (BX)(R8*4), BX
+	LEAQ (SI)(R8*4), SI
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand13:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
 	MOVQ         104(CX), R8
 
-block5:
+block11:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -46,20 +118,20 @@ block5:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near8:
+near14:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal15
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided10
+	JMP     divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -73,7 +145,7 @@ reciprocal9:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided10:
+divided16:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -103,62 +175,62 @@ divided10:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around17
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored12
+	JMP         stored18
 
-around11:
+around17:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored12:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided17:
+divided23:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -175,7 +247,7 @@ divided17:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand15
+	JNE         strand21
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -186,13 +258,16 @@ divided17:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some13
+	JMP         some19
 
-done14:
+done20:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -214,12 +289,12 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -229,36 +304,36 @@ block19:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded23:
+loaded29:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal30
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided25
+	JMP     divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -272,7 +347,7 @@ reciprocal24:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -302,57 +377,57 @@ divided25:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around32
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored27
+	JMP         stored33
 
-around26:
+around32:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored27:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded31:
+loaded37:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal38
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided33
+	JMP       divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -367,9 +442,9 @@ divided33:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
@@ -392,7 +467,7 @@ DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
 // func quantizeBackwardAVX512F64F64F64(n int, f *frame)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -409,21 +484,93 @@ TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    SI, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x03, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R10
+	BZHIQ R8, R10, R10
+	KMOVW R10, K1
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
 strand7:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 8(R11), Z3
+	VMOVUPD.Z    (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPD       Z2, Z4, Z4
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD  Z2, Z5, Z5
+	VMULPD  Z5, Z4, Z4
+
+divided9:
+	VRNDSCALEPD $0x08, Z4, Z4
+	VADDPD      Z3, Z4, Z3
+	VCMPPD      $0x1d, Z0, Z3, K2
+	VCMPPD      $0x12, Z1, Z3, K2, K2
+	VMOVUPD.Z   (DX), K1, Z3
+	VDIVPD      Z2, Z3, Z2
+	VMOVAPD.Z   Z2, K2, Z2
+	VMOVUPD     Z2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R11
+	DECQ        R10
+	JNE         strand7
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
+	SUBQ        $0x00000008, R8
+	JMP         some5
+
+done6:
+	LEAQ (DX)(R8*8), DX
+	LEAQ (BX)(R8*8), BX
+	LEAQ (SI)(R8*8), SI
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand13:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 8(R11), Z3
 	MOVQ         104(CX), R8
 
-block5:
+block11:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -433,20 +580,20 @@ block5:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near8:
+near14:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal15
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided10
+	JMP     divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z4, Z4
@@ -460,7 +607,7 @@ reciprocal9:
 	VDIVPD  Z2, Z8, Z8
 	VMULPD  Z8, Z7, Z7
 
-divided10:
+divided16:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -490,62 +637,62 @@ divided10:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around17
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored12
+	JMP         stored18
 
-around11:
+around17:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored12:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R8
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand15:
+strand21:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 8(R10), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD  Z2, Z5, Z5
 	VMULPD  Z5, Z4, Z4
 
-divided17:
+divided23:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VADDPD      Z3, Z4, Z3
 	VCMPPD      $0x1d, Z0, Z3, K2
@@ -562,7 +709,7 @@ divided17:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand15
+	JNE         strand21
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -573,13 +720,16 @@ divided17:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some13
+	JMP         some19
 
-done14:
+done20:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -601,12 +751,12 @@ one1:
 	VBROADCASTSD 56(CX), Z8
 	VBROADCASTSD 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000020
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -616,36 +766,36 @@ block19:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded23:
+loaded29:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal30
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided25
+	JMP     divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD  Z0, Z14, Z14
 	VMULPD  Z14, Z10, Z10
@@ -659,7 +809,7 @@ reciprocal24:
 	VDIVPD  Z3, Z14, Z14
 	VMULPD  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -689,57 +839,57 @@ divided25:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around32
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored27
+	JMP         stored33
 
-around26:
+around32:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored27:
+stored33:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded31:
+loaded37:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal32
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided33
+	JMP       divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPD all64_3ff0000000000000<>+0(SB), Z2
 	VDIVPD  Z0, Z2, Z2
 	VMULPD  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VRNDSCALEPD $0x08, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VCMPPD      $0x1d, Z8, Z1, K2
@@ -754,9 +904,9 @@ divided33:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some28
+	JMP         some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
@@ -771,7 +921,7 @@ DATA all64_3ff0000000000000<>+56(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $64
 
 // func quantizeBackwardAVX512F16F16F16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -788,40 +938,113 @@ TEXT ·quantizeBackwardAVX512F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    SI, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R10
+	BZHIQ R8, R10, R10
+	KMOVW R10, K1
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
 strand7:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 8(R11), Z3
+	VCVTPH2PS.Z  (BX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z5
+	VDIVPS  Z2, Z5, Z5
+	VMULPS  Z5, Z4, Z4
+
+divided9:
+	VRNDSCALEPS $0x08, Z4, Z4
+	VADDPS      Z3, Z4, Z3
+	VCMPPS      $0x1d, Z0, Z3, K2
+	VCMPPS      $0x12, Z1, Z3, K2, K2
+	VCVTPH2PS.Z (DX), K1, Z3
+	VDIVPS      Z2, Z3, Z2
+	VMOVAPS.Z   Z2, K2, Z2
+	VCVTPS2PH   $0x00, Z2, Y2
+	VMOVDQU16   Y2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R11
+	DECQ        R10
+	JNE         strand7
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	SUBQ        $0x00000010, R8
+	JMP         some5
+
+done6:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+	LEAQ (SI)(R8*2), SI
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand13:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 8(R11), Z3
 	MOVQ         104(CX), R8
 
-block5:
+block11:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near8:
+near14:
 	VCVTPH2PS (BX), Z4
 	VCVTPH2PS 32(BX), Z5
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal15
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided10
+	JMP       divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z8
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z4, Z4
@@ -835,7 +1058,7 @@ reciprocal9:
 	VDIVPS  Z2, Z8, Z8
 	VMULPS  Z8, Z7, Z7
 
-divided10:
+divided16:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -869,62 +1092,62 @@ divided10:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around17
 	VMOVDQU64   Y4, (SI)
 	VMOVDQU64   Y5, 32(SI)
 	VMOVDQU64   Y6, 64(SI)
 	VMOVDQU64   Y7, 96(SI)
-	JMP         stored12
+	JMP         stored18
 
-around11:
+around17:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored12:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 8(R10), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z5
 	VDIVPS  Z2, Z5, Z5
 	VMULPS  Z5, Z4, Z4
 
-divided17:
+divided23:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -942,7 +1165,7 @@ divided17:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand15
+	JNE         strand21
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -953,13 +1176,16 @@ divided17:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some13
+	JMP         some19
 
-done14:
+done20:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -981,47 +1207,47 @@ one1:
 	VBROADCASTSS 56(CX), Z8
 	VBROADCASTSS 64(CX), Z9
 
-block19:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded28
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded23:
+loaded29:
 	VCVTPH2PS (BX), Z10
 	VCVTPH2PS 32(BX), Z11
 	VCVTPH2PS 64(BX), Z12
 	VCVTPH2PS 96(BX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
+	JNE       reciprocal30
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided25
+	JMP       divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z0, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1035,7 +1261,7 @@ reciprocal24:
 	VDIVPS  Z3, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided25:
+divided31:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1069,57 +1295,57 @@ divided25:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around32
 	VMOVDQU64   Y10, (SI)
 	VMOVDQU64   Y11, 32(SI)
 	VMOVDQU64   Y12, 64(SI)
 	VMOVDQU64   Y13, 96(SI)
-	JMP         stored27
+	JMP         stored33
 
-around26:
+around32:
 	VMOVNTDQ Y10, (SI)
 	VMOVNTDQ Y11, 32(SI)
 	VMOVNTDQ Y12, 64(SI)
 	VMOVNTDQ Y13, 96(SI)
 
-stored27:
+stored33:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
+	JEQ       loaded36
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded31:
+loaded37:
 	VCVTPH2PS.Z (BX), K1, Z1
 	CMPB        75(CX), $0x00
-	JNE         reciprocal32
+	JNE         reciprocal38
 	VDIVPS      Z0, Z1, Z1
-	JMP         divided33
+	JMP         divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z2
 	VDIVPS  Z0, Z2, Z2
 	VMULPS  Z2, Z1, Z1
 
-divided33:
+divided39:
 	VRNDSCALEPS $0x08, Z1, Z1
 	VADDPS      Z4, Z1, Z1
 	VCMPPS      $0x1d, Z8, Z1, K2
@@ -1135,14 +1361,14 @@ divided33:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
 
 // func quantizeBackwardAVX512BF16BF16BF16(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -1151,11 +1377,11 @@ TEXT ·quantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	VMOVDQU64    all32_ffff0000<>+0(SB), Z0
-	VMOVDQU64    all32_10000<>+0(SB), Z1
-	VMOVDQU64    all32_7fff<>+0(SB), Z2
-	VMOVDQU64    all32_8000<>+0(SB), Z3
-	VMOVDQU64    all32_7fc00000<>+0(SB), Z4
+	VMOVDQU64    all32_10000<>+0(SB), Z0
+	VMOVDQU64    all32_7fff<>+0(SB), Z1
+	VMOVDQU64    all32_8000<>+0(SB), Z2
+	VMOVDQU64    all32_7fc00000<>+0(SB), Z3
+	VMOVDQU64    all32_ffff0000<>+0(SB), Z4
 	VMOVDQU64    odd16split<>+0(SB), Z5
 	VMOVDQU64    odd16<>+0(SB), Z6
 	MOVQ         88(CX), R9
@@ -1166,42 +1392,123 @@ TEXT ·quantizeBackwardAVX512BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z7
 
 step2:
-turn4:
-	CMPQ AX, 104(CX)
-	JLT  turns6
-	MOVQ 96(CX), R10
-	MOVQ DI, R11
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	CMPB    78(CX), $0x00
+	JEQ     aligned4
+	MOVQ    SI, R8
+	NEGQ    R8
+	ANDQ    $0x3f, R8
+	SHRQ    $0x01, R8
+	CMPQ    R8, AX
+	CMOVQGT AX, R8
+	SUBQ    R8, AX
+
+some5:
+	TESTQ R8, R8
+	JLE   done6
+	MOVQ  $-1, R10
+	BZHIQ R8, R10, R10
+	KMOVW R10, K1
+	MOVQ  96(CX), R10
+	MOVQ  DI, R11
 
 strand7:
 	VBROADCASTSS (R11), Z8
 	VBROADCASTSS 8(R11), Z9
+	VPMOVZXWD.Z  (BX), K1, Z10
+	VPSLLD       $0x10, Z10, Z10
+	CMPB         75(CX), $0x00
+	JNE          reciprocal8
+	VDIVPS       Z8, Z10, Z10
+	JMP          divided9
+
+reciprocal8:
+	VMOVUPS all32_3f800000<>+0(SB), Z11
+	VDIVPS  Z8, Z11, Z11
+	VMULPS  Z11, Z10, Z10
+
+divided9:
+	VRNDSCALEPS $0x08, Z10, Z10
+	VADDPS      Z9, Z10, Z9
+	VCMPPS      $0x1d, Z6, Z9, K2
+	VCMPPS      $0x12, Z7, Z9, K2, K2
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VDIVPS      Z8, Z9, Z8
+	VMOVAPS.Z   Z8, K2, Z8
+	VPTESTMD    Z0, Z8, K2
+	VPADDD      Z1, Z8, Z9
+	VPADDD      Z2, Z8, K2, Z9
+	VCMPPS      $0x03, Z8, Z8, K2
+	VMOVDQU32   Z3, K2, Z9
+	VPSRLD      $0x10, Z9, Z8
+	VPMOVDW     Z8, Y8
+	VMOVDQU16   Y8, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000028, R11
+	DECQ        R10
+	JNE         strand7
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	ADDQ        $+32, SI
+	SUBQ        $0x00000010, R8
+	JMP         some5
+
+done6:
+	LEAQ (DX)(R8*2), DX
+	LEAQ (BX)(R8*2), BX
+	LEAQ (SI)(R8*2), SI
+
+aligned4:
+turn10:
+	CMPQ AX, 104(CX)
+	JLT  turns12
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand13:
+	VBROADCASTSS (R11), Z8
+	VBROADCASTSS 8(R11), Z9
 	MOVQ         104(CX), R8
 
-block5:
+block11:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near8
+	JEQ        near14
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near8:
+near14:
 	VMOVDQU32 (BX), Z11
 	VPSLLD    $0x10, Z11, Z10
-	VPANDD    Z0, Z11, Z11
+	VPANDD    Z4, Z11, Z11
 	VMOVDQU32 64(BX), Z13
 	VPSLLD    $0x10, Z13, Z12
-	VPANDD    Z0, Z13, Z13
+	VPANDD    Z4, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal9
+	JNE       reciprocal15
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided10
+	JMP       divided16
 
-reciprocal9:
+reciprocal15:
 	VMOVUPS all32_3f800000<>+0(SB), Z14
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z10, Z10
@@ -1215,7 +1522,7 @@ reciprocal9:
 	VDIVPS  Z8, Z14, Z14
 	VMULPS  Z14, Z13, Z13
 
-divided10:
+divided16:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -1234,10 +1541,10 @@ divided10:
 	VCMPPS      $0x12, Z7, Z13, K4, K4
 	VMOVDQU32   (DX), Z11
 	VPSLLD      $0x10, Z11, Z10
-	VPANDD      Z0, Z11, Z11
+	VPANDD      Z4, Z11, Z11
 	VMOVDQU32   64(DX), Z13
 	VPSLLD      $0x10, Z13, Z12
-	VPANDD      Z0, Z13, Z13
+	VPANDD      Z4, Z13, Z13
 	VDIVPS      Z8, Z10, Z10
 	VDIVPS      Z8, Z11, Z11
 	VDIVPS      Z8, Z12, Z12
@@ -1246,84 +1553,84 @@ divided10:
 	VMOVAPS.Z   Z11, K2, Z11
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
-	VPTESTMD    Z1, Z10, K1
-	VPADDD      Z2, Z10, Z14
-	VPADDD      Z3, Z10, K1, Z14
-	VPTESTMD    Z1, Z11, K1
-	VPADDD      Z2, Z11, Z15
-	VPADDD      Z3, Z11, K1, Z15
-	VPTESTMD    Z1, Z12, K1
-	VPADDD      Z2, Z12, Z16
-	VPADDD      Z3, Z12, K1, Z16
-	VPTESTMD    Z1, Z13, K1
-	VPADDD      Z2, Z13, Z17
-	VPADDD      Z3, Z13, K1, Z17
+	VPTESTMD    Z0, Z10, K1
+	VPADDD      Z1, Z10, Z14
+	VPADDD      Z2, Z10, K1, Z14
+	VPTESTMD    Z0, Z11, K1
+	VPADDD      Z1, Z11, Z15
+	VPADDD      Z2, Z11, K1, Z15
+	VPTESTMD    Z0, Z12, K1
+	VPADDD      Z1, Z12, Z16
+	VPADDD      Z2, Z12, K1, Z16
+	VPTESTMD    Z0, Z13, K1
+	VPADDD      Z1, Z13, Z17
+	VPADDD      Z2, Z13, K1, Z17
 	VCMPPS      $0x03, Z10, Z10, K1
 	VCMPPS      $0x03, Z11, Z11, K2
 	VCMPPS      $0x03, Z12, Z12, K3
 	VCMPPS      $0x03, Z13, Z13, K4
-	VMOVDQU32   Z4, K1, Z14
-	VMOVDQU32   Z4, K2, Z15
-	VMOVDQU32   Z4, K3, Z16
-	VMOVDQU32   Z4, K4, Z17
+	VMOVDQU32   Z3, K1, Z14
+	VMOVDQU32   Z3, K2, Z15
+	VMOVDQU32   Z3, K3, Z16
+	VMOVDQU32   Z3, K4, Z17
 	VMOVDQA64   Z14, Z10
 	VPERMT2W    Z15, Z5, Z10
 	VMOVDQA64   Z16, Z11
 	VPERMT2W    Z17, Z5, Z11
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around17
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
-	JMP         stored12
+	JMP         stored18
 
-around11:
+around17:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 
-stored12:
+stored18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
-	JNE  block5
+	JNE  block11
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000028, R11
 	DECQ R10
-	JNE  strand7
+	JNE  strand13
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn4
+	JMP  turn10
 
-turns6:
-some13:
+turns12:
+some19:
 	TESTQ AX, AX
-	JLE   done14
+	JLE   done20
 	MOVQ  $-1, R8
 	BZHIQ AX, R8, R8
 	KMOVW R8, K1
 	MOVQ  96(CX), R8
 	MOVQ  DI, R10
 
-strand15:
+strand21:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 8(R10), Z9
 	VPMOVZXWD.Z  (BX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal16
+	JNE          reciprocal22
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided17
+	JMP          divided23
 
-reciprocal16:
+reciprocal22:
 	VMOVUPS all32_3f800000<>+0(SB), Z11
 	VDIVPS  Z8, Z11, Z11
 	VMULPS  Z11, Z10, Z10
 
-divided17:
+divided23:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z9, Z10, Z9
 	VCMPPS      $0x1d, Z6, Z9, K2
@@ -1332,11 +1639,11 @@ divided17:
 	VPSLLD      $0x10, Z9, Z9
 	VDIVPS      Z8, Z9, Z8
 	VMOVAPS.Z   Z8, K2, Z8
-	VPTESTMD    Z1, Z8, K2
-	VPADDD      Z2, Z8, Z9
-	VPADDD      Z3, Z8, K2, Z9
+	VPTESTMD    Z0, Z8, K2
+	VPADDD      Z1, Z8, Z9
+	VPADDD      Z2, Z8, K2, Z9
 	VCMPPS      $0x03, Z8, Z8, K2
-	VMOVDQU32   Z4, K2, Z9
+	VMOVDQU32   Z3, K2, Z9
 	VPSRLD      $0x10, Z9, Z8
 	VPMOVDW     Z8, Y8
 	VMOVDQU16   Y8, K1, (SI)
@@ -1348,7 +1655,7 @@ divided17:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000028, R10
 	DECQ        R8
-	JNE         strand15
+	JNE         strand21
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1359,13 +1666,16 @@ divided17:
 	ADDQ        $+32, BX
 	ADDQ        $+32, SI
 	SUBQ        $0x00000010, AX
-	JMP         some13
+	JMP         some19
 
-done14:
+done20:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -1376,7 +1686,7 @@ steps3:
 	RET
 
 one1:
-	VBROADCASTSS (DI), Z0
+	VBROADCASTSS (DI), Z4
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS (DI), Z8
@@ -1387,34 +1697,34 @@ one1:
 	VBROADCASTSS 56(CX), Z13
 	VBROADCASTSS 64(CX), Z14
 
-block19:
+block25:
 	CMPQ       AX, $0x00000040
-	JLT        blocks20
+	JLT        blocks26
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near21
+	JEQ        near27
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near21:
+near27:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
-	VMOVUPS (DI), Z0
+	JEQ     loaded28
+	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded22:
+loaded28:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded29
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded23:
+loaded29:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -1424,16 +1734,16 @@ loaded23:
 	VPMOVZXWD 96(BX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal24
-	VDIVPS    Z0, Z15, Z15
+	JNE       reciprocal30
+	VDIVPS    Z4, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided25
+	JMP       divided31
 
-reciprocal24:
+reciprocal30:
 	VMOVUPS all32_3f800000<>+0(SB), Z19
-	VDIVPS  Z0, Z19, Z19
+	VDIVPS  Z4, Z19, Z19
 	VMULPS  Z19, Z15, Z15
 	VMOVUPS all32_3f800000<>+0(SB), Z19
 	VDIVPS  Z5, Z19, Z19
@@ -1445,7 +1755,7 @@ reciprocal24:
 	VDIVPS  Z8, Z19, Z19
 	VMULPS  Z19, Z18, Z18
 
-divided25:
+divided31:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -1470,7 +1780,7 @@ divided25:
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   96(DX), Z18
 	VPSLLD      $0x10, Z18, Z18
-	VDIVPS      Z0, Z15, Z15
+	VDIVPS      Z4, Z15, Z15
 	VDIVPS      Z5, Z16, Z16
 	VDIVPS      Z7, Z17, Z17
 	VDIVPS      Z8, Z18, Z18
@@ -1478,92 +1788,92 @@ divided25:
 	VMOVAPS.Z   Z16, K2, Z16
 	VMOVAPS.Z   Z17, K3, Z17
 	VMOVAPS.Z   Z18, K4, Z18
-	VPTESTMD    Z1, Z15, K1
-	VPADDD      Z2, Z15, Z19
-	VPADDD      Z3, Z15, K1, Z19
-	VPTESTMD    Z1, Z16, K1
-	VPADDD      Z2, Z16, Z20
-	VPADDD      Z3, Z16, K1, Z20
-	VPTESTMD    Z1, Z17, K1
-	VPADDD      Z2, Z17, Z21
-	VPADDD      Z3, Z17, K1, Z21
-	VPTESTMD    Z1, Z18, K1
-	VPADDD      Z2, Z18, Z22
-	VPADDD      Z3, Z18, K1, Z22
+	VPTESTMD    Z0, Z15, K1
+	VPADDD      Z1, Z15, Z19
+	VPADDD      Z2, Z15, K1, Z19
+	VPTESTMD    Z0, Z16, K1
+	VPADDD      Z1, Z16, Z20
+	VPADDD      Z2, Z16, K1, Z20
+	VPTESTMD    Z0, Z17, K1
+	VPADDD      Z1, Z17, Z21
+	VPADDD      Z2, Z17, K1, Z21
+	VPTESTMD    Z0, Z18, K1
+	VPADDD      Z1, Z18, Z22
+	VPADDD      Z2, Z18, K1, Z22
 	VCMPPS      $0x03, Z15, Z15, K1
 	VCMPPS      $0x03, Z16, Z16, K2
 	VCMPPS      $0x03, Z17, Z17, K3
 	VCMPPS      $0x03, Z18, Z18, K4
-	VMOVDQU32   Z4, K1, Z19
-	VMOVDQU32   Z4, K2, Z20
-	VMOVDQU32   Z4, K3, Z21
-	VMOVDQU32   Z4, K4, Z22
+	VMOVDQU32   Z3, K1, Z19
+	VMOVDQU32   Z3, K2, Z20
+	VMOVDQU32   Z3, K3, Z21
+	VMOVDQU32   Z3, K4, Z22
 	VMOVDQA64   Z19, Z15
 	VPERMT2W    Z20, Z6, Z15
 	VMOVDQA64   Z21, Z16
 	VPERMT2W    Z22, Z6, Z16
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around32
 	VMOVDQU64   Z15, (SI)
 	VMOVDQU64   Z16, 64(SI)
-	JMP         stored27
+	JMP         stored33
 
-around26:
+around32:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored27:
+stored33:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block19
+	JMP  block25
 
-blocks20:
-some28:
+blocks26:
+some34:
 	TESTQ     AX, AX
-	JLE       done29
+	JLE       done35
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded30
-	VMOVUPS.Z (DI), K1, Z0
+	JEQ       loaded36
+	VMOVUPS.Z (DI), K1, Z4
 
-loaded30:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded37
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded31:
+loaded37:
 	VPMOVZXWD.Z (BX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	CMPB        75(CX), $0x00
-	JNE         reciprocal32
-	VDIVPS      Z0, Z5, Z5
-	JMP         divided33
+	JNE         reciprocal38
+	VDIVPS      Z4, Z5, Z5
+	JMP         divided39
 
-reciprocal32:
+reciprocal38:
 	VMOVUPS all32_3f800000<>+0(SB), Z6
-	VDIVPS  Z0, Z6, Z6
+	VDIVPS  Z4, Z6, Z6
 	VMULPS  Z6, Z5, Z5
 
-divided33:
+divided39:
 	VRNDSCALEPS $0x08, Z5, Z5
 	VADDPS      Z9, Z5, Z5
 	VCMPPS      $0x1d, Z13, Z5, K2
 	VCMPPS      $0x12, Z14, Z5, K2, K2
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
-	VDIVPS      Z0, Z5, Z5
+	VDIVPS      Z4, Z5, Z5
 	VMOVAPS.Z   Z5, K2, Z5
-	VPTESTMD    Z1, Z5, K2
-	VPADDD      Z2, Z5, Z6
-	VPADDD      Z3, Z5, K2, Z6
+	VPTESTMD    Z0, Z5, K2
+	VPADDD      Z1, Z5, Z6
+	VPADDD      Z2, Z5, K2, Z6
 	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQU32   Z4, K2, Z6
+	VMOVDQU32   Z3, K2, Z6
 	VPSRLD      $0x10, Z6, Z5
 	VPMOVDW     Z5, Y5
 	VMOVDQU16   Y5, K1, (SI)
@@ -1573,29 +1883,11 @@ divided33:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some28
+	JMP         some34
 
-done29:
+done35:
 	VZEROUPPER
 	RET
-
-DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
-DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
-GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_10000<>+0(SB)/4, $0x00010000
 DATA all32_10000<>+4(SB)/4, $0x00010000
@@ -1668,6 +1960,24 @@ DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
 GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_ffff0000<>+0(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+4(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+8(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+12(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+16(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+20(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+24(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+28(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+32(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+36(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+40(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+44(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+48(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+52(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+56(SB)/4, $0xffff0000
+DATA all32_ffff0000<>+60(SB)/4, $0xffff0000
+GLOBL all32_ffff0000<>(SB), RODATA|NOPTR, $64
 
 DATA odd16split<>+0(SB)/2, $0x0001
 DATA odd16split<>+2(SB)/2, $0x0021
@@ -3193,6 +3503,10 @@ TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -3489,8 +3803,11 @@ stored31:
 done26:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -3604,6 +3921,10 @@ TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $0-16
 	VBROADCASTSD 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -3687,8 +4008,11 @@ stored12:
 turns6:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -3802,6 +4126,10 @@ TEXT ·quantizeBackwardAVX2F16F16F16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -4104,8 +4432,11 @@ stored31:
 done26:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
@@ -4221,6 +4552,10 @@ TEXT ·quantizeBackwardAVX2BF16BF16BF16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Y1
 
 step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
 turn4:
 	CMPQ AX, 104(CX)
 	JLT  turns6
@@ -4603,8 +4938,11 @@ stored31:
 done26:
 	DECQ R9
 	JEQ  steps3
+	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
 	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX

@@ -20,7 +20,7 @@ const (
 	// strandBytes is about how long a strand is: the first lines of each are
 	// waited for.
 	strandBytes = 1 << 17
-	// cacheLine is what stores around the caches begin at in all runs or none.
+	// cacheLine is what stores around the caches begin at, alike in all strands.
 	cacheLine = 64
 	// shortRun and shortFarRun are how many elements with the same parameters are
 	// worth being taken as a run, in the caches and from memory: less are in tiles.
@@ -59,15 +59,13 @@ func (f *family) strand(c *call) {
 	l.skip(d, l.size[d]/window*window)
 }
 
-// runsPay reports whether runs are long enough to be taken as such, and, where
-// outputs go around the caches, all begin alike among cache lines: others go
-// there piece by piece.
+// runsPay reports whether runs are long enough to be taken as such.
 func (f *family) runsPay(l *layout) bool {
 	inner := l.dims - 1
 	if !f.args.Stream {
 		return l.size[inner] >= shortRun
 	}
-	return l.size[inner] >= shortFarRun && (inner == 0 || l.stride[firstOutput][inner-1]%cacheLine == 0)
+	return l.size[inner] >= shortFarRun
 }
 
 // placesToRead returns how many strands there are: half as many where each moves

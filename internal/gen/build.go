@@ -80,6 +80,7 @@ var frameFields = []field{
 	{"reciprocal", "bool", "multiply by 1/scale", 75},
 	{"stream", "bool", "store around the caches; out is a multiple of the register size", 76},
 	{"quick", "bool", "strands have what quick codes are made of", 77},
+	{"heads", "bool", "runs do not begin at a cache line of the output", 78},
 	{"ahead", "int", "bytes from a data input's element to one that is asked for, or 0", 80},
 	{"steps", "int", "how many runs each strand has; 0: there is one run, with the parameters above", 88},
 	{"strands", "int", "how many there are", 96},
@@ -89,7 +90,7 @@ var frameFields = []field{
 	{"in0Visit", "int", "bytes of a visit", 128},
 	{"in0Apart", "int", "from the end of one to where the next strand's begins", 136},
 	{"in0Turn", "int", "from there, after the last strand, to the first's next visit, backwards", 144},
-	{"in0Step", "int", "and from where a run ends, in whole vectors, to the strand's next", 152},
+	{"in0Step", "int", "and from where a run begins to the strand's next", 152},
 	{"in1Visit", "int", "", 160},
 	{"in1Apart", "int", "", 168},
 	{"in1Turn", "int", "", 176},
@@ -99,6 +100,9 @@ var frameFields = []field{
 	{"outTurn", "int", "", 208},
 	{"outStep", "int", "", 216},
 	{"sumStep", "int", "from where a run leaves sum0 and sum1 to the accumulators of the next", 224},
+	{"in0Row", "int", "where the kernel notes that a run begins", 232},
+	{"in1Row", "int", "", 240},
+	{"outRow", "int", "", 248},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -222,7 +226,7 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	k.pointers()
 	k.pin(pinned)
 	if o.hasStrands(v) {
-		k.strands(n, o.strandBlock(isa, v), o.hasQuick(v))
+		k.strands(n, o.strandBlock(isa, v), o.hasQuick(v), o.hasHeads(isa, v))
 	}
 	k.uniform(group)
 

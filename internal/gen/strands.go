@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math/bits"
+
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -27,7 +29,7 @@ const strandSize = 40
 
 // strands handles a call with strands, if this is one: of each step, which is
 // a run of every strand, all elements.
-func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
+func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	c, one, steps := k.c, k.newLabel("one"), k.c.GP64()
 	c.MOVQ(k.field("steps"), steps)
 	c.TESTQ(steps, steps)
@@ -39,6 +41,10 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
 	}
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)
+	k.forData(func(name string, _ *storage) { c.MOVQ(k.ptr[name], k.field(name+"Row")) })
+	if heads {
+		k.head(n, params, block)
+	}
 	if quick {
 		divide := k.newLabel("divide")
 		k.jumpUnless("quick", divide)
@@ -48,18 +54,13 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
 		c.Label(divide)
 	}
 	k.strandBlocks(n, params, block, k.op.body)
-	k.some(n, block, func(elements int) {
-		k.eachStrand(params, func() {
-			k.op.body(k)
-			k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Visit"), k.ptr[name]) })
-		})
-		k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Visit"), k.ptr[name]) })
-		k.advanceData(elements)
-		k.forSums(func(name string) { c.ADDQ(operand.U32(elements*k.compute.size), k.ptr[name]) })
-	})
+	k.someOfStrands(n, params, block)
 	c.DECQ(steps)
 	c.JEQ(operand.LabelRef(done))
-	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Step"), k.ptr[name]) })
+	k.forData(func(name string, _ *storage) {
+		c.MOVQ(k.field(name+"Row"), k.ptr[name])
+		c.ADDQ(k.field(name+"Step"), k.ptr[name])
+	})
 	k.forSums(func(name string) { c.ADDQ(k.field("sumStep"), k.ptr[name]) })
 	c.ADDQ(k.field("paramsStep"), params)
 	c.Load(c.Param("n"), n)
@@ -69,6 +70,44 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick bool) {
 	c.RET()
 	c.Label(one)
 	k.param = map[string]value{}
+}
+
+// someOfStrands handles a few elements of each strand.
+func (k *kernel) someOfStrands(n, params reg.GPVirtual, block int) {
+	c := k.c
+	k.some(n, block, func(elements int) {
+		k.eachStrand(params, func() {
+			k.op.body(k)
+			k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Visit"), k.ptr[name]) })
+		})
+		k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Visit"), k.ptr[name]) })
+		k.advanceData(elements)
+		k.forSums(func(name string) { c.ADDQ(operand.U32(elements*k.compute.size), k.ptr[name]) })
+	})
+}
+
+// hasHeads reports whether kernels store around the caches in runs that do not
+// begin at a cache line. Sums would have to be turned to begin there, too.
+func (o *op) hasHeads(isa *isa, v variant) bool { return o.hasStrands(v) && isa.masks && o.sums == 0 }
+
+// head handles the elements before the first cache line of a run, which lies
+// alike in all strands.
+func (k *kernel) head(n, params reg.GPVirtual, block int) {
+	c, count, skip := k.c, k.c.GP64(), k.newLabel("aligned")
+	k.jumpUnless("heads", skip)
+	c.MOVQ(k.ptr["out"], count)
+	c.NEGQ(count)
+	c.ANDQ(operand.Imm(63), count)
+	c.SHRQ(operand.Imm(uint64(bits.TrailingZeros(uint(k.out.size)))), count)
+	c.CMPQ(count, n)
+	c.CMOVQGT(n, count)
+	c.SUBQ(count, n)
+	k.someOfStrands(count, params, block)
+	// The last vector went too far: count is now below 0 by as much.
+	k.forData(func(name string, t *storage) {
+		c.LEAQ(operand.Mem{Base: k.ptr[name], Index: count, Scale: uint8(t.size)}, k.ptr[name])
+	})
+	c.Label(skip)
 }
 
 // strandBlocks handles all whole turns of a step.
