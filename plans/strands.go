@@ -98,7 +98,10 @@ func (f *family) windows(l *layout, count int64) (d int, window int64) {
 		even *= 2
 	}
 	windows := max(1, l.size[d]*each/(count*strandBytes))
-	return d, l.size[d] / (count * windows * even) * even * count
+	if least := count * even; l.size[d] >= least {
+		window = max(least, l.size[d]/(windows*least)*least)
+	}
+	return d, window
 }
 
 // split makes windows along dimension d of another layout, of which the first
