@@ -52,13 +52,17 @@ func ZeroRow(dst Span, n int64) {
 	}
 }
 
-// EmbeddingSum is a tile of one destination row of an embedding's backward
-// pass: the sum of the same columns of several rows.
+// EmbeddingSum is a tile of one destination row: the sum of the same columns
+// of several rows. In a backward pass those are rows of grad_output and the
+// destination one of grad_weight, in a bag rows of weight and one of y.
 type EmbeddingSum struct {
-	GradOutput Matrix
-	Positions  []int64 // rows of GradOutput, ascending; what follows up to their capacity is likely to come next
-	Out        Span    // the row of grad_weight, from its first column of interest
-	Column     int64   // the first column of interest
+	Terms      Matrix
+	Positions  []int64   // rows of Terms, in order; what follows up to their capacity is likely to come next
+	Factors    []float64 // what each row is multiplied by; nil: nothing
+	Sources    []int64   // bags of mode max: of each row, the position among the indices that named it
+	Chosen     Matrix    // bags of mode max: of each element of a bag, the position that it came from
+	Out        Span      // the destination, from its first column of interest
+	Column     int64     // the first column of interest
 	Columns    int64
 	Accumulate bool
 	ByFreq     bool // divide the sum by the number of contributions
@@ -91,8 +95,8 @@ func (m *Matrix) Row(number, column int64) Span {
 	return s
 }
 
-// EmbeddingBackward sums the rows of grad_output that one index picked, in
-// Chunk order, into (or onto) a row of grad_weight.
+// EmbeddingBackward sums rows, such as those of grad_output that one index
+// picked, in Chunk order, into (or onto) a row.
 var EmbeddingBackward = embeddingRows(ByCompute(embeddingBackwardGo[float32], embeddingBackwardGo[float64]))
 
 func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
@@ -100,12 +104,21 @@ func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
 		width := int(min(Block, e.Columns-at))
 		term := BlockOf[C](e.Scratch, 0, width)
 		chunks := NewChunks[C](e.Scratch, 2, width)
-		for _, p := range e.Positions {
+		for i, p := range e.Positions {
 			acc := chunks.Next()
-			Load(term, e.GradOutput.Row(p, e.Column+at))
+			Load(term, e.Terms.Row(p, e.Column+at))
+			if e.Factors != nil {
+				multiply(term, C(e.Factors[i]))
+			}
 			addInto(acc, acc, term)
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
+	}
+}
+
+func multiply[C Compute](x []C, factor C) {
+	for i := range x {
+		x[i] *= factor
 	}
 }
 

@@ -52,7 +52,7 @@ func sumByKernel[C Compute](s *rowSum, e *EmbeddingSum, slow func(*EmbeddingSum)
 		return
 	}
 	whole := e.Columns - e.Columns%s.columns
-	if !e.GradOutput.Contiguous() || e.GradOutput.Dims > 1 || !e.Out.Contiguous() {
+	if !e.Terms.Contiguous() || e.Terms.Dims > 1 || !e.Out.Contiguous() || e.Factors != nil {
 		whole = 0
 	}
 	for at := int64(0); at < whole; at += Block {
@@ -80,14 +80,14 @@ func sumTile[C Compute](s *rowSum, e *EmbeddingSum, at, columns int64) {
 		mode |= sumStream
 	}
 	stride := int64(0)
-	if e.GradOutput.Dims > 0 {
-		stride = e.GradOutput.Strides[0]
+	if e.Terms.Dims > 0 {
+		stride = e.Terms.Strides[0]
 	}
-	from := (*byte)(unsafe.Add(e.GradOutput.P, (e.Column+at)*e.GradOutput.Stride))
+	from := (*byte)(unsafe.Add(e.Terms.P, (e.Column+at)*e.Terms.Stride))
 	run := func(positions []int64, to unsafe.Pointer, mode int) {
 		s.run(from, int(stride), unsafe.SliceData(positions), len(positions), cap(positions), (*byte)(to), int(columns), mode, float64(len(e.Positions)))
 	}
-	if len(e.Positions) <= ChunkSize {
+	if len(e.Positions) <= ChunkSize && e.Out.DType == s.dtype {
 		run(e.Positions, out.P, mode)
 		return
 	}

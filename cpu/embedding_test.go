@@ -55,8 +55,8 @@ func TestEmbeddingBackwardRows(t *testing.T) {
 		types := Types{Compute: ComputeType(d), In: [4]tensor.DType{d}}
 		for _, columns := range []int64{1, 7, 8, 15, 16, 17, 31, 32, 48, 65, 128, 200, 255, 256, 257, 300} {
 			dy := elements(r, d, rows*columns)
-			e := EmbeddingSum{GradOutput: Matrix{Span: dy, Dims: 1}, Columns: columns, Scratch: new(Scratch)}
-			e.GradOutput.Size[0], e.GradOutput.Strides[0] = rows, columns*dy.Stride
+			e := EmbeddingSum{Terms: Matrix{Span: dy, Dims: 1}, Columns: columns, Scratch: new(Scratch)}
+			e.Terms.Size[0], e.Terms.Strides[0] = rows, columns*dy.Stride
 			for i, count := range []int{0, 1, 2, 5, 255, 256, 257, 512, 513, 1100} {
 				e.Positions = make([]int64, count, count+i)
 				for k := range e.Positions[:cap(e.Positions)] {

@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"sort"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -63,88 +62,13 @@ type embeddingSum struct {
 	accumulate, byFreq bool
 }
 
-// Jobs handle whole rows, which memory likes best. Only if a row has more than
-// hotRow contributions, rows are cut along their columns, which keeps their order.
-const (
-	columnTile = cpu.Block
-	hotRow     = 1024
-)
-
 func (e *embeddingSum) run(c *call) error {
 	start, order := c.sortByRow(e.padding)
-	dy, dw := &c.args[0], &c.args[2]
-	rows, columns := dw.Shape[0], dw.Shape[1]
-	if rows == 0 || columns == 0 {
-		return nil
-	}
-	b := &c.embedding
-	b.embeddingSum, b.start, b.order = e, start, order
-	b.rows, b.columns, b.width = rows, columns, columns
-	for row := range rows {
-		if start[row+1]-start[row] > hotRow {
-			b.width = columnTile
-			break
-		}
-	}
-	b.tiles = ceilDiv(columns, b.width)
-	b.gradOutput = matrixOf(dy)
-	b.stream = dw.NumElements()*dw.DType.Size() >= streamFrom
-	b.load = int64(len(order)) + rows
-	b.ranges = min(rows, max(1, b.load*columns/jobSize))
-	c.parallel(b.ranges*b.tiles, b.load*columns, sumRows)
+	c.sumRows(&rowSums{
+		kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq,
+		start: start, order: order, terms: matrixOf(&c.args[0]), out: &c.args[2],
+	})
 	return nil
-}
-
-// embeddingCall is what the jobs of one run share.
-type embeddingCall struct {
-	*embeddingSum
-	start, order  []int64
-	gradOutput    cpu.Matrix
-	rows, columns int64
-	width, tiles  int64 // columns of a job; jobs of a row
-	ranges, load  int64 // of rows; contributions and rows together
-	stream        bool
-}
-
-// firstRow returns the first row of a range: all have about the same number
-// of rows and contributions together, unless one row has more by itself.
-func (b *embeddingCall) firstRow(number int64) int64 {
-	want := b.load / b.ranges * number
-	if number == b.ranges {
-		want = b.load
-	}
-	return int64(sort.Search(int(b.rows), func(r int) bool { return b.start[r]+int64(r) >= want }))
-}
-
-func sumRows(c *call, w *worker, number int64) {
-	b, sum := &c.embedding, &w.embedding
-	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
-	column := number % b.tiles * b.width
-	*sum = cpu.EmbeddingSum{
-		GradOutput: b.gradOutput, Column: column, Columns: min(b.width, b.columns-column),
-		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
-	}
-	for row := first; row < last; row++ {
-		sum.Positions = b.order[b.start[row]:b.start[row+1]]
-		sum.Out = rowAt(&c.args[2], row).At(column)
-		b.kernel(sum)
-	}
-}
-
-// matrixOf describes a tensor by rows: its innermost dimension.
-func matrixOf(v *tensor.View) (m cpu.Matrix) {
-	size := v.DType.Size()
-	last := len(v.Shape) - 1
-	m.Span = cpu.Span{P: v.Data, Stride: v.Stride(last) * size, DType: v.DType}
-	for d := range last {
-		m.Size[m.Dims], m.Strides[m.Dims] = v.Shape[d], v.Stride(d)*size
-		if m.Dims > 0 && m.Strides[m.Dims-1] == m.Strides[m.Dims]*m.Size[m.Dims] {
-			m.Dims--
-			m.Size[m.Dims], m.Strides[m.Dims] = m.Size[m.Dims]*v.Shape[d], v.Stride(d)*size
-		}
-		m.Dims++
-	}
-	return m
 }
 
 // sortByRow lists the positions of indices by the row they name, ascending

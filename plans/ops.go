@@ -13,6 +13,7 @@ func makeOps() (table []op) {
 		}
 	}
 	return append(table, embedding, embeddingBackward, embeddingRenorm,
+		embeddingBag, embeddingBagBackward, embeddingBagWeights,
 		gridSample, gridSampleBackward, affineGrid, affineGridBackward, quantizedLinear, weightOnlyLinear)
 }
 

@@ -105,7 +105,7 @@ type call struct {
 	blocks      int64  // reductions: blocks per group
 	columnWidth int64  // reductions: groups of a tile, side by side or short
 	tilesPerJob int64  // reductions: tiles of short groups
-	embedding   embeddingCall
+	rowSums     rowSumsCall
 	sampler     sampler
 	team        team
 }

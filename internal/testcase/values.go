@@ -82,6 +82,10 @@ func (s *Source) values(c *Case, a *Arg) func() float64 {
 		return s.code(c.Text, a.DType)
 	case "indices":
 		return s.index(c)
+	case "offsets":
+		return s.offsets(c, a)
+	case "chosen":
+		return s.positions(c, a)
 	case "grid":
 		return s.coordinate
 	case "theta":
@@ -153,7 +157,7 @@ func (s *Source) index(c *Case) func() float64 {
 			rows = a.Shape[0]
 		}
 	}
-	lenient := c.Op.Name == "embedding_backward" || key(c.Text, "bounds") == "skip"
+	lenient := strings.HasSuffix(c.Op.Name, "_backward") || key(c.Text, "bounds") == "skip"
 	return func() float64 {
 		switch {
 		case lenient && s.IntN(8) == 0 || rows == 0:

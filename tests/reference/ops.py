@@ -74,6 +74,27 @@ PLAIN = {
         [("grad_output", "required"), ("indices", "required")],
         [("grad_weight", "required")],
     ),
+    "embedding_bag": (
+        embedding.embedding_bag,
+        [("weight", "required"), ("indices", "required"), ("offsets", None), ("per_sample_weights", None)],
+        [("y", "=weight"), ("chosen", None)],
+    ),
+    "embedding_bag_backward": (
+        embedding.embedding_bag_backward,
+        [
+            ("grad_output", "required"),
+            ("indices", "required"),
+            ("offsets", None),
+            ("per_sample_weights", None),
+            ("chosen", None),
+        ],
+        [("grad_weight", "required")],
+    ),
+    "embedding_bag_per_sample_weights_backward": (
+        embedding.embedding_bag_per_sample_weights_backward,
+        [("grad_output", "required"), ("weight", "required"), ("indices", "required"), ("offsets", None)],
+        [("grad_per_sample_weights", "=weight")],
+    ),
     "embedding_renorm": (
         embedding.embedding_renorm,
         [("weight", "required"), ("indices", "required")],
@@ -180,6 +201,14 @@ def argument_shapes(problem):
         return {name: parameters if name in of_parameters else x for name in shape}
     if problem.op == "embedding":
         return {"y": (*shape["indices"], shape["weight"][1])}
+    if problem.op.startswith("embedding_bag"):
+        index = shape["indices"]
+        bags = (
+            shape["offsets"][0] - problem.values.get("include_last_offset", False) if "offsets" in shape else index[0]
+        )
+        table = next(shape[name] for name in ("weight", "grad_weight") if name in shape)
+        result = (bags, table[1])
+        return {"y": result, "chosen": result, "per_sample_weights": index, "grad_per_sample_weights": index}
     if problem.op == "grid_sample":
         return {"y": (*shape["input"][:2], *shape["grid"][1:-1])}
     if problem.op == "grid_sample_backward":
@@ -216,6 +245,6 @@ def run(problem_text, inputs, initial=None):
     """The outputs of a problem, in argument order."""
     problem = Bound(problem_text)
     check(problem, inputs)
-    more = {"initial": initial} if problem.op == "embedding_backward" else {}
+    more = {"initial": initial} if problem.op in ("embedding_backward", "embedding_bag_backward") else {}
     with np.errstate(all="ignore"):
         return problem.function(problem, *inputs, **more)

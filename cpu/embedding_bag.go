@@ -1,0 +1,116 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// What bags of embeddings need beside sums of rows (NUMERICS.md, section 5).
+
+// BagMax takes the largest of each column of a bag's rows, and notes where in
+// the indices it was named: of equals the first, and the first NaN before all.
+// A bag without rows is +0, and its columns came from -1.
+var BagMax = definedOnly(ByCompute(bagMaxGo[float32], bagMaxGo[float64]))
+
+func bagMaxGo[C Compute](e *EmbeddingSum) {
+	for at := int64(0); at < e.Columns; at += Block {
+		width := int(min(Block, e.Columns-at))
+		row, best := BlockOf[C](e.Scratch, 0, width), BlockOf[C](e.Scratch, 1, width)
+		from := e.Scratch.Ints(0, width)
+		clear(best)
+		for i := range from {
+			from[i] = -1
+		}
+		for k, p := range e.Positions {
+			Load(row, e.Terms.Row(p, e.Column+at))
+			for i, v := range row {
+				if b := best[i]; k == 0 || v > b || v != v && b == b {
+					best[i], from[i] = v, e.Sources[k]
+				}
+			}
+		}
+		Store(e.Out.At(at), best)
+		if e.Chosen.P != nil {
+			storeInts(e.Chosen.Row(0, e.Column+at), from)
+		}
+	}
+}
+
+// BagMaxBackward adds to a row of grad_weight, for each position that named
+// it, those elements of the bag's gradient that were chosen at this position.
+var BagMaxBackward = definedOnly(ByCompute(bagMaxBackwardGo[float32], bagMaxBackwardGo[float64]))
+
+func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
+	for at := int64(0); at < e.Columns; at += Block {
+		width := int(min(Block, e.Columns-at))
+		dy := BlockOf[C](e.Scratch, 0, width)
+		chunks := NewChunks[C](e.Scratch, 2, width)
+		for k, bag := range e.Positions {
+			acc := chunks.Next()
+			Load(dy, e.Terms.Row(bag, e.Column+at))
+			chosen := e.Chosen.Row(bag, e.Column+at)
+			for i, v := range dy {
+				if *(*int64)(chosen.At(int64(i)).P) == e.Sources[k] {
+					acc[i] += v
+				}
+			}
+		}
+		finishSum(e, e.Out.At(at), chunks.Sum())
+	}
+}
+
+// DivideRow divides n elements by a count, which becomes a float first.
+var DivideRow = []Row[func(out, row Span, n, count int64, s *Scratch)]{{"go", Go, ByCompute(divideRowGo[float32], divideRowGo[float64])}}
+
+func divideRowGo[C Compute](out, row Span, n, count int64, s *Scratch) {
+	for at := int64(0); at < n; at += Block {
+		x := BlockOf[C](s, 0, int(min(Block, n-at)))
+		Load(x, row.At(at))
+		for i := range x {
+			x[i] /= C(count)
+		}
+		Store(out.At(at), x)
+	}
+}
+
+// RowProduct stores the sum of the products of two rows of n elements, in
+// Stripe order.
+var RowProduct = []Row[func(out, a, b Span, n int64, s *Scratch)]{{"go", Go, ByCompute(rowProductGo[float32], rowProductGo[float64])}}
+
+func rowProductGo[C Compute](out, a, b Span, n int64, s *Scratch) {
+	lanes, tree := LanesOf[C](s, 0), TreeOf[C](s, 0)
+	for start := int64(0); start < n; start += StripeBlock {
+		clear(lanes[:])
+		stop := min(n, start+StripeBlock)
+		for at := start; at < stop; at += Block {
+			m := int(min(Block, stop-at))
+			x, y := BlockOf[C](s, 0, m), BlockOf[C](s, 1, m)
+			Load(x, a.At(at))
+			Load(y, b.At(at))
+			for i := range x {
+				x[i] *= y[i]
+			}
+			AddStripe(lanes, at-start, x)
+		}
+		tree.Push(FoldLanes(lanes))
+	}
+	sum := BlockOf[C](s, 0, 1)
+	sum[0] = tree.Sum()
+	Store(out, sum)
+}
+
+// Number reads one element of a float type as a float64.
+var Number = [tensor.Count]func(unsafe.Pointer) float64{
+	tensor.F32:  func(p unsafe.Pointer) float64 { return float64(*(*float32)(p)) },
+	tensor.F64:  func(p unsafe.Pointer) float64 { return *(*float64)(p) },
+	tensor.F16:  func(p unsafe.Pointer) float64 { return float64((*(*tensor.F16Bits)(p)).Float32()) },
+	tensor.BF16: func(p unsafe.Pointer) float64 { return float64((*(*tensor.BF16Bits)(p)).Float32()) },
+}
+
+// storeInts stores 64-bit numbers as they are.
+func storeInts(s Span, values []int64) {
+	for i, v := range values {
+		*(*int64)(unsafe.Add(s.P, int64(i)*s.Stride)) = v
+	}
+}

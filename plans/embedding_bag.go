@@ -1,0 +1,132 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// embeddingBag sums the rows of weight that the indices of a bag name, or
+// takes their mean or, column by column, the largest.
+//
+// Workspace: the first kept index of each bag in a list, and the list of the
+// rows that kept indices name; with weights their values, with mode=max the
+// positions of the kept indices. All of 64 bits.
+var embeddingBag = op{
+	name: "embedding_bag", category: Embedding,
+	args: []arg{
+		{name: "weight", shaped: true, allow: floats},
+		{name: "indices", shaped: true, allow: indices},
+		offsetsArg,
+		factorsArg,
+		{name: "y", out: true, allow: floats, defaultType: same("weight")},
+		{name: "chosen", out: true, optional: true, allow: []tensor.DType{tensor.I64}, defaultType: fixed(tensor.None)},
+	},
+	attrs: append([]attr{modeAttr, boundsAttr}, bagAttrs...),
+	infer: func(p *Problem) error {
+		weight := p.Shape("weight")
+		if len(weight) != 2 {
+			return p.errorf("weight", "has shape %s; want [V, D]", tensor.ShapeString(weight))
+		}
+		count, err := inferBags(p, "per_sample_weights", "weight")
+		if err != nil {
+			return err
+		}
+		p.setShape("y", []int64{count, weight[1]})
+		if p.has("chosen") {
+			p.setShape("chosen", []int64{count, weight[1]})
+		}
+		return all(inferMode, sameTypeAs("y", "weight"))(p)
+	},
+	build: func(pl *plan) error {
+		p := &pl.problem
+		table := cpu.EmbeddingBackward
+		if p.word("mode") == "max" {
+			table = cpu.BagMax
+		}
+		dtype := p.DType("weight")
+		kernel, err := selectRow(pl, table, cpu.Types{Compute: cpu.ComputeType(dtype), In: [4]tensor.DType{dtype}})
+		if err != nil {
+			return err
+		}
+		e := &bagForward{
+			kernel: kernel, mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
+			count: p.Shape("y")[0], positions: tensor.NumElements(p.Shape("indices")), strict: p.word("bounds") == "error",
+		}
+		lists := int64(1)
+		if e.weighted || e.mode == "max" {
+			lists = 2
+		}
+		pl.workspace = (e.count + 1 + lists*e.positions) * 8
+		pl.check, pl.run = e.check, e.run
+		return nil
+	},
+	rows: namesOf(cpu.EmbeddingBackward),
+}
+
+type bagForward struct {
+	kernel           func(*cpu.EmbeddingSum)
+	mode             string
+	weighted, strict bool
+	padding          int64
+	count, positions int64
+}
+
+func (e *bagForward) bags(c *call) bags {
+	return bags{indices: &c.args[1], offsets: &c.args[2], count: e.count, rows: c.args[0].Shape[0], padding: e.padding}
+}
+
+func (e *bagForward) check(c *call) error {
+	b := e.bags(c)
+	if err := b.check(c); err != nil || !e.strict {
+		return err
+	}
+	return checkIndices(c, b.indices, b.rows)
+}
+
+func (e *bagForward) run(c *call) error {
+	b, memory := e.bags(c), words(c.workspace)
+	sums := rowSums{
+		kernel: e.kernel, byFreq: e.mode == "mean", terms: matrixOf(&c.args[0]), out: &c.args[4],
+		start: memory.ints(e.count + 1), order: memory.ints(e.positions),
+	}
+	if e.weighted {
+		sums.factors = memory.floats(e.positions)
+	}
+	if e.mode == "max" {
+		sums.sources = memory.ints(e.positions)
+		if c.args[5].Present() {
+			sums.choice = &c.args[5]
+		}
+	}
+	b.list(&sums, &c.args[3])
+	c.sumRows(&sums)
+	return nil
+}
+
+// list fills start and order, and where there are any factors and sources,
+// with the kept indices of each bag.
+func (b *bags) list(sums *rowSums, factors *tensor.View) {
+	kept := int64(0)
+	for bag := range b.count {
+		sums.start[bag] = kept
+		begin, end := b.of(bag)
+		// Rows are read to where they stand if all are kept, and move up.
+		raw := sums.order[kept:][:end-begin]
+		readIndices(raw, b.indices, begin)
+		for i, row := range raw {
+			if !b.keeps(row) {
+				continue
+			}
+			sums.order[kept] = row
+			if sums.factors != nil {
+				sums.factors[kept] = numberAt(factors, begin+int64(i))
+			}
+			if sums.sources != nil {
+				sums.sources[kept] = begin + int64(i)
+			}
+			kept++
+		}
+	}
+	sums.start[b.count] = kept
+	sums.order = sums.order[:kept:kept]
+}

@@ -1,0 +1,198 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// embeddingBagBackward sums, for every row of weight, the gradients of the
+// bags whose indices named it, in Chunk order over the positions.
+//
+// Workspace: the first contribution of each row in a list, and the list of
+// contributions ordered by row, the number of the bag of each; with weights
+// their values, with mode=max the positions; with mode=mean grad_output
+// divided by the sizes of the bags, in the compute type.
+var embeddingBagBackward = op{
+	name: "embedding_bag_backward", category: Embedding,
+	args: []arg{
+		{name: "grad_output", shaped: true, allow: floats},
+		{name: "indices", shaped: true, allow: indices},
+		offsetsArg,
+		factorsArg,
+		{name: "chosen", optional: true, allow: []tensor.DType{tensor.I64}, defaultType: fixed(tensor.None)},
+		{name: "grad_weight", out: true, shaped: true, allow: floats},
+	},
+	attrs: append([]attr{
+		modeAttr,
+		{name: "accumulate", kind: boolAttr, def: false},
+		{name: "scale_grad_by_freq", kind: boolAttr, def: false},
+	}, bagAttrs...),
+	infer: func(p *Problem) error {
+		dy, dw := p.Shape("grad_output"), p.Shape("grad_weight")
+		if len(dw) != 2 {
+			return p.errorf("grad_weight", "has shape %s; want [V, D]", tensor.ShapeString(dw))
+		}
+		count, err := inferBags(p, "per_sample_weights", "grad_output")
+		if err != nil {
+			return err
+		}
+		want := []int64{count, dw[1]}
+		switch isMax := p.word("mode") == "max"; {
+		case tensor.ShapeString(dy) != tensor.ShapeString(want):
+			return p.errorf("grad_output", "has shape %s; want %s", tensor.ShapeString(dy), tensor.ShapeString(want))
+		case isMax && !p.has("chosen"):
+			return p.errorf("chosen", "is none; want i64 with mode=max")
+		case isMax && p.bool("scale_grad_by_freq"):
+			return p.errorf("scale_grad_by_freq", "is true; want false with mode=max")
+		case isMax:
+			p.setShape("chosen", want)
+		}
+		return all(inferMode, sameTypeAs("grad_weight", "grad_output"))(p)
+	},
+	build: func(pl *plan) error {
+		p := &pl.problem
+		dtype, mode := p.DType("grad_output"), p.word("mode")
+		compute := cpu.ComputeType(dtype)
+		e := &bagBackward{
+			mode: mode, weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"), compute: compute,
+			accumulate: p.bool("accumulate"), byFreq: p.bool("scale_grad_by_freq"),
+			count: p.Shape("grad_output")[0], positions: tensor.NumElements(p.Shape("indices")), rows: p.Shape("grad_weight")[0],
+		}
+		table, terms := cpu.EmbeddingBackward, dtype
+		lists := int64(1)
+		switch {
+		case mode == "max":
+			table, lists = cpu.BagMaxBackward, 2
+		case mode == "mean":
+			terms = compute
+			e.divideRows = e.meansJob
+			e.divide, _ = cpu.PickUpTo(cpu.DivideRow, cpu.Go, cpu.Types{Compute: compute})
+			pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*compute.Size(), WorkspaceAlignment)
+		case e.weighted:
+			lists = 2
+		}
+		pl.workspace += (e.rows + 1 + lists*e.positions) * 8
+		var err error
+		e.kernel, err = selectRow(pl, table, cpu.Types{Compute: compute, In: [4]tensor.DType{terms}})
+		pl.check, pl.run = func(c *call) error { b := e.bags(c); return b.check(c) }, e.run
+		return err
+	},
+	rows: namesOf(cpu.EmbeddingBackward),
+}
+
+type bagBackward struct {
+	kernel                 func(*cpu.EmbeddingSum)
+	divide                 func(out, row cpu.Span, n, count int64, s *cpu.Scratch) // mode=mean
+	divideRows             job                                                     // meansJob: a method value made once, so that running does not allocate
+	mode                   string
+	compute                tensor.DType
+	weighted               bool
+	accumulate, byFreq     bool
+	padding                int64
+	count, positions, rows int64
+}
+
+func (e *bagBackward) bags(c *call) bags {
+	return bags{indices: &c.args[1], offsets: &c.args[2], count: e.count, rows: e.rows, padding: e.padding}
+}
+
+func (e *bagBackward) run(c *call) error {
+	b, memory := e.bags(c), words(c.workspace)
+	sums := rowSums{
+		kernel: e.kernel, accumulate: e.accumulate, byFreq: e.byFreq, terms: matrixOf(&c.args[0]), out: &c.args[5],
+		start: memory.ints(e.rows + 1), order: memory.ints(e.positions),
+	}
+	switch {
+	case e.weighted:
+		sums.factors = memory.floats(e.positions)
+	case e.mode == "max":
+		sums.sources, sums.chosen = memory.ints(e.positions), matrixOf(&c.args[4])
+	case e.mode == "mean":
+		sums.terms = e.means(c, unsafe.Pointer(unsafe.SliceData(memory)))
+	}
+	b.sortByRow(&sums, &c.args[3])
+	c.sumRows(&sums)
+	return nil
+}
+
+// means divides each row of grad_output by the number of indices that its
+// bag keeps, into the workspace.
+func (e *bagBackward) means(c *call, memory unsafe.Pointer) cpu.Matrix {
+	columns, size := c.args[0].Shape[1], e.compute.Size()
+	m := cpu.Matrix{Span: cpu.Span{P: memory, Stride: size, DType: e.compute}, Dims: 1}
+	m.Size[0], m.Strides[0] = e.count, columns*size
+	c.rowSums.terms = m
+	c.parallel(ceilDiv(e.count, rowsPerJob(columns)), e.count*columns+e.positions, e.divideRows)
+	return m
+}
+
+// meansJob divides the rows of some bags.
+func (e *bagBackward) meansJob(c *call, w *worker, number int64) {
+	b, columns := e.bags(c), c.args[0].Shape[1]
+	perJob := rowsPerJob(columns)
+	for bag := number * perJob; bag < min((number+1)*perJob, e.count); bag++ {
+		if kept := b.kept(bag); kept > 0 {
+			e.divide(c.rowSums.terms.Row(bag, 0), rowAt(&c.args[0], bag), columns, kept, &w.scratch)
+		}
+	}
+}
+
+// kept counts the indices that a bag keeps.
+func (b *bags) kept(bag int64) (n int64) {
+	var list [cpu.Block]int64
+	for begin, end := b.of(bag); begin < end; begin += cpu.Block {
+		part := list[:min(cpu.Block, end-begin)]
+		readIndices(part, b.indices, begin)
+		for _, row := range part {
+			if b.keeps(row) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// sortByRow lists the contributions by the row that their index names, in
+// order of position within a row: those of row r are order[start[r]:start[r+1]].
+func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
+	start := sums.start
+	clear(start)
+	b.visit(func(_, _, row int64) { start[row+1]++ })
+	for r := range b.rows {
+		start[r+1] += start[r]
+	}
+	sums.order = sums.order[:start[b.rows]:start[b.rows]]
+	b.visit(func(bag, position, row int64) {
+		at := start[row]
+		sums.order[at] = bag
+		if sums.factors != nil {
+			sums.factors[at] = numberAt(factors, position)
+		}
+		if sums.sources != nil {
+			sums.sources[at] = position
+		}
+		start[row]++
+	})
+	// Every start moved to its end, which is the next row's start.
+	copy(start[1:], start[:b.rows])
+	start[0] = 0
+}
+
+// visit calls f with every index that is kept, in order.
+func (b *bags) visit(f func(bag, position, row int64)) {
+	var list [cpu.Block]int64
+	for bag := range b.count {
+		begin, end := b.of(bag)
+		for ; begin < end; begin += cpu.Block {
+			part := list[:min(cpu.Block, end-begin)]
+			readIndices(part, b.indices, begin)
+			for i, row := range part {
+				if b.keeps(row) {
+					f(bag, begin+int64(i), row)
+				}
+			}
+		}
+	}
+}

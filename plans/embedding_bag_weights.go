@@ -1,0 +1,84 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// embeddingBagWeights is the gradient of a bag's per_sample_weights: the
+// product of the bag's gradient and the row that the index names.
+var embeddingBagWeights = op{
+	name: "embedding_bag_per_sample_weights_backward", category: Embedding,
+	args: []arg{
+		{name: "grad_output", shaped: true, allow: floats},
+		{name: "weight", shaped: true, allow: floats},
+		{name: "indices", shaped: true, allow: indices},
+		offsetsArg,
+		{name: "grad_per_sample_weights", out: true, allow: floats, defaultType: same("weight")},
+	},
+	attrs: bagAttrs,
+	infer: func(p *Problem) error {
+		dy, weight := p.Shape("grad_output"), p.Shape("weight")
+		if len(weight) != 2 {
+			return p.errorf("weight", "has shape %s; want [V, D]", tensor.ShapeString(weight))
+		}
+		count, err := inferBags(p, "grad_per_sample_weights", "weight")
+		if err != nil {
+			return err
+		}
+		if want := []int64{count, weight[1]}; tensor.ShapeString(dy) != tensor.ShapeString(want) {
+			return p.errorf("grad_output", "has shape %s; want %s", tensor.ShapeString(dy), tensor.ShapeString(want))
+		}
+		return sameTypeAs("grad_output", "weight")(p)
+	},
+	build: func(pl *plan) error {
+		p := &pl.problem
+		kernel, err := selectRow(pl, cpu.RowProduct, cpu.Types{Compute: cpu.ComputeType(p.DType("weight"))})
+		if err != nil {
+			return err
+		}
+		e := &bagWeights{
+			kernel: kernel, padding: p.int("padding_idx"), count: p.Shape("grad_output")[0],
+			positions: tensor.NumElements(p.Shape("indices")),
+		}
+		e.perJob = rowsPerJob(p.Shape("weight")[1])
+		pl.check = func(c *call) error { b := e.bags(c); return b.check(c) }
+		job, cost := e.job, e.positions*p.Shape("weight")[1]
+		pl.run = func(c *call) error {
+			c.parallel(ceilDiv(e.positions, e.perJob), cost, job)
+			return nil
+		}
+		return nil
+	},
+	rows: namesOf(cpu.RowProduct),
+}
+
+type bagWeights struct {
+	kernel                   func(out, a, b cpu.Span, n int64, s *cpu.Scratch)
+	padding                  int64
+	count, positions, perJob int64
+}
+
+func (e *bagWeights) bags(c *call) bags {
+	return bags{indices: &c.args[2], offsets: &c.args[3], count: e.count, rows: c.args[1].Shape[0], padding: e.padding}
+}
+
+// job computes the gradients at some positions, whichever bags they are in.
+func (e *bagWeights) job(c *call, w *worker, number int64) {
+	b := e.bags(c)
+	position, end := number*e.perJob, min((number+1)*e.perJob, e.positions)
+	bag, bagEnd := b.at(position)
+	for ; position < end; position++ {
+		for bag < b.count && position >= bagEnd {
+			if bag++; bag < b.count {
+				_, bagEnd = b.of(bag)
+			}
+		}
+		out, row := elementAt(&c.args[4], position), indexAt(b.indices, position)
+		if bag == b.count || !b.keeps(row) {
+			cpu.ZeroRow(out, 1)
+			continue
+		}
+		e.kernel(out, rowAt(&c.args[0], bag), rowAt(&c.args[1], row), c.args[1].Shape[1], &w.scratch)
+	}
+}

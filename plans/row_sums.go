@@ -1,0 +1,109 @@
+package plans
+
+import (
+	"sort"
+
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// rowSums are sums of rows, one for each row of out: those of terms whose
+// numbers stand in order[start[r]:start[r+1]].
+type rowSums struct {
+	kernel             func(*cpu.EmbeddingSum)
+	accumulate, byFreq bool
+	start, order       []int64
+	factors            []float64 // by element of order, or nil
+	sources            []int64   // by element of order, or nil
+	terms, chosen      cpu.Matrix
+	out, choice        *tensor.View // choice: a second output, of the positions that were chosen
+}
+
+// Jobs handle whole rows, which memory likes best. Only if a row has more than
+// hotRow terms, rows are cut along their columns, which keeps their order.
+const (
+	columnTile = cpu.Block
+	hotRow     = 1024
+)
+
+// rowSumsCall is what the jobs of one run share.
+type rowSumsCall struct {
+	rowSums
+	rows, columns int64
+	width, tiles  int64 // columns of a job; jobs of a row
+	ranges, load  int64 // of rows; terms and rows together
+	stream        bool
+}
+
+// sumRows computes the sums on the call's threads.
+func (c *call) sumRows(sums *rowSums) {
+	rows, columns := sums.out.Shape[0], sums.out.Shape[1]
+	if rows == 0 || columns == 0 {
+		return
+	}
+	b := &c.rowSums
+	b.rowSums = *sums
+	b.rows, b.columns, b.width = rows, columns, columns
+	for row := range rows {
+		if b.start[row+1]-b.start[row] > hotRow {
+			b.width = columnTile
+			break
+		}
+	}
+	b.tiles = ceilDiv(columns, b.width)
+	b.stream = b.out.NumElements()*b.out.DType.Size() >= streamFrom
+	b.load = b.start[rows] - b.start[0] + rows
+	b.ranges = min(rows, max(1, b.load*columns/jobSize))
+	c.parallel(b.ranges*b.tiles, b.load*columns, sumRows)
+}
+
+// firstRow returns the first row of a range: all have about the same number
+// of rows and terms together, unless one row has more by itself.
+func (b *rowSumsCall) firstRow(number int64) int64 {
+	want := b.load / b.ranges * number
+	if number == b.ranges {
+		want = b.load
+	}
+	return int64(sort.Search(int(b.rows), func(r int) bool { return b.start[r]-b.start[0]+int64(r) >= want }))
+}
+
+func sumRows(c *call, w *worker, number int64) {
+	b, sum := &c.rowSums, &w.embedding
+	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
+	column := number % b.tiles * b.width
+	*sum = cpu.EmbeddingSum{
+		Terms: b.terms, Chosen: b.chosen, Column: column, Columns: min(b.width, b.columns-column),
+		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
+	}
+	for row := first; row < last; row++ {
+		from, to := b.start[row], b.start[row+1]
+		sum.Positions = b.order[from:to]
+		if b.factors != nil {
+			sum.Factors = b.factors[from:to]
+		}
+		if b.sources != nil {
+			sum.Sources = b.sources[from:to]
+		}
+		if b.choice != nil {
+			sum.Chosen = cpu.Matrix{Span: rowAt(b.choice, row)}
+		}
+		sum.Out = rowAt(b.out, row).At(column)
+		b.kernel(sum)
+	}
+}
+
+// matrixOf describes a tensor by rows: its innermost dimension.
+func matrixOf(v *tensor.View) (m cpu.Matrix) {
+	size := v.DType.Size()
+	last := len(v.Shape) - 1
+	m.Span = cpu.Span{P: v.Data, Stride: v.Stride(last) * size, DType: v.DType}
+	for d := range last {
+		m.Size[m.Dims], m.Strides[m.Dims] = v.Shape[d], v.Stride(d)*size
+		if m.Dims > 0 && m.Strides[m.Dims-1] == m.Strides[m.Dims]*m.Size[m.Dims] {
+			m.Dims--
+			m.Size[m.Dims], m.Strides[m.Dims] = m.Size[m.Dims]*v.Shape[d], v.Stride(d)*size
+		}
+		m.Dims++
+	}
+	return m
+}
