@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+import bag_cases
 import other_cases
 import quantize_cases
 from data import Family
@@ -17,6 +18,7 @@ FAMILIES = {
     "grid_sample_3d": other_cases.grid_sample_3d,
     "affine_grid": other_cases.affine_grid,
     "quantized_linear": other_cases.quantized_linear,
+    "embedding_bag": bag_cases.embedding_bag,
 }
 
 
