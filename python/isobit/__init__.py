@@ -25,6 +25,7 @@ from .ops.dequantize import (  # noqa: E402
     dequantize_per_token_backward,
 )
 from .ops.embedding import embedding, embedding_backward, embedding_renorm_  # noqa: E402
+from .ops.embedding_bag import embedding_bag  # noqa: E402
 from .ops.fake_quantize import (  # noqa: E402
     fake_quantize_per_channel_affine,
     fake_quantize_per_channel_affine_backward,
@@ -94,6 +95,7 @@ __all__ = [
     "dequantize_per_token_backward",
     "embedding",
     "embedding_backward",
+    "embedding_bag",
     "embedding_renorm_",
     "fake_quantize_per_block_affine",
     "fake_quantize_per_block_affine_backward",

@@ -2,7 +2,7 @@
 
 from ._fake_quantizer import disable_fake_quant, disable_observer, enable_fake_quant, enable_observer
 from .convert import convert
-from .embedding import Embedding
+from .embedding import Embedding, EmbeddingBag
 from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear, WeightOnlyLinear
 from .histogram_observer import HistogramObserver
@@ -21,6 +21,7 @@ from .spatial_transformer import SpatialTransformer
 
 __all__ = [
     "Embedding",
+    "EmbeddingBag",
     "FakeQuantize",
     "FakeQuantizedEmbedding",
     "FakeQuantizedLinear",

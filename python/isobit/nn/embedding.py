@@ -1,4 +1,4 @@
-"""torch.nn.Embedding over isobit's op."""
+"""torch.nn.Embedding and EmbeddingBag over isobit's ops."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..ops.embedding import embedding
+from ..ops.embedding_bag import embedding_bag
 
 
 class Embedding(torch.nn.Embedding):
@@ -21,4 +22,24 @@ class Embedding(torch.nn.Embedding):
             self.norm_type,
             self.scale_grad_by_freq,
             self.sparse,
+        )
+
+
+class EmbeddingBag(torch.nn.EmbeddingBag):
+    """torch.nn.EmbeddingBag with isobit's forward and gradient: sums in float32 for 16-bit weights,
+    the same for every number of threads, and errors that name a bad index or offset."""
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        return embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
         )

@@ -59,13 +59,17 @@ def _sparse_gradient(
         raise RuntimeError("embedding: scale_grad_by_freq does not work with a sparse gradient")
     found, position = torch.unique(indices, sorted=True, return_inverse=True)
     values = _BACKWARD(grad_output, position, found.numel(), -1, False)
+    return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx)
+
+
+def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], padding_idx: int) -> Tensor:
+    """A sparse gradient of ascending rows, without the padding row."""
     if padding_idx >= 0:
         kept = (found != padding_idx).nonzero().squeeze(1)
         found, values = found[kept], values[kept]
     # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same
     # indices and values, which torch takes for uncoalesced; otherwise a clone, which stays coalesced.
     apart = found.to(torch.int64)[:, None].repeat(1, 2).T[:1]
-    shape = (rows, grad_output.shape[-1])
     return torch.sparse_coo_tensor(apart, values, shape, is_coalesced=True, check_invariants=False)
 
 
@@ -83,15 +87,15 @@ register(_FORWARD, _vmap_forward)
 register(_BACKWARD)
 
 
-def _row(padding_idx: int | None, rows: int) -> int:
+def _row(padding_idx: int | None, rows: int, op: str = "embedding") -> int:
     """padding_idx from the front; -1 where there is none."""
     if padding_idx is None:
         return -1
     if isinstance(padding_idx, float | str):
-        raise TypeError(f"embedding: padding_idx must be an int, not {padding_idx!r}")
+        raise TypeError(f"{op}: padding_idx must be an int, not {padding_idx!r}")
     if not -rows <= padding_idx < rows:
         want = f"want -{rows} to {rows - 1} for {rows} rows" if rows else "there are no rows"
-        raise ValueError(f"embedding: padding_idx is {padding_idx}; {want}")
+        raise ValueError(f"{op}: padding_idx is {padding_idx}; {want}")
     return padding_idx + rows if padding_idx < 0 else padding_idx
 
 

@@ -1,0 +1,177 @@
+"""embedding_bag: sums, means and maxima of bags of rows, with their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from .._op import Op
+from .._vmap import register
+from .embedding import _coalesced, _row, embedding_renorm_
+
+_BAGS = "int padding_idx=-1, bool include_last_offset=False"
+_FORWARD = Op(
+    "embedding_bag(Tensor weight, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, SymInt bags, "
+    f"str mode='mean', {_BAGS}, bool scale_grad_by_freq=False, bool sparse=False, bool want_chosen=False) "
+    "-> (Tensor, Tensor)",
+    "embedding_bag",
+    "weight[] indices[] offsets[]? per_sample_weights?",
+    "bags:I mode:s padding_idx:i include_last_offset:b scale_grad_by_freq:B sparse:B want_chosen:w",
+    "y = bags weight[1:] : weight",
+    "chosen = bags weight[1:] : int64 if want_chosen",
+)
+_BACKWARD = Op(
+    "embedding_bag_backward(Tensor grad_output, Tensor indices, Tensor? offsets, Tensor? per_sample_weights, "
+    f"Tensor? chosen, SymInt num_weights, str mode='mean', {_BAGS}, bool scale_grad_by_freq=False) -> Tensor",
+    "embedding_bag_backward",
+    "grad_output[] indices[] offsets[]? per_sample_weights? chosen?",
+    "num_weights:I mode:s padding_idx:i include_last_offset:b scale_grad_by_freq:b",
+    "grad_weight[] = num_weights grad_output[-1:] : grad_output",
+)
+_WEIGHTS_BACKWARD = Op(
+    "embedding_bag_per_sample_weights_backward(Tensor grad_output, Tensor weight, Tensor indices, Tensor? offsets, "
+    f"{_BAGS}) -> Tensor",
+    "embedding_bag_per_sample_weights_backward",
+    "grad_output[] weight[] indices[] offsets[]?",
+    "padding_idx:i include_last_offset:b",
+    "grad_per_sample_weights = indices : weight",
+)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    weight, indices, offsets, factors = inputs[:4]
+    _, ctx.mode, ctx.padding_idx, ctx.include_last_offset, ctx.scale_grad_by_freq, ctx.sparse, _ = inputs[4:]
+    ctx.rows = weight.shape[0]
+    ctx.weighs = factors is not None and ctx.needs_input_grad[3]
+    chosen = output[1] if ctx.mode == "max" else None
+    ctx.save_for_backward(indices, offsets, factors, weight if ctx.weighs else None, chosen)
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple[Any, ...]:
+    indices, offsets, factors, weight, chosen = ctx.saved_tensors
+    grad = of_factors = None
+    if ctx.needs_input_grad[0]:
+        attributes = (ctx.mode, ctx.padding_idx, ctx.include_last_offset, ctx.scale_grad_by_freq)
+        if ctx.sparse:
+            grad = _sparse_gradient(grad_output, indices, offsets, factors, ctx.rows, *attributes)
+        else:
+            grad = _BACKWARD(grad_output, indices, offsets, factors, chosen, ctx.rows, *attributes)
+    if ctx.weighs:
+        of_factors = _WEIGHTS_BACKWARD(grad_output, weight, indices, offsets, ctx.padding_idx, ctx.include_last_offset)
+    return grad, None, None, of_factors, *[None] * 7
+
+
+def _sparse_gradient(
+    grad_output: Tensor,
+    indices: Tensor,
+    offsets: Tensor | None,
+    factors: Tensor | None,
+    rows: int,
+    mode: str,
+    padding_idx: int,
+    include_last_offset: bool,
+    scale_grad_by_freq: bool,
+) -> Tensor:
+    if scale_grad_by_freq:
+        raise RuntimeError("embedding_bag: scale_grad_by_freq does not work with a sparse gradient")
+    found, position = torch.unique(indices, sorted=True, return_inverse=True)
+    if padding_idx >= 0:  # which a bag does not count either: as an index out of range
+        position = position.masked_fill(indices == padding_idx, -1)
+    values = _BACKWARD(
+        grad_output, position, offsets, factors, None, found.numel(), mode, -1, include_last_offset, False
+    )
+    return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx)
+
+
+_FORWARD.differentiable(_setup, _backward)
+for _op in (_BACKWARD, _WEIGHTS_BACKWARD):
+    _op.not_differentiable()
+for _op in (_FORWARD, _BACKWARD, _WEIGHTS_BACKWARD):
+    register(_op)
+
+_fast = _FORWARD.fast
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or max of the rows of ``weight`` that each bag of ``input`` names.
+
+    As ``torch.nn.functional.embedding_bag``. Bags are the rows of a 2-D input, or runs of a 1-D one that
+    begin at ``offsets``; an index or an offset out of range is an error that names its position and value.
+    Sums are in float32 for 16-bit weights, forward and backward; a NaN is larger than everything. ``sparse=True``
+    gives the gradient coalesced. ``max_norm`` scales the rows that are named down to that norm first, in place."""
+    if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
+        raise TypeError(f"embedding_bag: want two Tensors, not {type(input).__name__} and {type(weight).__name__}")
+    if input.is_nested:
+        input, offsets, per_sample_weights = _unnested(input, per_sample_weights)
+        include_last_offset = True
+    bags = _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
+    if offsets is None:
+        include_last_offset = False
+    elif include_last_offset:
+        bags -= 1
+    row = _row(padding_idx, weight.shape[0], "embedding_bag")
+    if max_norm is not None:
+        with torch.no_grad():
+            embedding_renorm_(weight, input, max_norm, norm_type)
+    attributes = (bags, mode, row, include_last_offset, scale_grad_by_freq, sparse)
+    if not is_dynamo_compiling():
+        results = _fast(weight, input, offsets, per_sample_weights, *attributes, False)
+        if results is not NotImplemented:
+            return results[0]
+    y: Tensor = _FORWARD.apply(weight, input, offsets, per_sample_weights, *attributes, mode == "max")[0]
+    return y
+
+
+def _unnested(input: Tensor, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The values and offsets of a jagged tensor, which is a batch of bags."""
+    if factors is not None and not factors.is_nested:
+        raise ValueError("embedding_bag: input is nested; want per_sample_weights nested, too")
+    values = None if factors is None else factors.values().reshape(-1)
+    return input.values().reshape(-1), input.offsets(), values
+
+
+def _check(
+    input: Tensor, weight: Tensor, offsets: Any, factors: Any, mode: str, scale_grad_by_freq: bool, sparse: bool
+) -> int:
+    """Raises what torch raises; returns the number of bags, or of offsets."""
+    for name, given in (("offsets", offsets), ("per_sample_weights", factors)):
+        if given is not None and not isinstance(given, Tensor):
+            raise TypeError(f"embedding_bag: {name} must be a Tensor, not {type(given).__name__}")
+    if factors is not None and factors.shape != input.shape:
+        came, want = list(factors.shape), list(input.shape)
+        raise ValueError(f"embedding_bag: per_sample_weights has shape {came}; want {want}, the shape of input")
+    if weight.dim() != 2:
+        raise ValueError(f"embedding_bag: weight has shape {list(weight.shape)}; want two dimensions")
+    if input.dim() not in (1, 2):
+        raise ValueError(f"embedding_bag: input has shape {list(input.shape)}; want one or two dimensions")
+    if input.dim() == 2 and offsets is not None:
+        raise ValueError("embedding_bag: offsets were given, and input has two dimensions, whose rows are the bags")
+    if input.dim() == 1 and offsets is None:
+        raise ValueError("embedding_bag: offsets is None; want it for an input of one dimension")
+    if offsets is not None and offsets.dim() != 1:
+        raise ValueError(f"embedding_bag: offsets has shape {list(offsets.shape)}; want one dimension")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode is {mode!r}; want 'sum', 'mean' or 'max'")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("embedding_bag: scale_grad_by_freq does not work with mode='max'")
+    if mode == "max" and sparse:
+        raise ValueError("embedding_bag: mode='max' has no sparse gradient")
+    if factors is not None and mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights are for mode='sum', not for mode={mode!r}")
+    return (input if offsets is None else offsets).shape[0]
