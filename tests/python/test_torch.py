@@ -55,6 +55,15 @@ def samples():
     yield "embedding", (X, IDX)
     yield "embedding_backward", (draw(2, 2, 6), IDX, 5)
     yield "embedding_renorm_", (X, IDX, 1.5)
+    runs, factors = torch.tensor([0, 1, 1]), torch.ones(2, 2)
+    yield "embedding_bag", (X, IDX, None, None, 2)
+    yield "embedding_bag", (X, IDX[0], runs, None, 2, "sum", 3, True)
+    yield "embedding_bag", (X, IDX, None, factors, 2, "sum")
+    yield "embedding_bag", (X, IDX, None, None, 2, "max", -1, False, False, False, True)
+    yield "embedding_bag_backward", (X[:2], IDX, None, None, None, 5)
+    yield "embedding_bag_backward", (X[:3], IDX[0], runs, factors[0], None, 5, "sum", 1)
+    yield "embedding_bag_backward", (X[:2], IDX, None, None, torch.ones(2, 6).long(), 5, "max")
+    yield "embedding_bag_per_sample_weights_backward", (X[:3], X, IDX[0], runs)
     yield "grid_sample", (IMAGE, GRID)
     yield "grid_sample", (IMAGE, GRID, "nearest", "border", True)
     yield "grid_sample_backward", (draw(2, 3, 3, 3), IMAGE, GRID)
@@ -138,6 +147,9 @@ PROGRAMS = {
     "integer_codes": (lambda x: isobit.quantize_per_channel(x, S, Z, 0, -8, 7, torch.int8).float() * 1.5, (X.clone(),)),
     "dynamic": (lambda x: isobit.quantize_per_token_dynamic(x)[1] * 2, (X,)),
     "embedding": (lambda w: isobit.embedding(IDX, w, padding_idx=-1).sin(), (X,)),
+    "bag": (lambda w: isobit.embedding_bag(IDX, w, padding_idx=-1).sin(), (X,)),
+    "bag_max": (lambda w: isobit.embedding_bag(IDX, w, mode="max").sin(), (X,)),
+    "bag_weighted": (lambda w, p: isobit.embedding_bag(IDX, w, mode="sum", per_sample_weights=p), (X, draw(2, 2))),
     "spatial": (spatial, (IMAGE, draw(2, 2, 3, spread=0.5))),
     "quantized_linear": (isobit.quantized_linear, (X, draw(3, 6), draw(3))),
 }
@@ -200,7 +212,19 @@ def test_export():
     assert_same(program.module()(X), Model()(X))
 
 
-@pytest.mark.parametrize("name", ["fake_quantize", "fake_quantize_by_number", "per_token", "codes", "spatial"])
+BATCHED = (
+    "fake_quantize",
+    "fake_quantize_by_number",
+    "per_token",
+    "codes",
+    "spatial",
+    "bag",
+    "bag_max",
+    "bag_weighted",
+)
+
+
+@pytest.mark.parametrize("name", BATCHED)
 def test_vmap_and_gradients(name):
     function, args = PROGRAMS[name]
     args = tuple(a.detach() for a in args)

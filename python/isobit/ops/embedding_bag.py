@@ -54,6 +54,8 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _backward(ctx: Any, grad_output: Tensor, _: Any) -> tuple[Any, ...]:
     indices, offsets, factors, weight, chosen = ctx.saved_tensors
     grad = of_factors = None
+    if grad_output is None:
+        return (None,) * 11
     if ctx.needs_input_grad[0]:
         attributes = (ctx.mode, ctx.padding_idx, ctx.include_last_offset, ctx.scale_grad_by_freq)
         if ctx.sparse:
@@ -124,6 +126,8 @@ def embedding_bag(
     if offsets is None:
         include_last_offset = False
     elif include_last_offset:
+        if bags == 0:
+            raise ValueError("embedding_bag: offsets has shape [0]; want at least the last offset")
         bags -= 1
     row = _row(padding_idx, weight.shape[0], "embedding_bag")
     if max_norm is not None:
