@@ -38,25 +38,36 @@ func embeddingRows(definition func(Types) (func(*EmbeddingSum), bool)) []Row[fun
 }
 
 func (s *rowSum) pick(slow func(*EmbeddingSum)) func(*EmbeddingSum) {
+	sum, weighted := sumTile[float32], newWeightedSum(s)
 	if s.dtype == tensor.F64 {
-		return func(e *EmbeddingSum) { sumByKernel[float64](s, e, slow) }
+		sum = sumTile[float64]
 	}
-	return func(e *EmbeddingSum) { sumByKernel[float32](s, e, slow) }
+	tile := func(e *EmbeddingSum, at, columns int64) { sum(s, e, at, columns) }
+	return func(e *EmbeddingSum) {
+		switch {
+		case e.Factors == nil:
+			sumByKernel(e, s.columns, tile, slow)
+		case weighted == nil:
+			slow(e)
+		default:
+			sumByKernel(e, Lanes, weighted.tile, slow)
+		}
+	}
 }
 
-// sumByKernel sums the columns that the kernel takes, and leaves the others
-// to the definition.
-func sumByKernel[C Compute](s *rowSum, e *EmbeddingSum, slow func(*EmbeddingSum)) {
+// sumByKernel sums the columns that tiles of a multiple of some columns take,
+// and leaves the others to the definition.
+func sumByKernel(e *EmbeddingSum, multiple int64, tile func(e *EmbeddingSum, at, columns int64), slow func(*EmbeddingSum)) {
 	if len(e.Positions) == 0 && !e.Accumulate && e.Out.Contiguous() {
 		clearRow(unsafe.Slice((*byte)(e.Out.P), e.Columns*e.Out.Stride), e.Stream)
 		return
 	}
-	whole := e.Columns - e.Columns%s.columns
-	if !e.Terms.Contiguous() || e.Terms.Dims > 1 || !e.Out.Contiguous() || e.Factors != nil {
+	whole := e.Columns - e.Columns%multiple
+	if !e.Terms.Contiguous() || e.Terms.Dims > 1 || !e.Out.Contiguous() {
 		whole = 0
 	}
 	for at := int64(0); at < whole; at += Block {
-		sumTile[C](s, e, at, min(Block, whole-at))
+		tile(e, at, min(Block, whole-at))
 	}
 	if whole < e.Columns {
 		all := *e

@@ -62,6 +62,11 @@ func TestEmbeddingBackwardRows(t *testing.T) {
 				for k := range e.Positions[:cap(e.Positions)] {
 					e.Positions[:cap(e.Positions)][k] = r.Int64N(rows)
 				}
+				e.Factors = nil
+				if r.IntN(3) == 0 {
+					e.Factors = make([]float64, count)
+					Load(e.Factors, elements(r, d, int64(count)))
+				}
 				e.Accumulate, e.ByFreq, e.Stream = i%2 == 0, r.IntN(3) == 0, r.IntN(2) == 0
 				before := elements(r, d, columns)
 				definition, _ := EmbeddingBackward[len(EmbeddingBackward)-1].Pick(types)

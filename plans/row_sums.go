@@ -32,6 +32,7 @@ type rowSumsCall struct {
 	rows, columns int64
 	width, tiles  int64 // columns of a job; jobs of a row
 	ranges, load  int64 // of rows; terms and rows together
+	to            cpu.Matrix // out, by rows
 	stream        bool
 }
 
@@ -43,7 +44,7 @@ func (c *call) sumRows(sums *rowSums) {
 	}
 	b := &c.rowSums
 	b.rowSums = *sums
-	b.rows, b.columns, b.width = rows, columns, columns
+	b.rows, b.columns, b.width, b.to = rows, columns, columns, matrixOf(b.out)
 	for row := range rows {
 		if b.start[row+1]-b.start[row] > hotRow {
 			b.width = columnTile
@@ -87,7 +88,7 @@ func sumRows(c *call, w *worker, number int64) {
 		if b.choice != nil {
 			sum.Chosen = cpu.Matrix{Span: rowAt(b.choice, row)}
 		}
-		sum.Out = rowAt(b.out, row).At(column)
+		sum.Out = b.to.Row(row, column)
 		b.kernel(sum)
 	}
 }

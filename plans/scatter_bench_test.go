@@ -91,6 +91,30 @@ func BenchmarkEmbedding(b *testing.B) {
 	})
 }
 
+func BenchmarkEmbeddingBag(b *testing.B) {
+	const rows, bags, length, width = 100_000, 2048, 20, 64
+	for _, d := range []tensor.DType{tensor.F32, tensor.BF16} {
+		weight, dy := noise(0, d, rows, width), noise(0, d, bags, width)
+		index, factors := noise(rows, tensor.I64, bags, length), noise(0, d, bags, length)
+		y, dw := tensor.New(d, bags, width), tensor.New(d, rows, width)
+		y64 := tensor.New(tensor.I64, bags, width)
+		for _, mode := range []string{"sum", "mean", "max chosen=i64", "sum per_sample_weights=" + d.String()} {
+			forward, backward := []tensor.View{weight, index, {}, {}, y, {}}, []tensor.View{dy, index, {}, {}, {}, dw}
+			if mode[:3] == "max" {
+				forward[5], backward[4] = y64, y64
+			} else if len(mode) > 4 {
+				forward[3], backward[3] = factors, factors
+			}
+			b.Run(fmt.Sprintf("forward/%s/%s", d, mode), func(b *testing.B) {
+				benchmark(b, fmt.Sprintf("embedding_bag weight=%s indices=%s mode=%s", &weight, &index, mode), forward...)
+			})
+			b.Run(fmt.Sprintf("backward/%s/%s", d, mode), func(b *testing.B) {
+				benchmark(b, fmt.Sprintf("embedding_bag_backward grad_output=%s indices=%s grad_weight=%s mode=%s", &dy, &index, &dw, mode), backward...)
+			})
+		}
+	}
+}
+
 func BenchmarkGridSample(b *testing.B) {
 	grids := []struct {
 		name string

@@ -1,0 +1,66 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Sums of rows with factors, by kernels that others need, too: 64 columns of a
+// row, times the factor repeated, are added to 64 lanes.
+
+// weightedSum sums rows of a type with factors.
+type weightedSum struct {
+	*rowSum  // copies rows
+	products func(x *float32, xRow, rows int, w *float32, n int, lanes *float32, lanesRow int)
+	expand   Expand
+	tile     func(e *EmbeddingSum, at, columns int64) // sumTile: made once, so that running does not allocate
+}
+
+// newWeightedSum returns nil for a type or an instruction set without products.
+func newWeightedSum(s *rowSum) *weightedSum {
+	for _, k := range weightKernels {
+		if k.needs == s.needs && s.dtype != tensor.F64 {
+			expand, _ := PickUpTo(ExpandRows, s.needs, Types{Compute: tensor.F32})
+			w := &weightedSum{rowSum: s, products: k.products, expand: expand}
+			w.tile = w.sumTile
+			return w
+		}
+	}
+	return nil
+}
+
+// factorsAtOnce is how many factors are repeated at a time.
+const factorsAtOnce = TileSize / Lanes
+
+// sumTile sums columns from at on, at most Block and a multiple of Lanes.
+func (s *weightedSum) sumTile(e *EmbeddingSum, at, columns int64) {
+	chunks := NewChunks[float32](e.Scratch, 2, int(columns))
+	var acc []float32
+	factors := BlockOf[float32](e.Scratch, 1, factorsAtOnce)
+	repeated := e.Scratch.Tile.at(0, 0, tensor.F32)
+	for i := range e.Positions {
+		if i%ChunkSize == 0 {
+			acc = chunks.NextChunk(min(ChunkSize, len(e.Positions)-i))
+			clear(acc)
+		}
+		if i%factorsAtOnce == 0 {
+			n := min(factorsAtOnce, len(e.Positions)-i)
+			for k, f := range e.Factors[i:][:n] {
+				factors[k] = float32(f)
+			}
+			s.expand(repeated, unsafe.Pointer(&factors[0]), n, Lanes)
+		}
+		factor := (*float32)(unsafe.Add(repeated, i%factorsAtOnce*Lanes*4))
+		s.products(s.row(e, i, at, columns), Lanes*4, int(columns/Lanes), factor, Lanes, &acc[0], Lanes*4)
+	}
+	finishSum(e, e.Out.At(at), chunks.Sum())
+}
+
+// row copies columns of a row as float32: as a sum of one row, which asks for
+// later rows early. -0 becomes +0; no sum of products tells them apart.
+func (s *weightedSum) row(e *EmbeddingSum, i int, at, columns int64) *float32 {
+	from, wide := e.Terms.Row(0, e.Column+at).P, &BlockOf[float32](e.Scratch, 0, int(columns))[0]
+	s.run((*byte)(from), int(e.Terms.Strides[0]), &e.Positions[i], 1, cap(e.Positions)-i, (*byte)(unsafe.Pointer(wide)), int(columns), sumWide, 1)
+	return wide
+}
