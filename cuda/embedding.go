@@ -22,11 +22,22 @@ type renormArgs struct {
 }
 
 type embeddingBackwardArgs struct {
-	scatter                      scatterArgs
-	grad, indices, out           tensorArg
-	keys                         uint64
-	n, rows, padding             int64
+	scatter          scatterArgs
+	grad, indices    tensorArg
+	gradient         gradientArgs
+	keys             uint64
+	n, rows, padding int64
+}
+
+// gradientArgs is struct Gradient.
+type gradientArgs struct {
+	out                          tensorArg
 	accumulate, byFreq, packs, _ int32
+}
+
+// gradientOf has the attributes of a gradient, but for where it goes.
+func gradientOf(p *Problem) gradientArgs {
+	return gradientArgs{accumulate: boolArg(p.Bool("accumulate")), byFreq: boolArg(p.Bool("scale_grad_by_freq"))}
 }
 
 // wholePacks gives a matrix rank 1 instead of 0 where its rows are not whole
@@ -105,8 +116,7 @@ func buildEmbeddingBackward(p *Problem, to *Program) error {
 	to.Accumulator = to.Compute
 	rows, columns := p.Shapes[2][0], p.Shapes[2][1]
 	a := embeddingBackwardArgs{
-		n: tensor.NumElements(p.Shapes[1]), rows: rows, padding: p.Int("padding_idx"),
-		accumulate: boolArg(p.Bool("accumulate")), byFreq: boolArg(p.Bool("scale_grad_by_freq")),
+		n: tensor.NumElements(p.Shapes[1]), rows: rows, padding: p.Int("padding_idx"), gradient: gradientOf(p),
 	}
 	if a.n > limit32 || rows > limit32 {
 		return fmt.Errorf("has %d indices and %d rows; CUDA takes up to %d", a.n, rows, int64(limit32))
@@ -119,8 +129,8 @@ func buildEmbeddingBackward(p *Problem, to *Program) error {
 		}
 		a := a
 		a.scatter, a.keys = s.args(r), s.keysAt(r)
-		a.grad, a.indices, a.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[2])
-		a.packs = boolArg(a.grad.rank == 0 && a.out.rank == 0 && columns%scatterWidth == 0)
+		a.grad, a.indices, a.gradient.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[2])
+		a.gradient.packs = boolArg(a.grad.rank == 0 && a.gradient.out.rank == 0 && columns%scatterWidth == 0)
 		if a.n > 0 {
 			launch(r, keys, threads(a.n), &a)
 		}

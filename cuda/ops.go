@@ -34,6 +34,16 @@ var Ops = []Op{
 	{"embedding_backward", func() []string {
 		return append(sortKernels(forTypes("embedding_backward", floats)), "embedding_keys")
 	}, buildEmbeddingBackward},
+	{"embedding_bag", func() []string {
+		names := append(forTypes("embedding_bag", floats), forTypes("embedding_bag_max", floats)...)
+		return append(names, "bags_check", "embedding_check")
+	}, buildEmbeddingBag},
+	{"embedding_bag_backward", func() []string {
+		return append(sortKernels(forTypes("embedding_bag_backward", floats)), "bags_check", "bag_keys")
+	}, buildEmbeddingBagBackward},
+	{"embedding_bag_per_sample_weights_backward", func() []string {
+		return append(withFold(forTypes("embedding_bag_weights", floats)), "bags_check")
+	}, buildEmbeddingBagWeights},
 	{"grid_sample", func() []string { return forDims("grid_sample", floats) }, buildGridSample},
 	{"grid_sample_backward", func() []string {
 		jobs := append(forDims("input_gradient_linear", floats), forDims("input_gradient_nearest", floats)...)

@@ -1,15 +1,10 @@
+#include "embedding.cuh"
 #include "stripe.cuh"
 
 struct EmbeddingArgs {
   i64 n, rows, columns; // indices, rows of weight, columns
   Tensor weight, indices, out;
 };
-
-DEVICE i64 index_at(const Tensor &indices, i64 i) {
-  return indices.dtype == i32_ ? (i64)element<i32>(indices, i) : element<i64>(indices, i);
-}
-
-DEVICE bool in_bounds(i64 row, i64 rows) { return row >= 0 && row < rows; }
 
 // Stops everything if an index is out of bounds, before anything is written:
 // a kernel can report nothing else.

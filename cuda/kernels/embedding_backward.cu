@@ -1,18 +1,19 @@
+#include "embedding.cuh"
 #include "scatter.cuh"
 
 struct EmbeddingBackwardArgs {
   Scatter scatter;
-  Tensor grad, indices, out;
+  Tensor grad, indices;
+  Gradient gradient;
   u32 *keys; // [n]
   i64 n, rows, padding;
-  i32 accumulate, by_freq, packs, pad; // packs: rows are whole packs of 4
 };
 
 // The key of a position is its row; positions that do not count come last.
 KERNEL(embedding_keys, EmbeddingBackwardArgs) {
   for (i64 i = thread_number(); i < a.n; i += thread_count()) {
-    i64 row = a.indices.dtype == i32_ ? (i64)element<i32>(a.indices, i) : element<i64>(a.indices, i);
-    a.keys[i] = row >= 0 && row < a.rows && row != a.padding ? (u32)row : (u32)a.rows;
+    i64 row = index_at(a.indices, i);
+    a.keys[i] = in_bounds(row, a.rows) && row != a.padding ? (u32)row : (u32)a.rows;
   }
 }
 
@@ -26,7 +27,7 @@ template <class S> struct EmbeddingBackward {
   static DEVICE i64 key(const Args &, i64 row, i32) { return row; }
   static DEVICE Item item(const Args &a, u32 source, i32) { return source * a.scatter.columns; }
   static DEVICE void load(const Args &a, Item row, i64 column, i32 n, T (&term)[WIDTH]) {
-    if (a.packs) {
+    if (a.gradient.packs) { // so are those of grad
       load_pack<T, S>(term, a.grad, row + column);
       return;
     }
@@ -34,23 +35,7 @@ template <class S> struct EmbeddingBackward {
     for (i32 j = 0; j < WIDTH; j++) term[j] = j < n ? get<S>(a.grad, row + column + j) : (T)0;
   }
   static DEVICE void store(const Args &a, i64 row, i64 column, i32 n, u32 count, T (&sum)[WIDTH]) {
-    i64 at = row * a.scatter.columns + column;
-    if (a.by_freq && count > 0) {
-#pragma unroll
-      for (i32 j = 0; j < WIDTH; j++) sum[j] = sum[j] / (T)count;
-    }
-    if (a.accumulate) {
-#pragma unroll
-      for (i32 j = 0; j < WIDTH; j++)
-        if (j < n) sum[j] = get<S>(a.out, at + j) + sum[j];
-    }
-    if (a.packs) {
-      store_pack<S>(a.out, at, sum);
-      return;
-    }
-#pragma unroll
-    for (i32 j = 0; j < WIDTH; j++)
-      if (j < n) element<S>(a.out, at + j) = Narrow<S>::from(sum[j]);
+    store_gradient<S>(a.gradient, row * a.scatter.columns + column, n, count, sum);
   }
 };
 

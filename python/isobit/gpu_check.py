@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 import sys
 import time
@@ -73,6 +74,12 @@ def draw(
         if kind == 0 and "bounds=error" not in text:
             values = torch.where(torch.rand(shape, generator=random) < 0.05, float(rows + 1), values)
         return values.to(dtype)
+    if name in ("offsets", "chosen"):  # positions of indices; offsets begin at 0 and ascend
+        positions = math.prod(
+            int(n) for n in text.partition("indices=")[2].partition("[")[2].partition("]")[0].split(",")
+        )
+        values = (uniform * positions).floor().to(dtype)
+        return values.sort().values - values.min() if name == "offsets" else values
     if dtype.itemsize == 1 and dtype.is_floating_point:
         codes = torch.randint(256, shape, generator=random, dtype=torch.uint8).view(dtype)
         return codes if kind == 0 else torch.where(codes.float().isfinite(), codes.float(), 1.0).to(dtype)

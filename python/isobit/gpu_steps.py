@@ -59,6 +59,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
     "codes": (codes, (random(16, 300), S, Z.int())),
     "embedding": (lambda w, i: isobit.embedding(i, w, padding_idx=3), (random(50, 24), IDS)),
     "embedding by frequency": (lambda w, i: isobit.embedding(i, w, scale_grad_by_freq=True), (random(50, 7), IDS)),
+    "bags": (lambda w, i: isobit.embedding_bag(i, w, padding_idx=3), (random(50, 24), IDS)),
+    "bags, the largest": (lambda w, i: isobit.embedding_bag(i, w, mode="max"), (random(50, 7), IDS)),
+    "bags, weighted": (
+        lambda w, i, p: isobit.embedding_bag(i, w, mode="sum", per_sample_weights=p),
+        (random(50, 24), IDS, random(*IDS.shape)),
+    ),
     "grid_sample": (isobit.grid_sample, (random(2, 20, 9, 11), GRID)),
     "grid_sample reflection": (
         lambda x, g: isobit.grid_sample(x, g, "bilinear", "reflection", True),
@@ -76,6 +82,9 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "quantize_per_token_dynamic": (random(16, 30), *R, torch.int8),
     "embedding": (random(50, 24), IDS),
     "embedding_backward": (random(40, 30, 24), IDS, 50),
+    "embedding_bag": (random(50, 24), IDS, None, None, IDS.shape[0]),
+    "embedding_bag_backward": (random(IDS.shape[0], 24), IDS, None, None, None, 50),
+    "embedding_bag_per_sample_weights_backward": (random(IDS.shape[0], 24), random(50, 24), IDS, None),
     "grid_sample": (random(2, 3, 9, 11), GRID),
     "grid_sample_backward": (random(2, 3, 40, 30), random(2, 3, 9, 11), GRID),
     "affine_grid": (random(2, 2, 3), [2, 3, 4, 5]),

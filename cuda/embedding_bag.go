@@ -1,0 +1,141 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// bagsArgs is struct Bags.
+type bagsArgs struct {
+	indices, offsets              tensorArg
+	n, count, length, offsetCount int64
+	rows, padding                 int64
+}
+
+type bagArgs struct {
+	bags                         bagsArgs
+	weight, factors, out, chosen tensorArg
+	columns                      int64
+	mode, weighted, noted, _     int32
+}
+
+type bagWeightsArgs struct {
+	stripe            stripeArgs
+	bags              bagsArgs
+	grad, weight, out tensorArg
+	columns           int64
+}
+
+type bagBackwardArgs struct {
+	scatter               scatterArgs
+	bags                  bagsArgs
+	grad, factors, chosen tensorArg
+	gradient              gradientArgs
+	keys, bag, kept       uint64
+	mode, weighted        int32
+}
+
+// bagModes are the modes in the order of their codes.
+var bagModes = []string{"sum", "mean", "max"}
+
+func bagMode(p *Problem) int32 { return int32(slices.Index(bagModes, p.Word("mode"))) }
+
+// bagsOf describes the bags of a problem: the shapes of indices and offsets,
+// the number of bags and of rows.
+func bagsOf(p *Problem, indices, offsets []int64, count, rows int64) bagsArgs {
+	b := bagsArgs{n: tensor.NumElements(indices), count: count, rows: rows, padding: p.Int("padding_idx")}
+	if offsets != nil {
+		b.offsetCount = offsets[0]
+	} else {
+		b.length = indices[1]
+	}
+	return b
+}
+
+// locate sets where the bags lie, and checks them.
+func (b *bagsArgs) locate(r *run, check int, indices, offsets *tensor.View) {
+	b.indices, b.offsets = tensorOf(indices), tensorOf(offsets)
+	if b.offsetCount > 0 {
+		launch(r, check, threads(b.offsetCount), b)
+	}
+}
+
+func buildEmbeddingBag(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	to.Accumulator = to.Compute
+	rows, columns := p.Shapes[0][0], p.Shapes[0][1]
+	a := bagArgs{
+		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], p.Shapes[4][0], rows), columns: columns, mode: bagMode(p),
+		weighted: boolArg(p.Types[3] != tensor.None), noted: boolArg(p.Types[5] != tensor.None),
+	}
+	job := map[bool]string{false: "embedding_bag%s", true: "embedding_bag_max%s"}[p.Word("mode") == "max"]
+	check, bounds, k := to.kernel("bags_check"), to.kernel("embedding_check"), to.kernel(job, typeNames(p.Types[0]))
+	skip := p.Word("bounds") == "skip"
+	to.run = func(r *run) {
+		a := a
+		a.bags.locate(r, check, &r.args[1], &r.args[2])
+		if !skip && a.bags.n > 0 {
+			of := embeddingArgs{n: a.bags.n, rows: rows, columns: columns, indices: a.bags.indices}
+			launch(r, bounds, threads(a.bags.n), &of)
+		}
+		a.weight, a.factors, a.out, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[3]), tensorOf(&r.args[4]), tensorOf(&r.args[5])
+		if a.bags.count*columns > 0 {
+			launch(r, k, threads(a.bags.count*columns), &a)
+		}
+	}
+	return nil
+}
+
+func buildEmbeddingBagWeights(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[1])
+	to.Accumulator = to.Compute
+	a := bagWeightsArgs{bags: bagsOf(p, p.Shapes[2], p.Shapes[3], p.Shapes[0][0], p.Shapes[1][0]), columns: p.Shapes[1][1]}
+	check := to.kernel("bags_check")
+	k := to.stripeKernel("embedding_bag_weights%s", typeNames(p.Types[1]))
+	var partial int64
+	a.stripe, partial = to.stripeOf(a.bags.n, a.columns, 1, to.Compute)
+	to.run = func(r *run) {
+		a := a
+		a.bags.locate(r, check, &r.args[2], &r.args[3])
+		a.grad, a.weight, a.out = tensorOf(&r.args[0]), tensorOf(&r.args[1]), tensorOf(&r.args[4])
+		launchStripe(r, k, &a.stripe, partial, &a)
+	}
+	return nil
+}
+
+func buildEmbeddingBagBackward(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[0])
+	to.Accumulator = to.Compute
+	rows, columns, count := p.Shapes[5][0], p.Shapes[5][1], p.Shapes[0][0]
+	a := bagBackwardArgs{
+		bags: bagsOf(p, p.Shapes[1], p.Shapes[2], count, rows), gradient: gradientOf(p),
+		mode: bagMode(p), weighted: boolArg(p.Types[3] != tensor.None),
+	}
+	if a.bags.n > limit32 || rows > limit32 || count > limit32 {
+		return fmt.Errorf("has %d indices, %d rows and %d bags; CUDA takes up to %d", a.bags.n, rows, count, int64(limit32))
+	}
+	check, keys := to.kernel("bags_check"), to.kernel("bag_keys")
+	s := to.scatterOf(a.bags.n, rows, rows, columns, 1, "embedding_bag_backward"+typeNames(p.Types[0]))
+	bag, kept := to.reserve(a.bags.n*4), to.reserve(count*4)
+	to.run = func(r *run) {
+		a := a
+		a.bags.locate(r, check, &r.args[1], &r.args[2])
+		if rows == 0 || columns == 0 {
+			return
+		}
+		a.scatter, a.keys, a.bag, a.kept = s.args(r), s.keysAt(r), r.at(bag), r.at(kept)
+		a.grad, a.factors, a.chosen = tensorOf(&r.args[0]), tensorOf(&r.args[3]), tensorOf(&r.args[4])
+		a.gradient.out = tensorOf(&r.args[5])
+		a.gradient.packs = boolArg(a.gradient.out.rank == 0 && columns%scatterWidth == 0)
+		if a.bags.n > 0 {
+			none := fillArgs{n: uint64(count), words: a.kept}
+			launch(r, s.fill, threads(count), &none)
+			launch(r, keys, threads(a.bags.n), &a)
+		}
+		s.sort(r)
+		launchScatter(r, s, &a)
+	}
+	return nil
+}

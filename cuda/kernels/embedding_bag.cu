@@ -1,0 +1,129 @@
+#include "embedding.cuh"
+#include "stripe.cuh"
+
+const i64 bag_chunk = 256;
+
+// Stops everything if offsets do not begin at 0, descend, or exceed the number
+// of indices, before anything is read through them.
+KERNEL(bags_check, Bags) {
+  for (i64 i = thread_number(); i < a.offset_count; i += thread_count()) {
+    i64 at = index_at(a.offsets, i), low = i == 0 ? 0 : index_at(a.offsets, i - 1), high = i == 0 ? 0 : a.n;
+    if (at >= low && at <= high) continue;
+    printf("isobit: embedding_bag: offsets is %lld at position %lld; want %lld to %lld\n", at, i, low, high);
+    __trap();
+  }
+}
+
+struct BagArgs {
+  Bags bags;
+  Tensor weight, factors, out, chosen;
+  i64 columns;
+  i32 mode, weighted, noted, pad;
+};
+
+// A sum in Chunk order of terms that come one after the other.
+template <class T> struct ChunkSum {
+  T sum, level[40]; // level[k] is a subtree of 1 << k chunks
+  i64 count;
+  DEVICE ChunkSum() : sum(0), count(0) {}
+  DEVICE void add(T term) {
+    if (count > 0 && count % bag_chunk == 0) {
+      i32 k = 0;
+      for (i64 n = count / bag_chunk - 1; n & 1; n >>= 1) sum = level[k++] + sum;
+      level[k] = sum;
+      sum = 0;
+    }
+    sum = sum + term;
+    count++;
+  }
+  // The last chunk is the odd one out at every level below.
+  DEVICE T total() const {
+    T all = sum;
+    i32 k = 0;
+    for (i64 n = count > 0 ? (count - 1) / bag_chunk : 0; n > 0; n >>= 1, k++) {
+      if (n & 1) all = level[k] + all;
+    }
+    return all;
+  }
+};
+
+// A thread sums one column of a bag.
+template <class S> DEVICE void embedding_bag(const BagArgs &a) {
+  typedef typename Compute<S>::type T;
+  for (i64 w = thread_number(); w < a.bags.count * a.columns; w += thread_count()) {
+    i64 bag = div_(w, a.columns), column = w - bag * a.columns;
+    ChunkSum<T> sum;
+    i64 end = bag_end(a.bags, bag);
+    for (i64 p = bag_begin(a.bags, bag); p < end; p++) {
+      i64 row = index_at(a.bags.indices, p);
+      if (!bag_keeps(a.bags, row)) continue;
+      T term = get<S>(a.weight, row * a.columns + column);
+      if (a.weighted) term = term * get<S>(a.factors, p);
+      sum.add(term);
+    }
+    T y = sum.total();
+    if (a.mode == bag_mean_ && sum.count > 0) y = y / (T)sum.count;
+    element<S>(a.out, w) = Narrow<S>::from(y);
+  }
+}
+
+// A thread takes the largest of one column of a bag: of equals the first, and
+// the first NaN before all.
+template <class S> DEVICE void embedding_bag_max(const BagArgs &a) {
+  typedef typename Compute<S>::type T;
+  for (i64 w = thread_number(); w < a.bags.count * a.columns; w += thread_count()) {
+    i64 bag = div_(w, a.columns), column = w - bag * a.columns;
+    T best = 0;
+    i64 from = -1, end = bag_end(a.bags, bag);
+    for (i64 p = bag_begin(a.bags, bag); p < end; p++) {
+      i64 row = index_at(a.bags.indices, p);
+      if (!bag_keeps(a.bags, row)) continue;
+      T v = get<S>(a.weight, row * a.columns + column);
+      if (from < 0 || v > best || (v != v && best == best)) best = v, from = p;
+    }
+    element<S>(a.out, w) = Narrow<S>::from(best);
+    if (a.noted) element<i64>(a.chosen, w) = from;
+  }
+}
+
+// The gradient of each per_sample_weight: dy * row, summed over columns.
+struct BagWeightsArgs {
+  Stripe stripe; // a reduction per position
+  Bags bags;
+  Tensor grad, weight, out;
+  i64 columns;
+};
+
+template <class S> struct BagWeights : Adding {
+  typedef BagWeightsArgs Args;
+  typedef typename Compute<S>::type T;
+  struct Channel {
+    i64 total, bag, row;
+  };
+  struct In {
+    T dy, w;
+  };
+  static constexpr i32 SUMS = 1;
+
+  static DEVICE Channel start(const Args &a, i64 position) {
+    Channel ch = {0, bag_of(a.bags, position), index_at(a.bags.indices, position)};
+    if (ch.bag < a.bags.count && bag_keeps(a.bags, ch.row)) ch.total = a.columns;
+    return ch;
+  }
+  template <bool> static DEVICE In load(const Args &a, const Channel &ch, i64 column) {
+    In in = {get<S>(a.grad, ch.bag * a.columns + column), get<S>(a.weight, ch.row * a.columns + column)};
+    return in;
+  }
+  template <bool> static DEVICE void terms(const Args &, const Channel &, i64, const In &in, T (&out)[1]) {
+    out[0] = in.dy * in.w;
+  }
+  static DEVICE void finish(const Args &a, i64 position, const T (&sums)[1]) {
+    element<S>(a.out, position) = Narrow<S>::from(sums[0]);
+  }
+};
+
+#define EMBEDDING_BAG(S)                                              \
+  KERNEL(embedding_bag_##S, BagArgs) { embedding_bag<S>(a); }         \
+  KERNEL(embedding_bag_max_##S, BagArgs) { embedding_bag_max<S>(a); } \
+  STRIPE_KERNELS(embedding_bag_weights_##S, BagWeights<S>)
+EACH_FLOAT(EMBEDDING_BAG)

@@ -1,0 +1,68 @@
+package tests
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/isobit-ml/isobit/cuda"
+	"github.com/isobit-ml/isobit/plans"
+)
+
+// TestCUDABounds runs an index out of bounds, which must stop the run with
+// nothing written.
+func TestCUDABounds(t *testing.T) {
+	s := startShim(t, buildShim(t, nil))
+	defer cuda.Stand(s)()
+	for _, bounds := range []string{"error", "skip"} {
+		problem := plans.MustParse("embedding weight=f32[4,8] indices=i64[300] bounds=" + bounds + " device=cuda:0")
+		plan, err := plans.Select(0, problem, plans.Preference{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := deviceCase{text: problem.String(), data: "plain", layout: compact}
+		operands := c.operands(plan)
+		copy(operands[1].device[299*8:], appendBits(nil, 4, 8))
+		buffers, views, workspace := c.onDevice(operands, plan.WorkspaceSize())
+		if err := plan.Run(0, workspace, views); err != nil {
+			t.Fatal(err)
+		}
+		err = s.execute(buffers, false)
+		untouchedOutput := bytes.Equal(operands[2].device, operands[2].memory)
+		if trapped := err == errTrap; trapped != (bounds == "error") || untouchedOutput != trapped || (err != nil && !trapped) {
+			t.Errorf("bounds=%s: error %v, output untouched: %v", bounds, err, untouchedOutput)
+		}
+	}
+}
+
+// TestCUDAOffsets runs bags whose offsets are not in order, which must stop the
+// run before anything is written.
+func TestCUDAOffsets(t *testing.T) {
+	s := startShim(t, buildShim(t, nil))
+	defer cuda.Stand(s)()
+	for _, text := range []string{
+		"embedding_bag weight=f32[4,8] indices=i64[300] offsets=i64[3]",
+		"embedding_bag_backward grad_output=f32[3,8] indices=i64[300] offsets=i64[3] grad_weight=f32[4,8]",
+		"embedding_bag_per_sample_weights_backward grad_output=f32[3,8] weight=f32[4,8] indices=i64[300] offsets=i64[3]",
+	} {
+		for _, bad := range [][]uint64{{1, 2, 3}, {0, 5, 4}, {0, 5, 301}, {0, 5, 300}} {
+			plan, err := plans.Select(0, plans.MustParse(text+" device=cuda:0"), plans.Preference{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := deviceCase{text: text, data: "valid", layout: compact}
+			operands := c.operands(plan)
+			i := slices.IndexFunc(operands, func(o *operand) bool { return o.info.Name == "offsets" })
+			for k, v := range bad {
+				copy(operands[i].device[k*8:], appendBits(nil, v, 8))
+			}
+			buffers, views, workspace := c.onDevice(operands, plan.WorkspaceSize())
+			if err := plan.Run(0, workspace, views); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.execute(buffers, false); (err == errTrap) == (bad[2] == 300) || err != nil && err != errTrap {
+				t.Errorf("%s: offsets %v: error %v", text, bad, err)
+			}
+		}
+	}
+}
