@@ -102,6 +102,29 @@ def test_embedding_gradient_of_a_hot_row(dtype, n):
     assert not w.grad[1:].any()
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64))
+def test_bags_end_where_the_last_offset_says(dtype):
+    """torch: in float64 the last bag goes on to the end of the input, in float32 it does not."""
+    ends = torch.tensor([0, 1, 2])
+    y = isobit.embedding_bag(torch.arange(4), torch.eye(4, dtype=dtype), ends, mode="sum", include_last_offset=True)
+    assert y.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0]]
+
+
+def test_a_nan_is_the_largest_of_a_bag():
+    """torch: it is only where it comes first."""
+    w = torch.tensor([[NAN], [1.0], [2.0]])
+    bags = torch.tensor([[0, 1, 2], [1, 0, 2], [1, 2, 0]])
+    assert isobit.embedding_bag(bags, w, mode="max").isnan().all()
+
+
+@pytest.mark.parametrize("mode", ("sum", "mean"))
+def test_bag_gradient_of_a_hot_row(mode):
+    """torch: sums in 16 bits stop at 256."""
+    w = torch.zeros(2, 4, dtype=torch.bfloat16, requires_grad=True)
+    isobit.embedding_bag(torch.zeros(1000, 1, dtype=torch.long), w, mode=mode).sum().backward()
+    assert w.grad[0].tolist() == [1000.0] * 4
+
+
 def test_infinite_gradient_outside_the_range():
     """torch: multiplied by a mask of 0 it is NaN."""
     x = torch.tensor([1000.0, 0.0], requires_grad=True)
