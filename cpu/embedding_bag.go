@@ -23,6 +23,11 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 			from[i] = -1
 		}
 		for k, p := range e.Positions {
+			if k%TouchRows == 0 {
+				for _, ahead := range e.Positions[k:min(k+TouchRows, len(e.Positions))] {
+					Touch(e.Scratch, e.Terms.Row(ahead, e.Column+at), int64(width))
+				}
+			}
 			Load(row, e.Terms.Row(p, e.Column+at))
 			for i, v := range row {
 				if b := best[i]; k == 0 || v > b || v != v && b == b {
@@ -35,6 +40,26 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 			storeInts(e.Chosen.Row(0, e.Column+at), from)
 		}
 	}
+}
+
+// Rows from anywhere are waited for TouchRows at a time, and up to touchBytes
+// of each: what comes then, the processor fetches by itself.
+const (
+	TouchRows  = 16
+	touchBytes = 1024
+)
+
+// Touch reads from each of a row's first lines. What it reads goes to a block
+// of numbers that nobody looks at.
+func Touch(s *Scratch, row Span, n int64) {
+	if !row.Contiguous() {
+		return
+	}
+	sum := int64(0)
+	for at := int64(0); at < min(n*row.Stride, touchBytes); at += 64 {
+		sum += int64(*(*byte)(unsafe.Add(row.P, at)))
+	}
+	s.Ints(1, 1)[0] = sum
 }
 
 // BagMaxBackward adds to a row of grad_weight, for each position that named
@@ -76,28 +101,39 @@ func divideRowGo[C Compute](out, row Span, n, count int64, s *Scratch) {
 
 // RowProduct stores the sum of the products of two rows of n elements, in
 // Stripe order.
-var RowProduct = []Row[func(out, a, b Span, n int64, s *Scratch)]{{"go", Go, ByCompute(rowProductGo[float32], rowProductGo[float64])}}
+var RowProduct = productRows(ByCompute(rowProductGo[float32], rowProductGo[float64]))
 
 func rowProductGo[C Compute](out, a, b Span, n int64, s *Scratch) {
+	rowProduct(out, n, s, FoldLanes[C], func(lanes *[Lanes]C, start, stop int64) {
+		addProducts(lanes, a.At(start), b.At(start), int(stop-start), s)
+	})
+}
+
+// rowProduct folds the lanes of each block, to which add adds products.
+func rowProduct[C Compute](out Span, n int64, s *Scratch, fold Fold[C], add func(lanes *[Lanes]C, start, stop int64)) {
 	lanes, tree := LanesOf[C](s, 0), TreeOf[C](s, 0)
 	for start := int64(0); start < n; start += StripeBlock {
 		clear(lanes[:])
-		stop := min(n, start+StripeBlock)
-		for at := start; at < stop; at += Block {
-			m := int(min(Block, stop-at))
-			x, y := BlockOf[C](s, 0, m), BlockOf[C](s, 1, m)
-			Load(x, a.At(at))
-			Load(y, b.At(at))
-			for i := range x {
-				x[i] *= y[i]
-			}
-			AddStripe(lanes, at-start, x)
-		}
-		tree.Push(FoldLanes(lanes))
+		add(lanes, start, min(n, start+StripeBlock))
+		tree.Push(fold(lanes))
 	}
 	sum := BlockOf[C](s, 0, 1)
 	sum[0] = tree.Sum()
 	Store(out, sum)
+}
+
+// addProducts adds the products of n elements, the first in lane 0.
+func addProducts[C Compute](lanes *[Lanes]C, a, b Span, n int, s *Scratch) {
+	for at := 0; at < n; at += Block {
+		m := min(Block, n-at)
+		x, y := BlockOf[C](s, 0, m), BlockOf[C](s, 1, m)
+		Load(x, a.At(int64(at)))
+		Load(y, b.At(int64(at)))
+		for i := range x {
+			x[i] *= y[i]
+		}
+		AddStripe(lanes, int64(at), x)
+	}
 }
 
 // Number reads one element of a float type as a float64.

@@ -64,3 +64,33 @@ func (s *weightedSum) row(e *EmbeddingSum, i int, at, columns int64) *float32 {
 	s.run((*byte)(from), int(e.Terms.Strides[0]), &e.Positions[i], 1, cap(e.Positions)-i, (*byte)(unsafe.Pointer(wide)), int(columns), sumWide, 1)
 	return wide
 }
+
+// productRows makes the table of RowProduct: rows of float32 go through the
+// same kernel, whose lanes are a Stripe sum's.
+func productRows(definition func(Types) (rowProductKernel, bool)) []Row[rowProductKernel] {
+	return tableOf(definition, func(isa ISA, t Types) (rowProductKernel, bool) {
+		for _, k := range weightKernels {
+			if k.needs == isa && t.In[0] == tensor.F32 {
+				slow, _ := definition(t)
+				fold, _ := PickUpTo(FoldRows32, isa, Types{})
+				return func(out, a, b Span, n int64, s *Scratch) {
+					if !a.Contiguous() || !b.Contiguous() {
+						slow(out, a, b, n, s)
+						return
+					}
+					rowProduct(out, n, s, fold, func(lanes *[Lanes]float32, start, stop int64) {
+						x, y, whole := a.At(start), b.At(start), int(stop-start)/Lanes*Lanes
+						if whole > 0 {
+							k.products((*float32)(x.P), 0, 1, (*float32)(y.P), whole, &lanes[0], 0)
+						}
+						addProducts(lanes, x.At(int64(whole)), y.At(int64(whole)), int(stop-start)-whole, s)
+					})
+				}, true
+			}
+		}
+		return nil, false
+	})
+}
+
+// rowProductKernel is a way to compute RowProduct.
+type rowProductKernel = func(out, a, b Span, n int64, s *Scratch)

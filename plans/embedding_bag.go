@@ -98,9 +98,28 @@ func (e *bagForward) run(c *call) error {
 			sums.choice = &c.args[5]
 		}
 	}
-	b.list(&sums, &c.args[3])
+	if e.lists() || b.indices.DType != tensor.I64 || !b.indices.IsContiguous() {
+		b.list(&sums, &c.args[3])
+	} else {
+		b.listAll(&sums)
+	}
 	c.sumRows(&sums)
 	return nil
+}
+
+// lists reports whether some indices may be left out, or have more than a row.
+func (e *bagForward) lists() bool {
+	return e.weighted || e.mode == "max" || !e.strict || e.padding >= 0
+}
+
+// listAll is list where all indices are kept: they are the rows.
+func (b *bags) listAll(sums *rowSums) {
+	sums.start[0] = 0
+	for bag := range b.count {
+		sums.start[bag], sums.start[bag+1] = b.of(bag)
+	}
+	end := sums.start[b.count]
+	sums.order = tensor.Slice[int64](*b.indices)[:end:end]
 }
 
 // list fills start and order, and where there are any factors and sources,

@@ -33,7 +33,8 @@ var embeddingBagWeights = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.RowProduct, cpu.Types{Compute: cpu.ComputeType(p.DType("weight"))})
+		dtype := p.DType("weight")
+		kernel, err := selectRow(pl, cpu.RowProduct, cpu.Types{Compute: cpu.ComputeType(dtype), In: [4]tensor.DType{dtype}})
 		if err != nil {
 			return err
 		}
@@ -68,7 +69,10 @@ func (e *bagWeights) job(c *call, w *worker, number int64) {
 	b := e.bags(c)
 	position, end := number*e.perJob, min((number+1)*e.perJob, e.positions)
 	bag, bagEnd := b.at(position)
-	for ; position < end; position++ {
+	for first := position; position < end; position++ {
+		if (position-first)%cpu.TouchRows == 0 {
+			b.touch(w, &c.args[1], position, min(position+cpu.TouchRows, end))
+		}
 		for bag < b.count && position >= bagEnd {
 			if bag++; bag < b.count {
 				_, bagEnd = b.of(bag)
@@ -80,5 +84,14 @@ func (e *bagWeights) job(c *call, w *worker, number int64) {
 			continue
 		}
 		e.kernel(out, rowAt(&c.args[0], bag), rowAt(&c.args[1], row), c.args[1].Shape[1], &w.scratch)
+	}
+}
+
+// touch asks for the rows that indices name.
+func (b *bags) touch(w *worker, weight *tensor.View, position, end int64) {
+	for ; position < end; position++ {
+		if row := indexAt(b.indices, position); b.keeps(row) {
+			cpu.Touch(&w.scratch, rowAt(weight, row), weight.Shape[1])
+		}
 	}
 }

@@ -30,8 +30,8 @@ const (
 type rowSumsCall struct {
 	rowSums
 	rows, columns int64
-	width, tiles  int64 // columns of a job; jobs of a row
-	ranges, load  int64 // of rows; terms and rows together
+	width, tiles  int64      // columns of a job; jobs of a row
+	ranges, load  int64      // of rows; terms and rows together
 	to            cpu.Matrix // out, by rows
 	stream        bool
 }

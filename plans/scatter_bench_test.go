@@ -98,6 +98,10 @@ func BenchmarkEmbeddingBag(b *testing.B) {
 		index, factors := noise(rows, tensor.I64, bags, length), noise(0, d, bags, length)
 		y, dw := tensor.New(d, bags, width), tensor.New(d, rows, width)
 		y64 := tensor.New(tensor.I64, bags, width)
+		b.Run(fmt.Sprintf("weights/%s", d), func(b *testing.B) {
+			benchmark(b, fmt.Sprintf("embedding_bag_per_sample_weights_backward grad_output=%s weight=%s indices=%s", &dy, &weight, &index),
+				dy, weight, index, tensor.View{}, factors)
+		})
 		for _, mode := range []string{"sum", "mean", "max chosen=i64", "sum per_sample_weights=" + d.String()} {
 			forward, backward := []tensor.View{weight, index, {}, {}, y, {}}, []tensor.View{dy, index, {}, {}, {}, dw}
 			if mode[:3] == "max" {
