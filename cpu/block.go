@@ -82,6 +82,13 @@ func storeF16[C Compute](p unsafe.Pointer, stride int64, src []C) {
 }
 
 func storeBF16[C Compute](p unsafe.Pointer, stride int64, src []C) {
+	if values, ok := any(src).([]float32); ok && stride == 2 {
+		dst := unsafe.Slice((*tensor.BF16Bits)(p), len(values))
+		for i, v := range values {
+			dst[i] = tensor.ToBF16(v)
+		}
+		return
+	}
 	for i, v := range src {
 		*(*tensor.BF16Bits)(unsafe.Add(p, int64(i)*stride)) = tensor.ToBF16(toOdd(v))
 	}

@@ -68,7 +68,7 @@ func inferMode(p *Problem) error {
 // or the rows of two-dimensional indices.
 type bags struct {
 	indices, offsets *tensor.View // offsets may be absent
-	count            int64
+	count, positions int64
 	rows, padding    int64 // indices of none of the rows, and of the padding row, are left out
 }
 
@@ -78,7 +78,7 @@ func (b *bags) of(number int64) (begin, end int64) {
 		length := b.indices.Shape[1]
 		return number * length, (number + 1) * length
 	}
-	end = b.indices.NumElements()
+	end = b.positions
 	if number+1 < b.offsets.Shape[0] {
 		end = indexAt(b.offsets, number+1)
 	}
@@ -103,7 +103,7 @@ func (b *bags) check(c *call) error {
 	if !b.offsets.Present() {
 		return nil
 	}
-	n, low := b.indices.NumElements(), int64(0)
+	n, low := b.positions, int64(0)
 	for i := range b.offsets.Shape[0] {
 		high := n
 		if i == 0 {

@@ -72,7 +72,7 @@ type bagForward struct {
 }
 
 func (e *bagForward) bags(c *call) bags {
-	return bags{indices: &c.args[1], offsets: &c.args[2], count: e.count, rows: c.args[0].Shape[0], padding: e.padding}
+	return bags{indices: &c.args[1], offsets: &c.args[2], count: e.count, positions: e.positions, rows: c.args[0].Shape[0], padding: e.padding}
 }
 
 func (e *bagForward) check(c *call) error {

@@ -95,7 +95,7 @@ type bagBackward struct {
 }
 
 func (e *bagBackward) bags(c *call) bags {
-	return bags{indices: &c.args[1], offsets: &c.args[2], count: e.count, rows: e.rows, padding: e.padding}
+	return bags{indices: &c.args[1], offsets: &c.args[2], count: e.count, positions: e.positions, rows: e.rows, padding: e.padding}
 }
 
 func (e *bagBackward) run(c *call) error {

@@ -61,7 +61,7 @@ type bagWeights struct {
 }
 
 func (e *bagWeights) bags(c *call) bags {
-	return bags{indices: &c.args[2], offsets: &c.args[3], count: e.count, rows: c.args[1].Shape[0], padding: e.padding}
+	return bags{indices: &c.args[2], offsets: &c.args[3], count: e.count, positions: e.positions, rows: c.args[1].Shape[0], padding: e.padding}
 }
 
 // job computes the gradients at some positions, whichever bags they are in.
