@@ -30,39 +30,46 @@ func newWeightedSum(s *rowSum) *weightedSum {
 	return nil
 }
 
-// factorsAtOnce is how many factors are repeated at a time.
-const factorsAtOnce = TileSize / Lanes
+// weightedRows is how many rows are added at a time. It divides ChunkSize.
+const weightedRows = TileSize / Lanes
 
-// sumTile sums columns from at on, at most Block and a multiple of Lanes.
+// sumTile sums columns from at on, a multiple of Lanes.
 func (s *weightedSum) sumTile(e *EmbeddingSum, at, columns int64) {
-	chunks := NewChunks[float32](e.Scratch, 2, int(columns))
-	var acc []float32
-	factors := BlockOf[float32](e.Scratch, 1, factorsAtOnce)
+	factors, rows := BlockOf[float32](e.Scratch, 1, weightedRows), &BlockOf[float32](e.Scratch, rowBlocks, Block)[0]
 	repeated := e.Scratch.Tile.at(0, 0, tensor.F32)
-	for i := range e.Positions {
-		if i%ChunkSize == 0 {
-			acc = chunks.NextChunk(min(ChunkSize, len(e.Positions)-i))
-			clear(acc)
-		}
-		if i%factorsAtOnce == 0 {
-			n := min(factorsAtOnce, len(e.Positions)-i)
+	for end := at + columns; at < end; at += Lanes {
+		chunks := NewChunks[float32](e.Scratch, 2, Lanes)
+		var acc []float32
+		for i := 0; i < len(e.Positions); i += weightedRows {
+			if i%ChunkSize == 0 {
+				acc = chunks.NextChunk(min(ChunkSize, len(e.Positions)-i))
+				clear(acc)
+			}
+			n := min(weightedRows, len(e.Positions)-i)
 			for k, f := range e.Factors[i:][:n] {
 				factors[k] = float32(f)
 			}
 			s.expand(repeated, unsafe.Pointer(&factors[0]), n, Lanes)
+			s.gather(rows, e, at, i, n)
+			s.products(rows, 0, 1, (*float32)(repeated), n*Lanes, &acc[0], 0)
 		}
-		factor := (*float32)(unsafe.Add(repeated, i%factorsAtOnce*Lanes*4))
-		s.products(s.row(e, i, at, columns), Lanes*4, int(columns/Lanes), factor, Lanes, &acc[0], Lanes*4)
+		finishSum(e, e.Out.At(at), chunks.Sum())
 	}
-	finishSum(e, e.Out.At(at), chunks.Sum())
 }
 
-// row copies columns of a row as float32: as a sum of one row, which asks for
-// later rows early. -0 becomes +0; no sum of products tells them apart.
-func (s *weightedSum) row(e *EmbeddingSum, i int, at, columns int64) *float32 {
-	from, wide := e.Terms.Row(0, e.Column+at).P, &BlockOf[float32](e.Scratch, 0, int(columns))[0]
-	s.run((*byte)(from), int(e.Terms.Strides[0]), &e.Positions[i], 1, cap(e.Positions)-i, (*byte)(unsafe.Pointer(wide)), int(columns), sumWide, 1)
-	return wide
+// rowBlocks is the first of the blocks that hold gathered rows, behind those
+// of chunks.
+const rowBlocks = 80
+
+// gather copies 64 columns of rows as float32, one row after the other: each
+// as a sum of one row, which asks for later rows early. -0 becomes +0; no sum
+// of products tells them apart.
+func (s *weightedSum) gather(rows *float32, e *EmbeddingSum, at int64, first, n int) {
+	from, stride := (*byte)(e.Terms.Row(0, e.Column+at).P), int(e.Terms.Strides[0])
+	for k := range n {
+		to := (*byte)(unsafe.Add(unsafe.Pointer(rows), k*Lanes*4))
+		s.run(from, stride, &e.Positions[first+k], 1, cap(e.Positions)-first-k, to, Lanes, sumWide, 1)
+	}
 }
 
 // productRows makes the table of RowProduct: rows of float32 go through the
