@@ -70,9 +70,9 @@ type Scratch struct {
 	zeros  [ParamBlock]float64 // an absent data input
 	unused [ParamBlock]float64 // an absent output
 
-	strands [maxRuns]strand
-	groups  [MaxGroupRuns][2][Lanes]float64
-	part    struct {
+	runs   runParams
+	groups [MaxGroupRuns][2][Lanes]float64
+	part   struct {
 		memory [5][partSize * 8]byte
 		frame  frame
 	}

@@ -10,12 +10,11 @@ import (
 const (
 	// MaxStrands is the most strands that kernels have been measured with.
 	MaxStrands = 8
-	// maxRuns is how many runs a kernel handles in one call at most, and runsCall
-	// about how many elements: in less than 100 microseconds.
-	maxRuns  = 128
+	// runsCall is about how many elements a kernel handles in one call: in less
+	// than 100 microseconds.
 	runsCall = 1 << 17
 	// quickRun is how long a run is that is worth making quick codes for.
-	quickRun = 128
+	quickRun = 64
 )
 
 // runByRun makes a kernel that takes many runs of one that takes one.
@@ -143,20 +142,20 @@ func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
 	setBounds[C](f, a)
 	f.ahead = a.Ahead
 	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal && n >= quickRun
-	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.strands), r.Strands*int(unsafe.Sizeof(strand{}))
-	scales, zeros := paramsOfRuns[C](a, data, 0, first, steps), paramsOfRuns[C](a, data, 1, first, steps)
-	for i := range scales {
-		s := &a.Scratch.strands[i]
-		*(*C)(unsafe.Pointer(&s.scale)), *(*C)(unsafe.Pointer(&s.zero)) = scales[i], zeros[i]
-		f.quick = f.quick && s.makeQuick(float32(scales[i]), float32(zeros[i]), float32(a.Lo), float32(a.Hi))
+	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.runs), r.Strands*int(unsafe.Sizeof(C(0)))
+	paramsOfRuns(a, (*[maxRuns]C)(unsafe.Pointer(&a.Scratch.runs.scale)), data, 0, first, steps)
+	paramsOfRuns(a, (*[maxRuns]C)(unsafe.Pointer(&a.Scratch.runs.zero)), data, 1, first, steps)
+	if f.quick {
+		lo, hi := float32(a.Lo), float32(a.Hi)
+		f.quick = smallBound(lo) && smallBound(hi) && quickParams(steps*r.Strands, &a.Scratch.runs, lo, hi)
 	}
 }
 
-// paramsOfRuns returns a parameter of every run of some steps.
-func paramsOfRuns[C Compute](a *Args, data, number, first, steps int) []C {
+// paramsOfRuns loads a parameter of every run of some steps.
+func paramsOfRuns[C Compute](a *Args, to *[maxRuns]C, data, number, first, steps int) {
 	r, s := &a.Runs, a.In[data+number]
 	step, apart := r.Step[data+number], r.Apart[data+number]
-	all := unsafe.Slice((*C)(unsafe.Pointer(&a.Scratch.params[number])), steps*r.Strands)
+	all := to[:steps*r.Strands]
 	load := func(v []C, at, stride int64) {
 		from := s
 		if from.Stride = stride; s.P != nil {
@@ -170,28 +169,12 @@ func paramsOfRuns[C Compute](a *Args, data, number, first, steps int) []C {
 		for i := len(all) - 1; i > 0; i-- { // from behind, as places are still to be read
 			all[i] = all[i/r.Strands]
 		}
-		return all
+		return
 	}
 	for i := range steps {
 		load(all[i*r.Strands:][:r.Strands], begin+int64(i)*step, apart)
 	}
-	return all
 }
 
-// makeQuick makes what quick codes are made of, if the parameters allow it
-// (internal/gen/quick.go). In f64 the product is exact and so is what it leaves
-// of 1: both are rounded once, as the kernel's fused step does.
-func (s *strand) makeQuick(scale, zero, lo, hi float32) bool {
-	small := func(bound float32) bool { return math.Float32bits(bound)&^(1<<31) <= largestBound }
-	if bits := math.Float32bits(scale); bits < smallestScale || bits > largestScale || !small(lo) || !small(hi) || !(lo <= zero && zero <= hi) {
-		return false
-	}
-	inverse := 1 / scale
-	rest := float32(1-float64(float64(scale)*float64(inverse))) / scale
-	first, last := float32(lo-zero)*scale, float32(hi-zero)*scale
-	s.first, s.last = math.Float32bits(first), math.Float32bits(last)
-	s.inverse, s.rest = math.Float32bits(inverse), math.Float32bits(rest)
-	whole := uint32(uint16(int16(zero)))
-	s.zeros = whole | whole<<16
-	return true
-}
+// smallBound reports whether quick codes can have a bound.
+func smallBound(bound float32) bool { return math.Float32bits(bound)&^(1<<31) <= largestBound }

@@ -66,6 +66,12 @@ var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types
 	}, kernel != nil
 }}}
 
+// quickParams fills in what runs need for quick codes (internal/gen/quick.go),
+// and reports whether all of them may have those.
+func quickParams(n int, p *runParams, lo, hi float32) bool {
+	return quickParamsAVX2(n, (*float32)(unsafe.Pointer(p)), lo, hi)
+}
+
 var packingRows = []Row[Packing]{{"avx2", AVX2, always(Packing{unpackByKernel, packByKernel})}}
 
 // packedStep is what the number of codes of the packing kernels is a multiple of.

@@ -42,7 +42,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z1
@@ -52,7 +52,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -77,7 +77,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -124,7 +124,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -144,7 +144,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z1
@@ -154,7 +154,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -325,7 +325,7 @@ some5:
 
 strand7:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
 	VSUBPD       Z1, Z2, Z1
@@ -335,7 +335,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000008, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -360,7 +360,7 @@ turn8:
 
 strand11:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -407,7 +407,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -427,7 +427,7 @@ some15:
 
 strand17:
 	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 8(R9), Z1
+	VBROADCASTSD 1024(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
 	VSUBPD       Z1, Z2, Z1
@@ -437,7 +437,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000008, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -608,7 +608,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z1
@@ -619,7 +619,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -644,7 +644,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -695,7 +695,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -715,7 +715,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z1
@@ -726,7 +726,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -907,7 +907,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 8(R10), Z6
+	VBROADCASTSS 1024(R10), Z6
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
 	VSUBPS       Z6, Z7, Z6
@@ -924,7 +924,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -949,7 +949,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 8(R10), Z6
+	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
 block9:
@@ -1016,7 +1016,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -1036,7 +1036,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 8(R9), Z6
+	VBROADCASTSS 1024(R9), Z6
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
 	VSUBPS       Z6, Z7, Z6
@@ -1053,7 +1053,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -1357,7 +1357,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z1
@@ -1367,7 +1367,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -1392,7 +1392,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -1439,7 +1439,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -1459,7 +1459,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z1
@@ -1469,7 +1469,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -1640,7 +1640,7 @@ some5:
 
 strand7:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	VPMOVZXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
 	VSUBPD       Z1, Z2, Z1
@@ -1650,7 +1650,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000008, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -1675,7 +1675,7 @@ turn8:
 
 strand11:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -1722,7 +1722,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -1742,7 +1742,7 @@ some15:
 
 strand17:
 	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 8(R9), Z1
+	VBROADCASTSD 1024(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
 	VSUBPD       Z1, Z2, Z1
@@ -1752,7 +1752,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000008, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -1923,7 +1923,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z1
@@ -1934,7 +1934,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -1959,7 +1959,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -2010,7 +2010,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -2030,7 +2030,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VPMOVZXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z1
@@ -2041,7 +2041,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -2222,7 +2222,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 8(R10), Z6
+	VBROADCASTSS 1024(R10), Z6
 	VPMOVZXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
 	VSUBPS       Z6, Z7, Z6
@@ -2239,7 +2239,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -2264,7 +2264,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 8(R10), Z6
+	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
 block9:
@@ -2331,7 +2331,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -2351,7 +2351,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 8(R9), Z6
+	VBROADCASTSS 1024(R9), Z6
 	VPMOVZXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
 	VSUBPS       Z6, Z7, Z6
@@ -2368,7 +2368,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -2566,7 +2566,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
 	VPSLLW       $0x07, Y2, Y2
 	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
@@ -2582,7 +2582,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -2607,7 +2607,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -2678,7 +2678,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -2698,7 +2698,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
 	VPSLLW       $0x07, Y2, Y2
 	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
@@ -2714,7 +2714,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -2987,7 +2987,7 @@ some5:
 
 strand7:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, X2
 	VPSLLW       $0x07, X2, X2
 	VPANDD       all32_3f803f80<>+0(SB), X2, X3
@@ -3004,7 +3004,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000008, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -3029,7 +3029,7 @@ turn8:
 
 strand11:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -3104,7 +3104,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -3124,7 +3124,7 @@ some15:
 
 strand17:
 	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 8(R9), Z1
+	VBROADCASTSD 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, X2
 	VPSLLW       $0x07, X2, X2
 	VPANDD       all32_3f803f80<>+0(SB), X2, X3
@@ -3141,7 +3141,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000008, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -3347,7 +3347,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
 	VPSLLW       $0x07, Y2, Y2
 	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
@@ -3364,7 +3364,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -3389,7 +3389,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -3464,7 +3464,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -3484,7 +3484,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VPMOVSXBW.Z  (DX), K1, Y2
 	VPSLLW       $0x07, Y2, Y2
 	VPANDD       all32_3f803f80<>+0(SB), Y2, Y3
@@ -3501,7 +3501,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -3712,7 +3712,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 8(R10), Z6
+	VBROADCASTSS 1024(R10), Z6
 	VPMOVSXBW.Z  (DX), K1, Y7
 	VPSLLW       $0x07, Y7, Y7
 	VPANDD       all32_3f803f80<>+0(SB), Y7, Y8
@@ -3735,7 +3735,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -3760,7 +3760,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 8(R10), Z6
+	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
 block9:
@@ -3851,7 +3851,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -3871,7 +3871,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 8(R9), Z6
+	VBROADCASTSS 1024(R9), Z6
 	VPMOVSXBW.Z  (DX), K1, Y7
 	VPSLLW       $0x07, Y7, Y7
 	VPANDD       all32_3f803f80<>+0(SB), Y7, Y8
@@ -3894,7 +3894,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -4122,7 +4122,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
 	VPSLLW       $0x08, Y2, Y2
 	VCVTPH2PS    Y2, Z2
@@ -4133,7 +4133,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -4158,7 +4158,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -4209,7 +4209,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -4229,7 +4229,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
 	VPSLLW       $0x08, Y2, Y2
 	VCVTPH2PS    Y2, Z2
@@ -4240,7 +4240,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -4416,7 +4416,7 @@ some5:
 
 strand7:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	VPMOVZXBW.Z  (DX), K1, X2
 	VPSLLW       $0x08, X2, X2
 	VCVTPH2PS    X2, Y2
@@ -4428,7 +4428,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000008, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -4453,7 +4453,7 @@ turn8:
 
 strand11:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -4508,7 +4508,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -4528,7 +4528,7 @@ some15:
 
 strand17:
 	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 8(R9), Z1
+	VBROADCASTSD 1024(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, X2
 	VPSLLW       $0x08, X2, X2
 	VCVTPH2PS    X2, Y2
@@ -4540,7 +4540,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000008, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -4721,7 +4721,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
 	VPSLLW       $0x08, Y2, Y2
 	VCVTPH2PS    Y2, Z2
@@ -4733,7 +4733,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -4758,7 +4758,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -4813,7 +4813,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -4833,7 +4833,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VPMOVZXBW.Z  (DX), K1, Y2
 	VPSLLW       $0x08, Y2, Y2
 	VCVTPH2PS    Y2, Z2
@@ -4845,7 +4845,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -5031,7 +5031,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 8(R10), Z6
+	VBROADCASTSS 1024(R10), Z6
 	VPMOVZXBW.Z  (DX), K1, Y7
 	VPSLLW       $0x08, Y7, Y7
 	VCVTPH2PS    Y7, Z7
@@ -5049,7 +5049,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -5074,7 +5074,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z5
-	VBROADCASTSS 8(R10), Z6
+	VBROADCASTSS 1024(R10), Z6
 	MOVQ         104(CX), DI
 
 block9:
@@ -5145,7 +5145,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -5165,7 +5165,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z5
-	VBROADCASTSS 8(R9), Z6
+	VBROADCASTSS 1024(R9), Z6
 	VPMOVZXBW.Z  (DX), K1, Y7
 	VPSLLW       $0x08, Y7, Y7
 	VCVTPH2PS    Y7, Z7
@@ -5183,7 +5183,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -5386,7 +5386,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
@@ -5395,7 +5395,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -5420,7 +5420,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -5466,7 +5466,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -5486,7 +5486,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
@@ -5495,7 +5495,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -5664,7 +5664,7 @@ some5:
 
 strand7:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
@@ -5673,7 +5673,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000008, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -5698,7 +5698,7 @@ turn8:
 
 strand11:
 	VBROADCASTSD (R10), Z0
-	VBROADCASTSD 8(R10), Z1
+	VBROADCASTSD 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -5744,7 +5744,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -5764,7 +5764,7 @@ some15:
 
 strand17:
 	VBROADCASTSD (R9), Z0
-	VBROADCASTSD 8(R9), Z1
+	VBROADCASTSD 1024(R9), Z1
 	VMOVUPD.Z    (DX), K1, Z2
 	VSUBPD       Z1, Z2, Z1
 	VMULPD       Z0, Z1, Z0
@@ -5773,7 +5773,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000008, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -5942,7 +5942,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
@@ -5952,7 +5952,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -5977,7 +5977,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z0
-	VBROADCASTSS 8(R10), Z1
+	VBROADCASTSS 1024(R10), Z1
 	MOVQ         104(CX), DI
 
 block9:
@@ -6025,7 +6025,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -6045,7 +6045,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z0
-	VBROADCASTSS 8(R9), Z1
+	VBROADCASTSS 1024(R9), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z0
@@ -6055,7 +6055,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -6234,7 +6234,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 8(R10), Z7
+	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	VSUBPS       Z7, Z8, Z7
@@ -6251,7 +6251,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -6276,7 +6276,7 @@ turn8:
 
 strand11:
 	VBROADCASTSS (R10), Z6
-	VBROADCASTSS 8(R10), Z7
+	VBROADCASTSS 1024(R10), Z7
 	MOVQ         104(CX), DI
 
 block9:
@@ -6342,7 +6342,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -6362,7 +6362,7 @@ some15:
 
 strand17:
 	VBROADCASTSS (R9), Z6
-	VBROADCASTSS 8(R9), Z7
+	VBROADCASTSS 1024(R9), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
 	VPSLLD       $0x10, Z8, Z8
 	VSUBPS       Z7, Z8, Z7
@@ -6379,7 +6379,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         DI
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -6618,7 +6618,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -6710,7 +6710,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -6727,7 +6727,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VPMOVSXBD    8(DX), Y3
@@ -6751,7 +6751,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -6861,7 +6861,7 @@ turn4:
 
 strand7:
 	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 8(R10), Y1
+	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -6896,7 +6896,7 @@ stored10:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -7002,7 +7002,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -7102,7 +7102,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -7119,7 +7119,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VPMOVSXBD    8(DX), Y3
@@ -7145,7 +7145,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -7257,7 +7257,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -7405,7 +7405,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -7422,7 +7422,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBD    (DX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VPMOVSXBD    8(DX), Y3
@@ -7460,7 +7460,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -7602,7 +7602,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -7694,7 +7694,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -7711,7 +7711,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VPMOVZXBD    8(DX), Y3
@@ -7735,7 +7735,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -7845,7 +7845,7 @@ turn4:
 
 strand7:
 	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 8(R10), Y1
+	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -7880,7 +7880,7 @@ stored10:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -7986,7 +7986,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -8086,7 +8086,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -8103,7 +8103,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VPMOVZXBD    8(DX), Y3
@@ -8129,7 +8129,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -8241,7 +8241,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -8389,7 +8389,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -8406,7 +8406,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBD    (DX), Y2
 	VCVTDQ2PS    Y2, Y2
 	VPMOVZXBD    8(DX), Y3
@@ -8444,7 +8444,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -8568,7 +8568,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -8708,7 +8708,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -8725,7 +8725,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBW    (DX), X2
 	VPSLLW       $0x07, X2, X2
 	VPAND        all32_3f803f80<>+0(SB), X2, X3
@@ -8761,7 +8761,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -8883,7 +8883,7 @@ turn4:
 
 strand7:
 	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 8(R10), Y1
+	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -8934,7 +8934,7 @@ stored10:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -9056,7 +9056,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -9204,7 +9204,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -9221,7 +9221,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBW    (DX), X2
 	VPSLLW       $0x07, X2, X2
 	VPAND        all32_3f803f80<>+0(SB), X2, X3
@@ -9259,7 +9259,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -9383,7 +9383,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -9579,7 +9579,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -9596,7 +9596,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVSXBW    (DX), X2
 	VPSLLW       $0x07, X2, X2
 	VPAND        all32_3f803f80<>+0(SB), X2, X3
@@ -9646,7 +9646,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -9782,7 +9782,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -9882,7 +9882,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -9899,7 +9899,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBW    (DX), X2
 	VPSLLW       $0x08, X2, X2
 	VCVTPH2PS    X2, Y2
@@ -9925,7 +9925,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -10037,7 +10037,7 @@ turn4:
 
 strand7:
 	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 8(R10), Y1
+	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -10078,7 +10078,7 @@ stored10:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -10190,7 +10190,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -10298,7 +10298,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -10315,7 +10315,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBW    (DX), X2
 	VPSLLW       $0x08, X2, X2
 	VCVTPH2PS    X2, Y2
@@ -10343,7 +10343,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -10457,7 +10457,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -10613,7 +10613,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -10630,7 +10630,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXBW    (DX), X2
 	VPSLLW       $0x08, X2, X2
 	VCVTPH2PS    X2, Y2
@@ -10670,7 +10670,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -10796,7 +10796,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -10883,7 +10883,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -10900,7 +10900,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VMOVUPS      (DX), Y2
 	VMOVUPS      32(DX), Y3
 	VSUBPS       Y1, Y2, Y2
@@ -10922,7 +10922,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -11030,7 +11030,7 @@ turn4:
 
 strand7:
 	VBROADCASTSD (R10), Y0
-	VBROADCASTSD 8(R10), Y1
+	VBROADCASTSD 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -11063,7 +11063,7 @@ stored10:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -11167,7 +11167,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -11260,7 +11260,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -11277,7 +11277,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VCVTPH2PS    (DX), Y2
 	VCVTPH2PS    16(DX), Y3
 	VSUBPS       Y1, Y2, Y2
@@ -11301,7 +11301,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -11411,7 +11411,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R10), Y0
-	VBROADCASTSS 8(R10), Y1
+	VBROADCASTSS 1024(R10), Y1
 	MOVQ         104(CX), DI
 
 block5:
@@ -11560,7 +11560,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -11577,7 +11577,7 @@ some17:
 
 strand19:
 	VBROADCASTSS (R9), Y0
-	VBROADCASTSS 8(R9), Y1
+	VBROADCASTSS 1024(R9), Y1
 	VPMOVZXWD    (DX), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VPMOVZXWD    16(DX), Y3
@@ -11615,7 +11615,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ DI
 	JNE  strand19
 	SUBQ 144(CX), DX

@@ -48,7 +48,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -114,7 +114,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -141,7 +141,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         R8
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -292,7 +292,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000008, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -358,7 +358,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -385,7 +385,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000008, R9
 	DECQ         R8
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -537,7 +537,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -605,7 +605,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -633,7 +633,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         R8
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -802,7 +802,7 @@ strand7:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R10
+	ADDQ         $0x00000004, R10
 	DECQ         R9
 	JNE          strand7
 	SUBQ         144(CX), DX
@@ -888,7 +888,7 @@ stored14:
 	JNE  block9
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand11
 	SUBQ 144(CX), DX
@@ -923,7 +923,7 @@ strand17:
 	ADDQ         192(CX), BX
 	ADDQ         136(CX), DX
 	ADDQ         200(CX), BX
-	ADDQ         $0x00000028, R9
+	ADDQ         $0x00000004, R9
 	DECQ         R8
 	JNE          strand17
 	SUBQ         144(CX), DX
@@ -1321,7 +1321,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -1357,7 +1357,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ R8
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -1483,7 +1483,7 @@ stored10:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000008, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -1659,7 +1659,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -1697,7 +1697,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ R8
 	JNE  strand19
 	SUBQ 144(CX), DX
@@ -1935,7 +1935,7 @@ stored16:
 	JNE  block5
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R9
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -1987,7 +1987,7 @@ stored21:
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
-	ADDQ $0x00000028, R9
+	ADDQ $0x00000004, R9
 	DECQ R8
 	JNE  strand19
 	SUBQ 144(CX), DX

@@ -46,7 +46,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal8
@@ -72,7 +72,7 @@ divided9:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R11
+	ADDQ        $0x00000004, R11
 	DECQ        R10
 	JNE         strand7
 	SUBQ        144(CX), DX
@@ -101,7 +101,7 @@ turn10:
 
 strand13:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R8
 
 block11:
@@ -192,7 +192,7 @@ stored18:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand13
 	SUBQ 144(CX), DX
@@ -213,7 +213,7 @@ some19:
 
 strand21:
 	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 8(R10), Z3
+	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal22
@@ -239,7 +239,7 @@ divided23:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000004, R10
 	DECQ        R8
 	JNE         strand21
 	SUBQ        144(CX), DX
@@ -497,7 +497,7 @@ some5:
 
 strand7:
 	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 8(R11), Z3
+	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal8
@@ -523,7 +523,7 @@ divided9:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R11
+	ADDQ        $0x00000008, R11
 	DECQ        R10
 	JNE         strand7
 	SUBQ        144(CX), DX
@@ -552,7 +552,7 @@ turn10:
 
 strand13:
 	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 8(R11), Z3
+	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R8
 
 block11:
@@ -643,7 +643,7 @@ stored18:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000008, R11
 	DECQ R10
 	JNE  strand13
 	SUBQ 144(CX), DX
@@ -664,7 +664,7 @@ some19:
 
 strand21:
 	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 8(R10), Z3
+	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal22
@@ -690,7 +690,7 @@ divided23:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000008, R10
 	DECQ        R8
 	JNE         strand21
 	SUBQ        144(CX), DX
@@ -940,7 +940,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 1024(R11), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal8
@@ -967,7 +967,7 @@ divided9:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R11
+	ADDQ        $0x00000004, R11
 	DECQ        R10
 	JNE         strand7
 	SUBQ        144(CX), DX
@@ -996,7 +996,7 @@ turn10:
 
 strand13:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R8
 
 block11:
@@ -1087,7 +1087,7 @@ stored18:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand13
 	SUBQ 144(CX), DX
@@ -1108,7 +1108,7 @@ some19:
 
 strand21:
 	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 8(R10), Z3
+	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal22
@@ -1135,7 +1135,7 @@ divided23:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000004, R10
 	DECQ        R8
 	JNE         strand21
 	SUBQ        144(CX), DX
@@ -1379,7 +1379,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 8(R11), Z5
+	VBROADCASTSS 1024(R11), Z5
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
@@ -1409,7 +1409,7 @@ divided9:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R11
+	ADDQ        $0x00000004, R11
 	DECQ        R10
 	JNE         strand7
 	SUBQ        144(CX), DX
@@ -1438,7 +1438,7 @@ turn10:
 
 strand13:
 	VBROADCASTSS (R11), Z4
-	VBROADCASTSS 8(R11), Z5
+	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R8
 
 block11:
@@ -1529,7 +1529,7 @@ stored18:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand13
 	SUBQ 144(CX), DX
@@ -1550,7 +1550,7 @@ some19:
 
 strand21:
 	VBROADCASTSS (R10), Z4
-	VBROADCASTSS 8(R10), Z5
+	VBROADCASTSS 1024(R10), Z5
 	VPMOVZXWD.Z  (BX), K1, Z6
 	VPSLLD       $0x10, Z6, Z6
 	CMPB         75(CX), $0x00
@@ -1580,7 +1580,7 @@ divided23:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000004, R10
 	DECQ        R8
 	JNE         strand21
 	SUBQ        144(CX), DX
@@ -3242,7 +3242,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
+	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
 block5:
@@ -3435,7 +3435,7 @@ stored24:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -3453,7 +3453,7 @@ some25:
 
 strand27:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 8(R10), Y3
+	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
@@ -3502,7 +3502,7 @@ stored31:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R8
 	JNE  strand27
 	SUBQ 144(CX), DX
@@ -3648,7 +3648,7 @@ turn4:
 
 strand7:
 	VBROADCASTSD (R11), Y2
-	VBROADCASTSD 8(R11), Y3
+	VBROADCASTSD 1024(R11), Y3
 	MOVQ         104(CX), R8
 
 block5:
@@ -3709,7 +3709,7 @@ stored12:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000008, R11
 	DECQ R10
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -3849,7 +3849,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
+	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
 block5:
@@ -4046,7 +4046,7 @@ stored24:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -4064,7 +4064,7 @@ some25:
 
 strand27:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 8(R10), Y3
+	VBROADCASTSS 1024(R10), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
@@ -4115,7 +4115,7 @@ stored31:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R8
 	JNE  strand27
 	SUBQ 144(CX), DX
@@ -4263,7 +4263,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
+	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
 block5:
@@ -4476,7 +4476,7 @@ stored24:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -4494,7 +4494,7 @@ some25:
 
 strand27:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 8(R10), Y3
+	VBROADCASTSS 1024(R10), Y3
 	VPMOVZXWD    (BX), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(BX), Y5
@@ -4549,7 +4549,7 @@ stored31:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R8
 	JNE  strand27
 	SUBQ 144(CX), DX

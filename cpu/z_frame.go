@@ -46,16 +46,19 @@ type frame struct {
 	outRow     int
 }
 
-// strand is the parameters of one of many runs.
-type strand struct {
-	scale   uint64 // the bits of numbers of the compute type
-	zero    uint64
-	first   uint32 // what quick codes are made of, the bits of an f32 each
-	last    uint32
-	inverse uint32
-	rest    uint32
-	zeros   uint32 // the zero point as two 16-bit integers
+// runParams is the parameters of many runs.
+type runParams struct {
+	scale   [maxRuns]float64 // as numbers of the compute type, one after the other
+	zero    [maxRuns]float64
+	first   [maxRuns]float32 // what quick codes are made of
+	last    [maxRuns]float32
+	inverse [maxRuns]float32
+	rest    [maxRuns]float32
+	zeros   [maxRuns]uint32 // the zero point as two 16-bit integers
 }
+
+// maxRuns is how many runs a kernel handles in one call at most.
+const maxRuns = 128
 
 // What quick codes ask for: the length of a run, the bits of scales and of bounds.
 const (

@@ -96,7 +96,7 @@ near8:
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R11
+	ADDQ      $0x00000004, R11
 	DECQ      R10
 	JNE       strand7
 	SUBQ      144(CX), DX
@@ -125,7 +125,7 @@ strand11:
 	VMOVUPS   Z13, K1, (SI)
 	ADDQ      128(CX), DX
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R10
+	ADDQ      $0x00000004, R10
 	DECQ      R9
 	JNE       strand11
 	SUBQ      144(CX), DX
@@ -448,7 +448,7 @@ near8:
 	SUBQ      $0x00000040, R9
 	JNE       block5
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R11
+	ADDQ      $0x00000008, R11
 	DECQ      R10
 	JNE       strand7
 	SUBQ      144(CX), DX
@@ -477,7 +477,7 @@ strand11:
 	VMOVUPD   Z16, K1, (SI)
 	ADDQ      128(CX), DX
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R10
+	ADDQ      $0x00000008, R10
 	DECQ      R9
 	JNE       strand11
 	SUBQ      144(CX), DX
@@ -718,7 +718,7 @@ near8:
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R11
+	ADDQ      $0x00000004, R11
 	DECQ      R10
 	JNE       strand7
 	SUBQ      144(CX), DX
@@ -747,7 +747,7 @@ strand11:
 	VMOVUPS     Z13, K1, (SI)
 	ADDQ        128(CX), DX
 	ADDQ        136(CX), DX
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000004, R10
 	DECQ        R9
 	JNE         strand11
 	SUBQ        144(CX), DX
@@ -1027,7 +1027,7 @@ near8:
 	VMOVUPS   Z6, 128(SI)
 	VMOVUPS   Z7, 192(SI)
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R11
+	ADDQ      $0x00000004, R11
 	DECQ      R10
 	JNE       strand7
 	SUBQ      144(CX), DX
@@ -1057,7 +1057,7 @@ strand11:
 	VMOVUPS     Z13, K1, (SI)
 	ADDQ        128(CX), DX
 	ADDQ        136(CX), DX
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000004, R10
 	DECQ        R9
 	JNE         strand11
 	SUBQ        144(CX), DX
@@ -1363,7 +1363,7 @@ near8:
 	SUBQ      $0x00000040, R9
 	JNE       block5
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R11
+	ADDQ      $0x00000004, R11
 	DECQ      R10
 	JNE       strand7
 	SUBQ      144(CX), DX
@@ -1398,7 +1398,7 @@ strand11:
 	VMOVUPS   Y1, 32(SI)
 	ADDQ      128(CX), DX
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R10
+	ADDQ      $0x00000004, R10
 	DECQ      R9
 	JNE       strand11
 	SUBQ      144(CX), DX
@@ -1738,7 +1738,7 @@ near8:
 	SUBQ      $0x00000040, R9
 	JNE       block5
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R11
+	ADDQ      $0x00000008, R11
 	DECQ      R10
 	JNE       strand7
 	SUBQ      144(CX), DX
@@ -1773,7 +1773,7 @@ strand11:
 	VMOVUPD   Y1, 32(SI)
 	ADDQ      128(CX), DX
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R10
+	ADDQ      $0x00000008, R10
 	DECQ      R9
 	JNE       strand11
 	SUBQ      144(CX), DX
@@ -2111,7 +2111,7 @@ near8:
 	SUBQ      $0x00000040, R9
 	JNE       block5
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R11
+	ADDQ      $0x00000004, R11
 	DECQ      R10
 	JNE       strand7
 	SUBQ      144(CX), DX
@@ -2146,7 +2146,7 @@ strand11:
 	VMOVUPS   Y1, 32(SI)
 	ADDQ      128(CX), DX
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R10
+	ADDQ      $0x00000004, R10
 	DECQ      R9
 	JNE       strand11
 	SUBQ      144(CX), DX
@@ -2414,7 +2414,7 @@ near8:
 	SUBQ      $0x00000040, R9
 	JNE       block5
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R11
+	ADDQ      $0x00000004, R11
 	DECQ      R10
 	JNE       strand7
 	SUBQ      144(CX), DX
@@ -2451,7 +2451,7 @@ strand11:
 	VMOVUPS   Y1, 32(SI)
 	ADDQ      128(CX), DX
 	ADDQ      136(CX), DX
-	ADDQ      $0x00000028, R10
+	ADDQ      $0x00000004, R10
 	DECQ      R9
 	JNE       strand11
 	SUBQ      144(CX), DX

@@ -46,7 +46,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal8
@@ -73,7 +73,7 @@ divided9:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R11
+	ADDQ        $0x00000004, R11
 	DECQ        R10
 	JNE         strand7
 	SUBQ        144(CX), DX
@@ -102,7 +102,7 @@ turn10:
 
 strand13:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R8
 
 block11:
@@ -197,7 +197,7 @@ stored18:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand13
 	SUBQ 144(CX), DX
@@ -218,7 +218,7 @@ some19:
 
 strand21:
 	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 8(R10), Z3
+	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal22
@@ -245,7 +245,7 @@ divided23:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000004, R10
 	DECQ        R8
 	JNE         strand21
 	SUBQ        144(CX), DX
@@ -508,7 +508,7 @@ some5:
 
 strand7:
 	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 8(R11), Z3
+	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal8
@@ -535,7 +535,7 @@ divided9:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R11
+	ADDQ        $0x00000008, R11
 	DECQ        R10
 	JNE         strand7
 	SUBQ        144(CX), DX
@@ -564,7 +564,7 @@ turn10:
 
 strand13:
 	VBROADCASTSD (R11), Z2
-	VBROADCASTSD 8(R11), Z3
+	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R8
 
 block11:
@@ -659,7 +659,7 @@ stored18:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000008, R11
 	DECQ R10
 	JNE  strand13
 	SUBQ 144(CX), DX
@@ -680,7 +680,7 @@ some19:
 
 strand21:
 	VBROADCASTSD (R10), Z2
-	VBROADCASTSD 8(R10), Z3
+	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal22
@@ -707,7 +707,7 @@ divided23:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000008, R10
 	DECQ        R8
 	JNE         strand21
 	SUBQ        144(CX), DX
@@ -962,7 +962,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 1024(R11), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal8
@@ -990,7 +990,7 @@ divided9:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R11
+	ADDQ        $0x00000004, R11
 	DECQ        R10
 	JNE         strand7
 	SUBQ        144(CX), DX
@@ -1019,7 +1019,7 @@ turn10:
 
 strand13:
 	VBROADCASTSS (R11), Z2
-	VBROADCASTSS 8(R11), Z3
+	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R8
 
 block11:
@@ -1114,7 +1114,7 @@ stored18:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand13
 	SUBQ 144(CX), DX
@@ -1135,7 +1135,7 @@ some19:
 
 strand21:
 	VBROADCASTSS (R10), Z2
-	VBROADCASTSS 8(R10), Z3
+	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (BX), K1, Z4
 	CMPB         75(CX), $0x00
 	JNE          reciprocal22
@@ -1163,7 +1163,7 @@ divided23:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000004, R10
 	DECQ        R8
 	JNE         strand21
 	SUBQ        144(CX), DX
@@ -1416,7 +1416,7 @@ some5:
 
 strand7:
 	VBROADCASTSS (R11), Z8
-	VBROADCASTSS 8(R11), Z9
+	VBROADCASTSS 1024(R11), Z9
 	VPMOVZXWD.Z  (BX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
@@ -1452,7 +1452,7 @@ divided9:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R11
+	ADDQ        $0x00000004, R11
 	DECQ        R10
 	JNE         strand7
 	SUBQ        144(CX), DX
@@ -1481,7 +1481,7 @@ turn10:
 
 strand13:
 	VBROADCASTSS (R11), Z8
-	VBROADCASTSS 8(R11), Z9
+	VBROADCASTSS 1024(R11), Z9
 	MOVQ         104(CX), R8
 
 block11:
@@ -1596,7 +1596,7 @@ stored18:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand13
 	SUBQ 144(CX), DX
@@ -1617,7 +1617,7 @@ some19:
 
 strand21:
 	VBROADCASTSS (R10), Z8
-	VBROADCASTSS 8(R10), Z9
+	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (BX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
@@ -1653,7 +1653,7 @@ divided23:
 	ADDQ        136(CX), DX
 	ADDQ        168(CX), BX
 	ADDQ        200(CX), SI
-	ADDQ        $0x00000028, R10
+	ADDQ        $0x00000004, R10
 	DECQ        R8
 	JNE         strand21
 	SUBQ        144(CX), DX
@@ -3515,7 +3515,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
+	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
 block5:
@@ -3716,7 +3716,7 @@ stored24:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -3734,7 +3734,7 @@ some25:
 
 strand27:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 8(R10), Y3
+	VBROADCASTSS 1024(R10), Y3
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
 	CMPB         75(CX), $0x00
@@ -3785,7 +3785,7 @@ stored31:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R8
 	JNE  strand27
 	SUBQ 144(CX), DX
@@ -3933,7 +3933,7 @@ turn4:
 
 strand7:
 	VBROADCASTSD (R11), Y2
-	VBROADCASTSD 8(R11), Y3
+	VBROADCASTSD 1024(R11), Y3
 	MOVQ         104(CX), R8
 
 block5:
@@ -3996,7 +3996,7 @@ stored12:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000008, R11
 	DECQ R10
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -4138,7 +4138,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
+	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
 block5:
@@ -4343,7 +4343,7 @@ stored24:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -4361,7 +4361,7 @@ some25:
 
 strand27:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 8(R10), Y3
+	VBROADCASTSS 1024(R10), Y3
 	VCVTPH2PS    (BX), Y4
 	VCVTPH2PS    16(BX), Y5
 	CMPB         75(CX), $0x00
@@ -4414,7 +4414,7 @@ stored31:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R8
 	JNE  strand27
 	SUBQ 144(CX), DX
@@ -4564,7 +4564,7 @@ turn4:
 
 strand7:
 	VBROADCASTSS (R11), Y2
-	VBROADCASTSS 8(R11), Y3
+	VBROADCASTSS 1024(R11), Y3
 	MOVQ         104(CX), R8
 
 block5:
@@ -4833,7 +4833,7 @@ stored24:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R11
+	ADDQ $0x00000004, R11
 	DECQ R10
 	JNE  strand7
 	SUBQ 144(CX), DX
@@ -4851,7 +4851,7 @@ some25:
 
 strand27:
 	VBROADCASTSS (R10), Y2
-	VBROADCASTSS 8(R10), Y3
+	VBROADCASTSS 1024(R10), Y3
 	VPMOVZXWD    (BX), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(BX), Y5
@@ -4920,7 +4920,7 @@ stored31:
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
-	ADDQ $0x00000028, R10
+	ADDQ $0x00000004, R10
 	DECQ R8
 	JNE  strand27
 	SUBQ 144(CX), DX

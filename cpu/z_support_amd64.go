@@ -54,3 +54,8 @@ func storeZerosAVX2(to *byte, n int)
 func copyAroundAVX2(to *byte, from *byte, next *byte, n int)
 
 func storeFence()
+
+// quickParamsAVX2 fills in what the first n runs need for quick codes, and tells whether all may have them.
+//
+//go:noescape
+func quickParamsAVX2(n int, scale *float32, lo float32, hi float32) (ok bool)

@@ -429,3 +429,66 @@ copied:
 TEXT ·storeFence(SB), NOSPLIT, $0
 	SFENCE
 	RET
+
+// func quickParamsAVX2(n int, scale *float32, lo float32, hi float32) (ok bool)
+// Requires: AVX, AVX2, BMI2, FMA3
+TEXT ·quickParamsAVX2(SB), NOSPLIT, $0-25
+	MOVQ         n+0(FP), AX
+	MOVQ         scale+8(FP), CX
+	VBROADCASTSS lo+16(FP), Y0
+	VBROADCASTSS hi+20(FP), Y1
+	MOVL         $0x3f800000, DX
+	VMOVD        DX, X2
+	VPBROADCASTD X2, Y2
+	MOVL         $0x21800000, DX
+	VMOVD        DX, X3
+	VPBROADCASTD X3, Y3
+	MOVL         $0x3c000000, DX
+	VMOVD        DX, X4
+	VPBROADCASTD X4, Y4
+	MOVL         $0x0000ffff, DX
+	VMOVD        DX, X5
+	VPBROADCASTD X5, Y5
+	XORL         DX, DX
+
+runs:
+	VMOVUPS      (CX), Y6
+	VMOVUPS      1024(CX), Y7
+	VPSUBD       Y3, Y6, Y9
+	VPMINUD      Y4, Y9, Y8
+	VPCMPEQD     Y8, Y9, Y8
+	VCMPPS       $0x1d, Y0, Y7, Y9
+	VPAND        Y9, Y8, Y8
+	VCMPPS       $0x12, Y1, Y7, Y9
+	VPAND        Y9, Y8, Y8
+	VMOVMSKPS    Y8, SI
+	NOTL         SI
+	MOVQ         $+255, BX
+	BZHIQ        AX, BX, BX
+	ANDL         BX, SI
+	ORL          SI, DX
+	VDIVPS       Y6, Y2, Y8
+	VMOVAPS      Y2, Y9
+	VFNMADD231PS Y8, Y6, Y9
+	VDIVPS       Y6, Y9, Y9
+	VMOVUPS      Y8, 3072(CX)
+	VMOVUPS      Y9, 3584(CX)
+	VSUBPS       Y7, Y0, Y8
+	VMULPS       Y6, Y8, Y8
+	VMOVUPS      Y8, 2048(CX)
+	VSUBPS       Y7, Y1, Y8
+	VMULPS       Y6, Y8, Y8
+	VMOVUPS      Y8, 2560(CX)
+	VCVTPS2DQ    Y7, Y6
+	VPSLLD       $0x10, Y6, Y9
+	VPAND        Y5, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VMOVDQU      Y6, 4096(CX)
+	ADDQ         $0x20, CX
+	SUBQ         $0x08, AX
+	JGT          runs
+	VZEROUPPER
+	TESTL        DX, DX
+	SETEQ        AL
+	MOVB         AL, ok+24(FP)
+	RET

@@ -20,6 +20,7 @@ type folder[C cpu.Compute] struct {
 	// each element; or extremes needs no kernel.
 	sums     cpu.GroupSums[C]
 	extremes cpu.GroupExtremes[C]
+	short    int64 // up to which number of elements this pays
 	finish   finisher[C]
 }
 
@@ -43,6 +44,7 @@ func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 		},
 		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
 		sums:   pickByCompute[cpu.GroupSums[C]](cpu.Types{}, cpu.GroupSumRows32, cpu.GroupSumRows64),
+		short:  longestShortSum,
 		finish: finish,
 	}
 }
@@ -59,6 +61,7 @@ func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 		},
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
 		extremes: pickByCompute[cpu.GroupExtremes[C]](t, cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
+		short:    longestShortGroup,
 		finish:   finish,
 	}
 }
@@ -168,7 +171,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 			c.blocks = blocksOf(members)
 			jobs, run, mapped := f.columns(c), columns, false
 			if jobs == 0 {
-				jobs, run, mapped = f.shortGroups(c), short, true
+				jobs, run, mapped = f.shortGroups(c, fold.short), short, true
 			}
 			if jobs == 0 {
 				jobs, run, mapped = f.groupRuns(c), runs, true

@@ -8,16 +8,17 @@ import "github.com/isobit-ml/isobit/cpu"
 // accumulators for each element.
 
 const (
-	longestShortGroup = 256
+	longestShortGroup = 256       // elements of a group of extremes
+	longestShortSum   = 127       // of a group of sums
 	mostShortGroups   = cpu.Block // of a tile: room for their results
 )
 
 // shortGroups lays out a reduction of such groups, and returns the number of
-// its jobs; 0 where they are long, or lie otherwise.
-func (f *family) shortGroups(c *call) int64 {
+// its jobs; 0 where they are longer, or lie otherwise.
+func (f *family) shortGroups(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
-	if oneByOne || f.packed >= 0 || c.blocks != 1 || n > longestShortGroup || m.dims > 1 || g.size[inner] < 2 {
+	if oneByOne || f.packed >= 0 || c.blocks != 1 || n > longest || m.dims > 1 || g.size[inner] < 2 {
 		return 0
 	}
 	for k := range kernelOperands {

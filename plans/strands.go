@@ -22,9 +22,9 @@ const (
 	strandBytes = 1 << 17
 	// cacheLine is what stores around the caches begin at, alike in all strands.
 	cacheLine = 64
-	// shortRun and shortFarRun are how many elements with the same parameters are
-	// worth being taken as a run, in the caches and from memory: less are in tiles.
-	shortRun, shortFarRun = 64, 256
+	// shortRun is how many elements with the same parameters are worth being
+	// taken as a run: less are in tiles.
+	shortRun = 64
 	// longestStep is how many elements a run may have where there is one strand.
 	longestStep = jobSize / 2
 )
@@ -34,7 +34,7 @@ func (f *family) strand(c *call) {
 	l, s := &c.all, &c.strands
 	s.jobs = 0
 	inner := l.dims - 1
-	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.runsPay(l) {
+	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || l.size[inner] < shortRun {
 		return
 	}
 	d, window := 0, int64(1) // one strand, of all rows
@@ -57,15 +57,6 @@ func (f *family) strand(c *call) {
 	s.rows, s.stepsPerJob = s.first.count()/run, max(1, jobSize/run)
 	s.jobs = ceilDiv(s.rows, s.stepsPerJob)
 	l.skip(d, l.size[d]/window*window)
-}
-
-// runsPay reports whether runs are long enough to be taken as such.
-func (f *family) runsPay(l *layout) bool {
-	inner := l.dims - 1
-	if !f.args.Stream {
-		return l.size[inner] >= shortRun
-	}
-	return l.size[inner] >= shortFarRun
 }
 
 // placesToRead returns how many strands there are: half as many where each moves

@@ -35,7 +35,7 @@ const tilingElements = 1 << 20
 func (f *family) tile(c *call) bool {
 	l, t := &c.all, &c.tiles
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || l.count() == 0 || (!f.varies(l, inner) && (l.size[inner] >= cpu.TileRun || f.runsPay(l))) {
+	if oneByOne || f.packed >= 0 || l.count() == 0 || !f.varies(l, inner) && l.size[inner] >= shortRun {
 		return false
 	}
 	first := f.consecutive(l)

@@ -77,7 +77,7 @@ func frameFile() ([]byte, error) {
 		fields []field
 	}{
 		{"frame is what a generated kernel reads: operands and how to run.\ntype frame", frameFields},
-		{"strand is the parameters of one of many runs.\ntype strand", strandFields},
+		{"runParams is the parameters of many runs.\ntype runParams", runFields},
 	} {
 		fmt.Fprintf(&b, "// %s struct {\n", s.doc)
 		for _, f := range s.fields {
@@ -89,6 +89,7 @@ func frameFile() ([]byte, error) {
 		}
 		b.WriteString("}\n\n")
 	}
+	fmt.Fprintf(&b, "// maxRuns is how many runs a kernel handles in one call at most.\nconst maxRuns = %d\n\n", maxRuns)
 	b.WriteString("// What quick codes ask for: the length of a run, the bits of scales and of bounds.\nconst (\n")
 	fmt.Fprintf(&b, "quickLength = %d\nsmallestScale = %#x\nlargestScale = %#x\nlargestBound = %#x\n)\n", quickLength, smallestScale, largestScale, largestBound)
 	return format.Source([]byte(b.String()))

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -119,4 +121,79 @@ func (k *kernel) storeQuick(u value) {
 		}
 		return k.out.narrow(k, words)
 	}, u)
+}
+
+// quickParams makes what quick codes are made of for many runs, and reports
+// whether all of them allow it. Fields of a vector behind the last run are
+// written, too.
+func quickParams(c *build.Context) {
+	c.Function("quickParamsAVX2")
+	c.Doc("quickParamsAVX2 fills in what the first n runs need for quick codes, and tells whether all may have them.")
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr("func(n int, scale *float32, lo, hi float32) (ok bool)")
+	n, p := param(c, "n"), param(c, "scale")
+	at := func(name string) operand.Mem { return operand.Mem{Base: p, Disp: offsetOf(runFields, name)} }
+	all := func(bits uint32) reg.VecVirtual {
+		word, v := c.GP32(), c.YMM()
+		c.MOVL(operand.U32(bits), word)
+		c.VMOVD(word, v.AsX())
+		c.VPBROADCASTD(v.AsX(), v)
+		return v
+	}
+	lo, hi := c.YMM(), c.YMM()
+	c.VBROADCASTSS(operand.NewParamAddr("lo", 16), lo)
+	c.VBROADCASTSS(operand.NewParamAddr("hi", 20), hi)
+	one, smallest, extent, low := all(0x3F800000), all(smallestScale), all(largestScale-smallestScale), all(0xffff)
+	refused, bits := c.GP32(), c.GP64()
+	c.XORL(refused, refused)
+	c.Label("runs")
+	scale, zero := c.YMM(), c.YMM()
+	c.VMOVUPS(at("scale"), scale)
+	c.VMOVUPS(at("zero"), zero)
+
+	fits, t := c.YMM(), c.YMM()
+	c.VPSUBD(smallest, scale, t)
+	c.VPMINUD(extent, t, fits)
+	c.VPCMPEQD(fits, t, fits)
+	c.VCMPPS(operand.Imm(greaterEqual), lo, zero, t)
+	c.VPAND(t, fits, fits)
+	c.VCMPPS(operand.Imm(lessEqual), hi, zero, t)
+	c.VPAND(t, fits, fits)
+	mask := c.GP32()
+	c.VMOVMSKPS(fits, mask)
+	c.NOTL(mask)
+	c.MOVQ(operand.I64(255), bits)
+	c.BZHIQ(n, bits, bits) // of runs, not of what lies behind them
+	c.ANDL(bits.As32(), mask)
+	c.ORL(mask, refused)
+
+	inverse, rest := c.YMM(), c.YMM()
+	c.VDIVPS(scale, one, inverse)
+	c.VMOVAPS(one, rest)
+	c.VFNMADD231PS(inverse, scale, rest)
+	c.VDIVPS(scale, rest, rest)
+	c.VMOVUPS(inverse, at("inverse"))
+	c.VMOVUPS(rest, at("rest"))
+	for i, bound := range []reg.VecVirtual{lo, hi} {
+		v := c.YMM()
+		c.VSUBPS(zero, bound, v)
+		c.VMULPS(scale, v, v)
+		c.VMOVUPS(v, at([]string{"first", "last"}[i]))
+	}
+	words := c.YMM()
+	c.VCVTPS2DQ(zero, words)
+	c.VPSLLD(operand.Imm(16), words, t)
+	c.VPAND(low, words, words)
+	c.VPOR(t, words, words)
+	c.VMOVDQU(words, at("zeros"))
+	c.ADDQ(operand.Imm(32), p)
+	c.SUBQ(operand.Imm(8), n)
+	c.JGT(operand.LabelRef("runs"))
+	c.VZEROUPPER()
+	ok := c.GP8()
+	c.TESTL(refused, refused)
+	c.SETEQ(ok)
+	c.Store(ok, c.ReturnIndex(0))
+	c.RET()
 }

@@ -14,18 +14,20 @@ import (
 // accumulators of their own: between calls nobody asks for memory. Kernels with
 // sums take one strand.
 
-// strandFields is the layout of cpu.strand: the parameters of a run.
-var strandFields = []field{
-	{"scale", "uint64", "the bits of numbers of the compute type", 0},
-	{"zero", "uint64", "", 8},
-	{"first", "uint32", "what quick codes are made of, the bits of an f32 each", 16},
-	{"last", "uint32", "", 20},
-	{"inverse", "uint32", "", 24},
-	{"rest", "uint32", "", 28},
-	{"zeros", "uint32", "the zero point as two 16-bit integers", 32},
+// runFields is the layout of cpu.runParams: the parameters of every run of a
+// call.
+var runFields = []field{
+	{"scale", "[maxRuns]float64", "as numbers of the compute type, one after the other", 0},
+	{"zero", "[maxRuns]float64", "", 8 * maxRuns},
+	{"first", "[maxRuns]float32", "what quick codes are made of", 16 * maxRuns},
+	{"last", "[maxRuns]float32", "", 20 * maxRuns},
+	{"inverse", "[maxRuns]float32", "", 24 * maxRuns},
+	{"rest", "[maxRuns]float32", "", 28 * maxRuns},
+	{"zeros", "[maxRuns]uint32", "the zero point as two 16-bit integers", 32 * maxRuns},
 }
 
-const strandSize = 40
+// maxRuns is how many runs a kernel handles in one call at most.
+const maxRuns = 128
 
 // strands handles a call with strands, if this is one: of each step, which is
 // a run of every strand, all elements.
@@ -147,7 +149,7 @@ func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 	c.MOVQ(params, of)
 	c.Label(next)
 	at := func(name string) operand.Mem {
-		return operand.Mem{Base: of, Disp: offsetOf(strandFields, name)}
+		return operand.Mem{Base: of, Disp: offsetOf(runFields, name)}
 	}
 	for _, name := range k.paramNames() {
 		r := k.vector()
@@ -174,7 +176,7 @@ func (k *kernel) eachStrand(params reg.GPVirtual, body func()) {
 	}
 	body()
 	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Apart"), k.ptr[name]) })
-	c.ADDQ(operand.U32(strandSize), of)
+	c.ADDQ(operand.U32(k.compute.size), of)
 	c.DECQ(left)
 	c.JNE(operand.LabelRef(next))
 	k.forData(func(name string, _ *storage) { c.SUBQ(k.field(name+"Turn"), k.ptr[name]) })
