@@ -125,12 +125,16 @@ func overlapsItself(v *tensor.View) bool {
 // unless the op says that the two may be the same tensor.
 func (pl *plan) checkOverlap(c *call) error {
 	o := pl.problem.op
+	var places [maxArgs]place
 	for i := range c.args {
-		if !o.args[i].out || !c.args[i].Present() {
+		places[i] = placeOf(&c.args[i])
+	}
+	for i := range c.args {
+		if !o.args[i].out {
 			continue
 		}
 		for j := range c.args {
-			if j == i || (o.args[j].out && j < i) || !c.args[j].Present() || !overlap(&c.args[i], &c.args[j]) {
+			if j == i || (o.args[j].out && j < i) || !places[i].overlaps(places[j]) {
 				continue
 			}
 			if slices.Contains(o.inPlace, [2]int{i, j}) && sameTensor(&c.args[i], &c.args[j]) {
@@ -157,21 +161,31 @@ func (pl *plan) checkWorkspace(c *call) error {
 		return errorf(InvalidArgument, o.name, "workspace", "is at an address that is not a multiple of %d", WorkspaceAlignment)
 	}
 	for i := range c.args {
-		if c.args[i].Present() && overlap(&memory, &c.args[i]) {
+		if placeOf(&memory).overlaps(placeOf(&c.args[i])) {
 			return errorf(InvalidArgument, o.name, "workspace", "overlaps %s in memory", o.args[i].name)
 		}
 	}
 	return nil
 }
 
-func overlap(a, b *tensor.View) bool {
-	aLow, aHigh := a.Extent()
-	bLow, bHigh := b.Extent()
-	if aLow == aHigh || bLow == bHigh {
-		return false
+// maxArgs is more than any op has.
+const maxArgs = 12
+
+// place is the addresses that a tensor takes, the last one not among them; none
+// where it is absent or empty.
+type place struct{ begin, end int64 }
+
+func placeOf(v *tensor.View) place {
+	if !v.Present() {
+		return place{}
 	}
-	p, q := int64(uintptr(a.Data)), int64(uintptr(b.Data))
-	return p+aLow < q+bHigh && q+bLow < p+aHigh
+	lo, hi := v.Extent()
+	at := int64(uintptr(v.Data))
+	return place{at + lo, at + hi}
+}
+
+func (p place) overlaps(q place) bool {
+	return p.begin != p.end && q.begin != q.end && p.begin < q.end && q.begin < p.end
 }
 
 func sameTensor(a, b *tensor.View) bool {

@@ -3,6 +3,7 @@ package tensor
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"strings"
 	"unsafe"
 )
@@ -176,13 +177,15 @@ func (v *View) Extent() (lo, hi int64) {
 		return 0, 0
 	}
 	for i, d := range v.Shape {
-		if s := v.Stride(i); d > 1 && (s > farthest/(d-1) || s < -farthest/(d-1)) {
+		s := v.Stride(i)
+		over, span := bits.Mul64(uint64(max(s, -s)), uint64(d-1)) // -s of the smallest number is itself, and right
+		switch {
+		case over != 0 || span > farthest:
 			return math.MinInt64, math.MaxInt64
-		}
-		if span := (d - 1) * v.Stride(i); span < 0 {
-			lo += span
-		} else {
-			hi += span
+		case s < 0:
+			lo -= int64(span)
+		default:
+			hi += int64(span)
 		}
 	}
 	size := v.DType.Size()
