@@ -36,6 +36,7 @@ type Args struct {
 type Runs struct {
 	Steps, Strands int
 	Step, Apart    [7]int64
+	Keep           bool // a striped kernel goes on with the sums that are in LanesOfGroup
 }
 
 // At returns the arguments that start i elements further on.

@@ -27,12 +27,15 @@ func groupByGroup(one Striped, size int) Striped {
 			one(n, pos, a)
 			return
 		}
-		s, bytes := a.Scratch, func(lanes unsafe.Pointer) []byte { return unsafe.Slice((*byte)(lanes), Lanes*size) }
+		keep, s, bytes := a.Runs.Keep, a.Scratch, func(lanes unsafe.Pointer) []byte { return unsafe.Slice((*byte)(lanes), Lanes*size) }
 		a.forRuns(func(group int) {
 			for i := range 2 {
-				clear(bytes(unsafe.Pointer(&s.lanes[i])))
+				lanes := bytes(unsafe.Pointer(&s.lanes[i]))
+				if clear(lanes); keep {
+					copy(lanes, bytes(s.lanesOfGroup(group, i, size)))
+				}
 			}
-			one(n, 0, a)
+			one(n, pos, a)
 			for i := range 2 {
 				copy(bytes(s.lanesOfGroup(group, i, size)), bytes(unsafe.Pointer(&s.lanes[i])))
 			}

@@ -58,7 +58,9 @@ func (a *Args) move(r *Runs, step, strand, by int) {
 func (k *kernel) groups(n, data int, a *Args) bool {
 	s, size := a.Scratch, int(k.compute.Size())
 	a.frame.sum0 = s.lanesOfGroup(0, 0, size)
-	clear(unsafe.Slice((*byte)(a.frame.sum0), a.Runs.Steps*2*Lanes*size))
+	if !a.Runs.Keep {
+		clear(unsafe.Slice((*byte)(a.frame.sum0), a.Runs.Steps*2*Lanes*size))
+	}
 	done := k.runs(n, data, a)
 	a.frame.sum0 = nil
 	return done

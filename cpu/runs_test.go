@@ -30,6 +30,7 @@ func TestManyRuns(t *testing.T) {
 type runs struct {
 	*run
 	length, steps, strands int
+	first                  int  // elements of a run that a call before this one took
 	gap                    int  // elements between a run and the next in memory
 	strandsOutside         bool // the steps of a strand follow each other in memory
 	shared                 bool // all have the parameters of the first
@@ -43,6 +44,7 @@ func newRuns(table *tableTest, types [3]tensor.DType, r *rand.Rand) *runs {
 	}
 	if table.sums {
 		x.steps, x.strands = min(x.steps, cpu.MaxGroupRuns), 1
+		x.first = r.IntN(1+(x.length-1)/cpu.Lanes) * cpu.Lanes
 	}
 	x.run = newRun(table, types, r, x.length*x.steps*x.strands)
 	x.step, x.outStep, x.inPlace, x.ready, x.cut = [4]int{1, 1, 1, 1}, 1, -1, false, 0
@@ -91,8 +93,8 @@ func (x *runs) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
 	for name, kernel := range map[string]cpu.Striped{row.Name: kernel, "go": definition} {
 		got := x.call(t, kernel, false)
 		what := func() string {
-			return fmt.Sprintf("%s: length=%d steps=%d strands=%d gap=%d strandsOutside=%v shared=%v stream=%v out=%v types=%v bounds=[%v, %v]",
-				name, x.length, x.steps, x.strands, x.gap, x.strandsOutside, x.shared, x.stream, x.out, x.types, x.lo, x.hi)
+			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d gap=%d strandsOutside=%v shared=%v stream=%v out=%v types=%v bounds=[%v, %v]",
+				name, x.length, x.first, x.steps, x.strands, x.gap, x.strandsOutside, x.shared, x.stream, x.out, x.types, x.lo, x.hi)
 		}
 		if x.out {
 			compareBits(t, x.types.Out[0], got.out, want.out, "output", what)
@@ -133,7 +135,12 @@ func (x *runs) call(t *testing.T, kernel cpu.Striped, oneByOne bool) (res result
 		x.oneByOne(kernel, a, &res)
 	} else {
 		before := *a
-		kernel(x.length, 0, a)
+		rest := a.At(int64(x.first))
+		if x.first > 0 {
+			kernel(x.first, 0, a)
+			rest.Runs.Keep = true
+		}
+		kernel(x.length-x.first, int64(x.first), &rest)
 		if a.In != before.In || a.Out != before.Out || a.Runs != before.Runs {
 			t.Fatal("the kernel changed its arguments")
 		}

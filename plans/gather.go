@@ -7,87 +7,104 @@ import (
 )
 
 // Members of a group in many short runs, such as a channel of small images:
-// they are copied side by side, so that a kernel's call has more than one run,
-// and the copies wait for memory together.
+// those of some groups side by side are copied together, so that memory is read
+// in order and a call of the kernel has long runs, one for each group.
 
 const (
-	longestGathered = cpu.Lanes - 1 // elements of a run
-	gatherSize      = 1024          // elements of a call
+	longestGathered    = 1024 // elements of a run, for extremes
+	longestGatheredSum = 255  // for sums
+	gatherSize         = 512  // elements of a group in a call of a kernel: whole turns of its lanes
 )
 
-// gathered is a worker's memory for the elements of one call of a kernel.
-type gathered struct {
-	in   [2][gatherSize]float64
-	out  [gatherSize]float64
-	runs [gatherSize]struct { // where the outputs belong
-		at unsafe.Pointer
-		n  int64 // bytes
-	}
-}
+// gathered is a worker's memory for the elements of one call of a kernel, those
+// of a group one after the other.
+type gathered [3][cpu.MaxGroupRuns * gatherSize]float64
 
-// gathers reports whether a call's members are gathered.
-func (f *family) gathers(c *call) bool {
-	l := &c.members
-	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || inner == 0 || l.size[inner] > longestGathered {
-		return false
+// gathers lays out a reduction whose members are gathered, and returns the
+// number of its jobs; 0 where they are not.
+func (f *family) gathers(c *call, longest int64) int64 {
+	g, m := &c.groups, &c.members
+	inner := m.dims - 1
+	if oneByOne || f.packed >= 0 || c.blocks == 0 || inner == 0 || m.size[inner] > longest {
+		return 0
 	}
-	for _, k := range []int{0, 1, firstOutput} {
-		if !f.param[k] && l.start[k] != nil && l.size[inner] > 1 && l.stride[k][inner] != f.sizeOf(k) {
-			return false
+	for _, k := range gatheredOperands {
+		if !f.param[k] && m.start[k] != nil && m.size[inner] > 1 && m.stride[k][inner] != f.sizeOf(k) {
+			return 0
 		}
 	}
-	return true
+	c.columnWidth = min(cpu.MaxGroupRuns, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
+	return c.tilesOfGroups() * c.blocks
 }
 
-// gatherBlock runs a striped kernel over the members [begin, end) of the group
-// that a cursor is set to.
-func (f *family) gatherBlock(c *call, w *worker, cur *cursor, begin, end int64, kernel cpu.Striped) {
-	l, g := &c.members, &w.gathered
-	for at := begin; at < end; at += gatherSize {
-		m := min(gatherSize, end-at)
-		runs, done := 0, int64(0)
-		l.walk(cur, at, at+m, kernelOperands, func(n int64) {
-			if done == 0 {
-				l.spans(&w.args, cur)
-			}
-			for k := range g.in {
-				if p := cur.at[k]; p != nil && !f.param[k] {
-					size := f.sizeOf(k)
-					copyBytes(unsafe.Add(unsafe.Pointer(&g.in[k]), done*size), p, n*size)
-				}
-			}
-			if p := cur.at[firstOutput]; p != nil {
-				g.runs[runs].at, g.runs[runs].n = p, n*f.sizeOf(firstOutput)
-				runs++
-			}
-			done += n
-		})
-		f.runGathered(w, m, at-begin, kernel)
-		from := unsafe.Pointer(&g.out)
-		for i := range g.runs[:runs] {
-			r := &g.runs[i]
-			copyBytes(r.at, from, r.n)
-			from, r.at = unsafe.Add(from, r.n), nil
+// gatheredOperands are the data inputs and the data output of a kernel.
+var gatheredOperands = [...]int{0, 1, firstOutput}
+
+// gatherJob makes the job of a reduction of one block of some groups, which it
+// finishes where they have but one.
+func gatherJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job {
+	return func(c *call, w *worker, number int64) {
+		block := number % c.blocks
+		first, groups := c.tileOfGroups(number / c.blocks)
+		begin := block * cpu.StripeBlock
+		end := min(begin+cpu.StripeBlock, c.members.count())
+		for at := begin; at < end; at += gatherSize {
+			n := min(gatherSize, end-at)
+			f.copyMembers(c, w, first, groups, at, n, false)
+			a := f.armGathered(c, w, first, groups)
+			a.Runs.Keep = at > begin
+			kernel(int(n), at-begin, a)
+			f.copyMembers(c, w, first, groups, at, n, true)
+		}
+		results := groupResults(w, fold, groups)
+		if c.blocks == 1 {
+			c.groups.seek(&w.cursors[0], first, maxOperands)
+			fold.finish(w, &c.groups, &w.cursors[0], results)
+			return
+		}
+		for i := range groups {
+			partials[C](c)[(first+i)*c.blocks+block] = [2]C{results[0][i], results[1][i]}
 		}
 	}
 }
 
-// runGathered calls a kernel on gathered elements.
-func (f *family) runGathered(w *worker, n, pos int64, kernel cpu.Striped) {
-	a, g := &w.args, &w.gathered
+// armGathered is armGroups for the copies.
+func (f *family) armGathered(c *call, w *worker, first, groups int64) *cpu.Args {
+	a := f.armGroups(c, w, first, groups)
 	a.Stream = false
-	for k := range g.in {
-		if s := &a.In[k]; s.P != nil && !f.param[k] {
-			s.P, s.Stride = unsafe.Pointer(&g.in[k]), s.DType.Size()
+	for i, k := range gatheredOperands {
+		s := &a.Out[0]
+		if k < firstOutput {
+			s = &a.In[k]
+		}
+		if !f.param[k] && s.P != nil {
+			s.P, s.Stride = unsafe.Pointer(&w.gathered[i]), s.DType.Size()
+			a.Runs.Step[k] = gatherSize * s.Stride
 		}
 	}
-	if s := &a.Out[0]; s.P != nil {
-		s.P, s.Stride = unsafe.Pointer(&g.out), s.DType.Size()
-	}
-	kernel(int(n), pos, a)
+	return a
 }
 
-func copyBytes(to, from unsafe.Pointer, n int64) {
-	copy(unsafe.Slice((*byte)(to), n), unsafe.Slice((*byte)(from), n))
+// copyMembers copies the members [at, at+n) of some groups: inputs into the
+// worker's memory, or the output from there.
+func (f *family) copyMembers(c *call, w *worker, first, groups, at, n int64, back bool) {
+	g, l, done := &c.groups, &c.members, int64(0)
+	l.walk(w.members(c, first), at, at+n, kernelOperands, func(run int64) {
+		for i, k := range gatheredOperands {
+			p := w.cursors[1].at[k]
+			if p == nil || f.param[k] || back != (k == firstOutput) {
+				continue
+			}
+			size, step := f.sizeOf(k), g.stride[k][g.dims-1]
+			own := unsafe.Add(unsafe.Pointer(&w.gathered[i]), done*size)
+			for group := range groups {
+				theirs, ours := unsafe.Add(p, group*step), unsafe.Add(own, group*gatherSize*size)
+				if back {
+					theirs, ours = ours, theirs
+				}
+				copy(unsafe.Slice((*byte)(ours), run*size), unsafe.Slice((*byte)(theirs), run*size))
+			}
+		}
+		done += run
+	})
 }

@@ -30,11 +30,7 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		n := int(c.members.count())
 		kernel(n, 0, f.armGroups(c, w, first, groups))
-		results := resultsOf[C](w, int(groups))
-		for i := range results[0] {
-			result := fold.block(cpu.LanesOfGroup[C](&w.scratch, i))
-			results[0][i], results[1][i] = result[0], result[1]
-		}
+		results := groupResults(w, fold, groups)
 		fold.finish(w, &c.groups, &w.cursors[0], results)
 		if then != nil {
 			a := f.armGroups(c, w, first, groups)
@@ -42,6 +38,16 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 			then(n, a)
 		}
 	})
+}
+
+// groupResults folds what a kernel left in the lanes of groups.
+func groupResults[C cpu.Compute](w *worker, fold folder[C], groups int64) [2][]C {
+	results := resultsOf[C](w, int(groups))
+	for i := range results[0] {
+		result := fold.block(cpu.LanesOfGroup[C](&w.scratch, i))
+		results[0][i], results[1][i] = result[0], result[1]
+	}
+	return results
 }
 
 // armGroups is armTile for a call with a run for each group.

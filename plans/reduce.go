@@ -21,6 +21,7 @@ type folder[C cpu.Compute] struct {
 	sums     cpu.GroupSums[C]
 	extremes cpu.GroupExtremes[C]
 	short    int64 // up to which number of elements this pays
+	gathered int64 // of how many elements runs are gathered
 	finish   finisher[C]
 }
 
@@ -43,8 +44,8 @@ func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 			return [2]C{t0.Sum(), t1.Sum()}
 		},
 		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
-		sums:   pickByCompute[cpu.GroupSums[C]](cpu.Types{}, cpu.GroupSumRows32, cpu.GroupSumRows64),
-		short:  longestShortSum,
+		sums:  pickByCompute[cpu.GroupSums[C]](cpu.Types{}, cpu.GroupSumRows32, cpu.GroupSumRows64),
+		short: longestShortSum, gathered: longestGatheredSum,
 		finish: finish,
 	}
 }
@@ -61,8 +62,8 @@ func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 		},
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
 		extremes: pickByCompute[cpu.GroupExtremes[C]](t, cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
-		short:    longestShortGroup,
-		finish:   finish,
+		short:    longestShortGroup, gathered: longestGathered,
+		finish: finish,
 	}
 }
 
@@ -109,10 +110,6 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		clear(sums[1][:])
 		begin := number * cpu.StripeBlock
 		end := min(begin+cpu.StripeBlock, l.count())
-		if f.gathers(c) {
-			f.gatherBlock(c, w, cur, begin, end, kernel)
-			return fold.block(sums)
-		}
 		pos := int64(0)
 		l.walk(cur, begin, end, kernelOperands, func(n int64) {
 			l.spans(a, cur)
@@ -162,6 +159,7 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 	columns := columnJob(f, kernel, fold)
 	short := shortGroupJob(f, kernel, fold, then)
 	runs := groupRunsJob(f, kernel, fold, then)
+	gather := gatherJob(f, kernel, fold)
 	return func(c *call) error {
 		for i := range f.regions {
 			r := &f.regions[i]
@@ -175,6 +173,9 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 			}
 			if jobs == 0 {
 				jobs, run, mapped = f.groupRuns(c), runs, true
+			}
+			if jobs == 0 {
+				jobs, run, mapped = f.gathers(c, fold.gathered), gather, false
 			}
 			if jobs == 0 && c.blocks <= 1 {
 				jobs, run, mapped = ceilDiv(groups, c.groupsPerJob()), whole, !f.mapsLater(c)

@@ -67,12 +67,18 @@ func shortGroupJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C],
 // the other.
 func tilesOfGroupsJob(tile func(c *call, w *worker, first, groups int64)) job {
 	return func(c *call, w *worker, number int64) {
-		side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
 		for i := number * c.tilesPerJob; i < min(c.tilesOfGroups(), (number+1)*c.tilesPerJob); i++ {
-			column := i % tiles * c.columnWidth
-			tile(c, w, i/tiles*side+column, min(c.columnWidth, side-column))
+			first, groups := c.tileOfGroups(i)
+			tile(c, w, first, groups)
 		}
 	}
+}
+
+// tileOfGroups returns the groups of a tile.
+func (c *call) tileOfGroups(number int64) (first, groups int64) {
+	side, tiles := c.groups.size[c.groups.dims-1], c.tilesOfColumns()
+	column := number % tiles * c.columnWidth
+	return number/tiles*side + column, min(c.columnWidth, side-column)
 }
 
 // armTile is arm, and moves the worker's cursor and the arguments to a group.
