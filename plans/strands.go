@@ -23,8 +23,9 @@ const (
 	// cacheLine is what stores around the caches begin at, alike in all strands.
 	cacheLine = 64
 	// shortRun is how many elements with the same parameters are worth being
-	// taken as a run: less are in tiles.
-	shortRun = 64
+	// taken as a run: less are in tiles. What comes from memory anyway, a tile
+	// whose parameters serve several rows takes as well up to shortFarRun.
+	shortRun, shortFarRun = 64, 256
 	// longestStep is how many elements a run may have where there is one strand.
 	longestStep = jobSize / 2
 )

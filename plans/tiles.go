@@ -35,7 +35,8 @@ const tilingElements = 1 << 20
 func (f *family) tile(c *call) bool {
 	l, t := &c.all, &c.tiles
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || l.count() == 0 || !f.varies(l, inner) && l.size[inner] >= shortRun {
+	run := !f.varies(l, inner) && l.size[inner] >= shortRun
+	if oneByOne || f.packed >= 0 || l.count() == 0 || run && (!f.args.Stream || l.size[inner] >= shortFarRun) {
 		return false
 	}
 	first := f.consecutive(l)
@@ -56,6 +57,9 @@ func (f *family) tile(c *call) bool {
 	t.first = d + 1
 	if d >= 0 && !f.varies(l, d) {
 		t.repeatDim, t.repeat = d, l.size[d]
+	}
+	if run && t.repeat == 1 {
+		return false
 	}
 	t.outer = l.count() / (t.cycle * t.repeat)
 	t.plan(t.repeatDim >= first, c.threads)
