@@ -52,15 +52,25 @@ func ZeroRow(dst Span, n int64) {
 	}
 }
 
-// EmbeddingSum is a tile of one destination row: the sum of the same columns
-// of several rows. In a backward pass those are rows of grad_output and the
-// destination one of grad_weight, in a bag rows of weight and one of y.
+// EmbeddingSums are tiles of destination rows that follow one another: sums of
+// the same columns of several rows. In a backward pass those are rows of
+// grad_output and the destinations those of grad_weight, in bags rows of weight
+// and those of y.
+type EmbeddingSums struct {
+	EmbeddingSum         // of the first destination, with the lists of all
+	Start        []int64 // where in the lists each destination begins, and where the last ends
+	Apart        int64   // bytes from destination to destination
+}
+
+// EmbeddingSum is one of them.
 type EmbeddingSum struct {
 	Terms      Matrix
-	Positions  []int64   // rows of Terms, in order; what follows up to their capacity is likely to come next
+	Positions  []int64   // rows of Terms, in order
 	Factors    []float64 // what each row is multiplied by; nil: nothing
 	Sources    []int64   // bags of mode max: of each row, the position among the indices that named it
 	Chosen     Matrix    // bags of mode max: of each element of a bag, the position that it came from
+	Choice     Matrix    // the same as an output, from the first destination on
+	Bag        int64     // row of Choice
 	Out        Span      // the destination, from its first column of interest
 	Column     int64     // the first column of interest
 	Columns    int64
@@ -97,7 +107,35 @@ func (m *Matrix) Row(number, column int64) Span {
 
 // EmbeddingBackward sums rows, such as those of grad_output that one index
 // picked, in Chunk order, into (or onto) a row.
-var EmbeddingBackward = embeddingRows(ByCompute(embeddingBackwardGo[float32], embeddingBackwardGo[float64]))
+var EmbeddingBackward = embeddingRows(ByCompute(each(embeddingBackwardGo[float32]), each(embeddingBackwardGo[float64])))
+
+// Destinations returns how many there are.
+func (m *EmbeddingSums) Destinations() int { return len(m.Start) - 1 }
+
+// one makes e the sum of a destination.
+func (m *EmbeddingSums) one(e *EmbeddingSum, number int) {
+	from, to := m.Start[number], m.Start[number+1]
+	*e = m.EmbeddingSum
+	e.Positions = m.Positions[from:to]
+	if m.Factors != nil {
+		e.Factors = m.Factors[from:to]
+	}
+	if m.Sources != nil {
+		e.Sources = m.Sources[from:to]
+	}
+	e.Out.P, e.Bag = unsafe.Add(m.Out.P, int64(number)*m.Apart), int64(number)
+}
+
+// each makes a kernel for many destinations of one for one.
+func each(one func(*EmbeddingSum)) func(*EmbeddingSums) {
+	return func(m *EmbeddingSums) {
+		var e EmbeddingSum
+		for number := range m.Destinations() {
+			m.one(&e, number)
+			one(&e)
+		}
+	}
+}
 
 func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {

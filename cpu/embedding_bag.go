@@ -11,7 +11,7 @@ import (
 // BagMax takes the largest of each column of a bag's rows, and notes where in
 // the indices it was named: of equals the first, and the first NaN before all.
 // A bag without rows is +0, and its columns came from -1.
-var BagMax = definedOnly(ByCompute(bagMaxGo[float32], bagMaxGo[float64]))
+var BagMax = definedOnly(ByCompute(each(bagMaxGo[float32]), each(bagMaxGo[float64])))
 
 func bagMaxGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {
@@ -36,8 +36,8 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 			}
 		}
 		Store(e.Out.At(at), best)
-		if e.Chosen.P != nil {
-			storeInts(e.Chosen.Row(0, e.Column+at), from)
+		if e.Choice.P != nil {
+			storeInts(e.Choice.Row(e.Bag, e.Column+at), from)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func Touch(s *Scratch, row Span, n int64) {
 
 // BagMaxBackward adds to a row of grad_weight, for each position that named
 // it, those elements of the bag's gradient that were chosen at this position.
-var BagMaxBackward = definedOnly(ByCompute(bagMaxBackwardGo[float32], bagMaxBackwardGo[float64]))
+var BagMaxBackward = definedOnly(ByCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])))
 
 func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {
@@ -96,43 +96,6 @@ func divideRowGo[C Compute](out, row Span, n, count int64, s *Scratch) {
 			x[i] /= C(count)
 		}
 		Store(out.At(at), x)
-	}
-}
-
-// RowProduct stores the sum of the products of two rows of n elements, in
-// Stripe order.
-var RowProduct = productRows(ByCompute(rowProductGo[float32], rowProductGo[float64]))
-
-func rowProductGo[C Compute](out, a, b Span, n int64, s *Scratch) {
-	rowProduct(out, n, s, FoldLanes[C], func(lanes *[Lanes]C, start, stop int64) {
-		addProducts(lanes, a.At(start), b.At(start), int(stop-start), s)
-	})
-}
-
-// rowProduct folds the lanes of each block, to which add adds products.
-func rowProduct[C Compute](out Span, n int64, s *Scratch, fold Fold[C], add func(lanes *[Lanes]C, start, stop int64)) {
-	lanes, tree := LanesOf[C](s, 0), TreeOf[C](s, 0)
-	for start := int64(0); start < n; start += StripeBlock {
-		clear(lanes[:])
-		add(lanes, start, min(n, start+StripeBlock))
-		tree.Push(fold(lanes))
-	}
-	sum := BlockOf[C](s, 0, 1)
-	sum[0] = tree.Sum()
-	Store(out, sum)
-}
-
-// addProducts adds the products of n elements, the first in lane 0.
-func addProducts[C Compute](lanes *[Lanes]C, a, b Span, n int, s *Scratch) {
-	for at := 0; at < n; at += Block {
-		m := min(Block, n-at)
-		x, y := BlockOf[C](s, 0, m), BlockOf[C](s, 1, m)
-		Load(x, a.At(int64(at)))
-		Load(y, b.At(int64(at)))
-		for i := range x {
-			x[i] *= y[i]
-		}
-		AddStripe(lanes, int64(at), x)
 	}
 }
 

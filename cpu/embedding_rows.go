@@ -13,7 +13,8 @@ type rowSum struct {
 	needs   ISA
 	dtype   tensor.DType
 	columns int64 // what its number of columns is a multiple of
-	run     func(rows *byte, stride int, positions *int64, count, ahead int, to *byte, columns, mode int, divisor float64)
+	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
+		factors *float64, to *byte, apart, columns, mode int) int
 }
 
 // The bits of a sum's mode, as internal/gen/embedding.go names them.
@@ -25,96 +26,100 @@ const (
 )
 
 // embeddingRows makes the table: a row for each instruction set that has sums.
-func embeddingRows(definition func(Types) (func(*EmbeddingSum), bool)) []Row[func(*EmbeddingSum)] {
-	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSum), bool) {
+func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*EmbeddingSums)] {
+	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSums), bool) {
 		for i := range rowSums {
 			if s := &rowSums[i]; s.needs == isa && s.dtype == t.In[0] {
 				slow, _ := definition(t)
-				return s.pick(slow), true
+				inChunks := sumInChunks[float32]
+				if s.dtype == tensor.F64 {
+					inChunks = sumInChunks[float64]
+				}
+				return func(m *EmbeddingSums) { s.sum(m, inChunks, slow) }, true
 			}
 		}
 		return nil, false
 	})
 }
 
-func (s *rowSum) pick(slow func(*EmbeddingSum)) func(*EmbeddingSum) {
-	sum, weighted := sumTile[float32], newWeightedSum(s)
-	if s.dtype == tensor.F64 {
-		sum = sumTile[float64]
+// sum sums the columns that the kernel takes, and leaves the others to the
+// definition; inChunks takes the destinations of which the kernel has a part.
+func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum), slow func(*EmbeddingSums)) {
+	whole := m.Columns - m.Columns%s.columns
+	if !m.Terms.Contiguous() || m.Terms.Dims > 1 || !m.Out.Contiguous() {
+		whole = 0
 	}
-	tile := func(e *EmbeddingSum, at, columns int64) { sum(s, e, at, columns) }
-	return func(e *EmbeddingSum) {
+	if whole < m.Columns {
+		rest := *m
+		rest.Column, rest.Columns, rest.Out = m.Column+whole, m.Columns-whole, m.Out.At(whole)
+		slow(&rest)
+	}
+	if whole == 0 {
+		return
+	}
+	mode := 0
+	if m.Accumulate {
+		mode |= sumAccumulate
+	}
+	if m.ByFreq {
+		mode |= sumDivide
+	}
+	if m.Stream && uintptr(m.Out.P)%streamAlignment == 0 && whole*m.Out.Stride%streamAlignment == 0 && m.Apart%streamAlignment == 0 {
+		mode |= sumStream
+	}
+	// Where the kernel cannot store around the caches, empty destinations still are.
+	clears, end := m.Stream && mode&(sumStream|sumAccumulate) == 0, len(m.Start)
+	for at := 0; at < m.Destinations(); {
+		n, to := m.Start[at+1]-m.Start[at], unsafe.Add(m.Out.P, int64(at)*m.Apart)
+		if clears {
+			end = at + 2
+		}
 		switch {
-		case e.Factors == nil:
-			sumByKernel(e, s.columns, tile, slow)
-		case weighted == nil:
-			slow(e)
+		case clears && n == 0:
+			clearAround(unsafe.Slice((*byte)(to), whole*m.Out.Stride))
+			at++
+		case n <= ChunkSize && m.Out.DType == s.dtype:
+			at += s.call(&m.EmbeddingSum, m.Start[at:end], to, m.Apart, 0, whole, mode)
 		default:
-			sumByKernel(e, Lanes, weighted.tile, slow)
+			var e EmbeddingSum
+			m.one(&e, at)
+			e.Columns = whole
+			inChunks(s, &e)
+			at++
 		}
 	}
 }
 
-// sumByKernel sums the columns that tiles of a multiple of some columns take,
-// and leaves the others to the definition.
-func sumByKernel(e *EmbeddingSum, multiple int64, tile func(e *EmbeddingSum, at, columns int64), slow func(*EmbeddingSum)) {
-	if len(e.Positions) == 0 && !e.Accumulate && e.Out.Contiguous() {
-		clearRow(unsafe.Slice((*byte)(e.Out.P), e.Columns*e.Out.Stride), e.Stream)
-		return
-	}
-	whole := e.Columns - e.Columns%multiple
-	if !e.Terms.Contiguous() || e.Terms.Dims > 1 || !e.Out.Contiguous() {
-		whole = 0
-	}
-	for at := int64(0); at < whole; at += Block {
-		tile(e, at, min(Block, whole-at))
-	}
-	if whole < e.Columns {
-		all := *e
-		e.Column, e.Columns, e.Out = all.Column+whole, all.Columns-whole, all.Out.At(whole)
-		slow(e)
-		*e = all
-	}
-}
-
-// sumTile sums columns from at on, at most Block.
-func sumTile[C Compute](s *rowSum, e *EmbeddingSum, at, columns int64) {
-	mode := 0
-	if e.Accumulate {
-		mode |= sumAccumulate
-	}
-	if e.ByFreq && len(e.Positions) > 0 {
-		mode |= sumDivide
-	}
-	out := e.Out.At(at)
-	if e.Stream && uintptr(out.P)%streamAlignment == 0 && columns*out.Stride%streamAlignment == 0 {
-		mode |= sumStream
-	}
+// call runs the kernel on columns from at on.
+func (s *rowSum) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, at, columns int64, mode int) int {
 	stride := int64(0)
 	if e.Terms.Dims > 0 {
 		stride = e.Terms.Strides[0]
 	}
 	from := (*byte)(unsafe.Add(e.Terms.P, (e.Column+at)*e.Terms.Stride))
-	run := func(positions []int64, to unsafe.Pointer, mode int) {
-		s.run(from, int(stride), unsafe.SliceData(positions), len(positions), cap(positions), (*byte)(to), int(columns), mode, float64(len(e.Positions)))
-	}
-	if len(e.Positions) <= ChunkSize && e.Out.DType == s.dtype {
-		run(e.Positions, out.P, mode)
-		return
-	}
-	chunks := NewChunks[C](e.Scratch, 2, int(columns))
-	for rest := e.Positions; len(rest) > 0; {
-		m := min(ChunkSize, len(rest))
-		acc := chunks.NextChunk(m)
-		run(rest[:m], unsafe.Pointer(unsafe.SliceData(acc)), sumWide)
-		rest = rest[m:]
-	}
-	finishSum(e, out, chunks.Sum())
+	return s.run(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), len(e.Positions),
+		unsafe.SliceData(e.Factors), (*byte)(to), int(apart), int(columns), mode)
 }
 
-// clearRow stores an empty sum.
-func clearRow(row []byte, stream bool) {
-	if stream && len(row) >= 2*streamAlignment {
+// sumInChunks sums one destination that the kernel does not store: its chunks
+// are the kernel's results.
+func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
+	for at := int64(0); at < e.Columns; at += Block {
+		width := min(Block, e.Columns-at)
+		chunks := NewChunks[C](e.Scratch, 2, int(width))
+		for i := 0; i < len(e.Positions); i += ChunkSize {
+			m := min(ChunkSize, len(e.Positions)-i)
+			chunk := [2]int64{int64(i), int64(i + m)}
+			acc := chunks.NextChunk(m)
+			s.call(e, chunk[:], unsafe.Pointer(unsafe.SliceData(acc)), 0, at, width, sumWide)
+		}
+		finishSum(e, e.Out.At(at), chunks.Sum())
+	}
+}
+
+// clearAround clears a row around the caches.
+func clearAround(row []byte) {
+	if len(row) >= 2*streamAlignment {
 		head := int(-uintptr(unsafe.Pointer(&row[0])) % streamAlignment)
 		whole := (len(row) - head) / streamAlignment * streamAlignment
 		clear(row[:head])

@@ -51,37 +51,44 @@ func copyOf(s Span, n int64) Span {
 func TestEmbeddingBackwardRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	const rows = 40
-	for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.BF16, tensor.F16} {
-		types := Types{Compute: ComputeType(d), In: [4]tensor.DType{d}}
+	counts := []int64{0, 1, 2, 5, 255, 256, 257, 0, 512, 513, 3, 1100, 0, 0, 20}
+	start := make([]int64, 1)
+	for _, n := range counts {
+		start = append(start, start[len(start)-1]+n)
+	}
+	terms, results := start[len(counts)], int64(len(counts))
+	for _, types := range [][2]tensor.DType{
+		{tensor.F32, tensor.F32}, {tensor.F64, tensor.F64}, {tensor.BF16, tensor.BF16}, {tensor.F16, tensor.F16}, {tensor.F32, tensor.BF16},
+	} {
+		in := Types{Compute: ComputeType(types[0]), In: [4]tensor.DType{types[0]}}
 		for _, columns := range []int64{1, 7, 8, 15, 16, 17, 31, 32, 48, 65, 128, 200, 255, 256, 257, 300} {
-			dy := elements(r, d, rows*columns)
-			e := EmbeddingSum{Terms: Matrix{Span: dy, Dims: 1}, Columns: columns, Scratch: new(Scratch)}
-			e.Terms.Size[0], e.Terms.Strides[0] = rows, columns*dy.Stride
-			for i, count := range []int{0, 1, 2, 5, 255, 256, 257, 512, 513, 1100} {
-				e.Positions = make([]int64, count, count+i)
-				for k := range e.Positions[:cap(e.Positions)] {
-					e.Positions[:cap(e.Positions)][k] = r.Int64N(rows)
+			dy, before := elements(r, types[0], rows*columns), elements(r, types[1], results*columns)
+			for mode := range 16 {
+				e := EmbeddingSums{Start: start, Apart: columns * before.Stride, EmbeddingSum: EmbeddingSum{
+					Terms: Matrix{Span: dy, Dims: 1}, Columns: columns, Scratch: new(Scratch), Positions: make([]int64, terms),
+					Accumulate: mode&1 != 0, ByFreq: mode&2 != 0, Stream: mode&4 != 0,
+				}}
+				e.Terms.Size[0], e.Terms.Strides[0] = rows, columns*dy.Stride
+				for k := range e.Positions {
+					e.Positions[k] = r.Int64N(rows)
 				}
-				e.Factors = nil
-				if r.IntN(3) == 0 {
-					e.Factors = make([]float64, count)
-					Load(e.Factors, elements(r, d, int64(count)))
+				if mode&8 != 0 {
+					e.Factors = make([]float64, terms)
+					Load(e.Factors, elements(r, types[0], terms))
 				}
-				e.Accumulate, e.ByFreq, e.Stream = i%2 == 0, r.IntN(3) == 0, r.IntN(2) == 0
-				before := elements(r, d, columns)
-				definition, _ := EmbeddingBackward[len(EmbeddingBackward)-1].Pick(types)
-				want := copyOf(before, columns)
+				definition, _ := EmbeddingBackward[len(EmbeddingBackward)-1].Pick(in)
+				want := copyOf(before, results*columns)
 				e.Out = want
 				definition(&e)
 				for _, row := range EmbeddingBackward {
-					kernel, ok := row.Pick(types)
+					kernel, ok := row.Pick(in)
 					if !ok || row.Needs > Best() {
 						continue
 					}
-					t.Run(fmt.Sprint(row.Name, d, columns, "x", count), func(t *testing.T) {
-						e.Out = copyOf(before, columns)
+					t.Run(fmt.Sprintf("%s/%v/%d/mode=%d", row.Name, types, columns, mode), func(t *testing.T) {
+						e.Out = copyOf(before, results*columns)
 						kernel(&e)
-						requireSame(t, want, e.Out, columns)
+						requireSame(t, want, e.Out, results*columns)
 					})
 				}
 			}

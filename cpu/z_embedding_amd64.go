@@ -4,50 +4,66 @@
 
 package cpu
 
-// sumRowsAVX512F32 sums columns of rows that lie stride bytes apart: of those whose numbers
-// are the first count of positions. Up to ahead of them, rows are asked for early.
+// sumRowsAVX512F32 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
+// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512F32(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
+func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX512F64 sums columns of rows that lie stride bytes apart: of those whose numbers
-// are the first count of positions. Up to ahead of them, rows are asked for early.
+// sumRowsAVX512F64 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
+// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512F64(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
+func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX512BF16 sums columns of rows that lie stride bytes apart: of those whose numbers
-// are the first count of positions. Up to ahead of them, rows are asked for early.
+// sumRowsAVX512BF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
+// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512BF16(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
+func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX512F16 sums columns of rows that lie stride bytes apart: of those whose numbers
-// are the first count of positions. Up to ahead of them, rows are asked for early.
+// sumRowsAVX512F16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
+// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512F16(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
+func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2F32 sums columns of rows that lie stride bytes apart: of those whose numbers
-// are the first count of positions. Up to ahead of them, rows are asked for early.
+// sumRowsAVX2F32 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
+// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2F32(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
+func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2F64 sums columns of rows that lie stride bytes apart: of those whose numbers
-// are the first count of positions. Up to ahead of them, rows are asked for early.
+// sumRowsAVX2F64 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
+// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2F64(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
+func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2BF16 sums columns of rows that lie stride bytes apart: of those whose numbers
-// are the first count of positions. Up to ahead of them, rows are asked for early.
+// sumRowsAVX2BF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
+// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2BF16(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
+func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2F16 sums columns of rows that lie stride bytes apart: of those whose numbers
-// are the first count of positions. Up to ahead of them, rows are asked for early.
+// sumRowsAVX2F16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
+// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2F16(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)
+func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int

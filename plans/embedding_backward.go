@@ -57,7 +57,7 @@ var embeddingBackward = op{
 }
 
 type embeddingSum struct {
-	kernel             func(*cpu.EmbeddingSum)
+	kernel             func(*cpu.EmbeddingSums)
 	padding            int64
 	accumulate, byFreq bool
 }

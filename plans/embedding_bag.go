@@ -64,7 +64,7 @@ var embeddingBag = op{
 }
 
 type bagForward struct {
-	kernel           func(*cpu.EmbeddingSum)
+	kernel           func(*cpu.EmbeddingSums)
 	mode             string
 	weighted, strict bool
 	padding          int64

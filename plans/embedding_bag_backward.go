@@ -83,7 +83,7 @@ var embeddingBagBackward = op{
 }
 
 type bagBackward struct {
-	kernel                 func(*cpu.EmbeddingSum)
+	kernel                 func(*cpu.EmbeddingSums)
 	divide                 func(out, row cpu.Span, n, count int64, s *cpu.Scratch) // mode=mean
 	divideRows             job                                                     // meansJob: a method value made once, so that running does not allocate
 	mode                   string

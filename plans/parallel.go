@@ -46,7 +46,7 @@ type worker struct {
 	codes    [feedSize]int8 // unpacked
 	gathered gathered
 	// Arguments of the kernels of other ops.
-	embedding cpu.EmbeddingSum
+	embedding cpu.EmbeddingSums
 	grid      gridBlock
 	scatter32 cpu.GridScatter[float32]
 	scatter64 cpu.GridScatter[float64]
@@ -87,7 +87,7 @@ func putWorker(w *worker) {
 		clear(w.cursors[i].at[:])
 	}
 	w.args = cpu.Args{Scratch: &w.scratch}
-	w.embedding, w.grid, w.affine, w.linear = cpu.EmbeddingSum{}, gridBlock{}, cpu.AffineSum{}, cpu.LinearTile{}
+	w.embedding, w.grid, w.affine, w.linear = cpu.EmbeddingSums{}, gridBlock{}, cpu.AffineSum{}, cpu.LinearTile{}
 	w.weights = cpu.WeightTile{}
 	w.scatter32, w.scatter64 = cpu.GridScatter[float32]{}, cpu.GridScatter[float64]{}
 	workerPool.Put(w)

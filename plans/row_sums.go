@@ -10,7 +10,7 @@ import (
 // rowSums are sums of rows, one for each row of out: those of terms whose
 // numbers stand in order[start[r]:start[r+1]].
 type rowSums struct {
-	kernel             func(*cpu.EmbeddingSum)
+	kernel             func(*cpu.EmbeddingSums)
 	accumulate, byFreq bool
 	start, order       []int64
 	factors            []float64 // by element of order, or nil
@@ -72,25 +72,16 @@ func sumRows(c *call, w *worker, number int64) {
 	b, sum := &c.rowSums, &w.embedding
 	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
 	column := number % b.tiles * b.width
-	*sum = cpu.EmbeddingSum{
-		Terms: b.terms, Chosen: b.chosen, Column: column, Columns: min(b.width, b.columns-column),
+	*sum = cpu.EmbeddingSums{Start: b.start[first : last+1], Apart: b.to.Strides[0], EmbeddingSum: cpu.EmbeddingSum{
+		Terms: b.terms, Positions: b.order, Factors: b.factors, Sources: b.sources, Chosen: b.chosen,
+		Out: b.to.Row(first, column), Column: column, Columns: min(b.width, b.columns-column),
 		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
+	}}
+	if b.choice != nil {
+		sum.Choice = matrixOf(b.choice)
+		sum.Choice.Span = sum.Choice.Row(first, 0)
 	}
-	for row := first; row < last; row++ {
-		from, to := b.start[row], b.start[row+1]
-		sum.Positions = b.order[from:to]
-		if b.factors != nil {
-			sum.Factors = b.factors[from:to]
-		}
-		if b.sources != nil {
-			sum.Sources = b.sources[from:to]
-		}
-		if b.choice != nil {
-			sum.Chosen = cpu.Matrix{Span: rowAt(b.choice, row)}
-		}
-		sum.Out = b.to.Row(row, column)
-		b.kernel(sum)
-	}
+	b.kernel(sum)
 }
 
 // matrixOf describes a tensor by rows: its innermost dimension.

@@ -18,8 +18,8 @@ const (
 	sumWide
 )
 
-// prefetchRows is how many rows ahead memory is asked for.
-const prefetchRows = 4
+// longestSum is how many rows are summed here; what has more is summed in chunks.
+const longestSum = 256
 
 // embeddingSums emits the sums of every type, on every instruction set.
 func embeddingSums(c *build.Context) {
@@ -36,25 +36,83 @@ func embeddingSums(c *build.Context) {
 	}
 }
 
+// rowSum is the kernel under construction. Places in the list of positions are
+// addresses: of the result at hand from begin to end.
 type rowSum struct {
 	*kernel
-	rows, stride, positions, count, ahead, to, columns, mode reg.GPVirtual
-	divisor                                                  reg.VecVirtual
-	sums                                                     value
+	rows, stride, begin, end, last, factors, to, columns reg.GPVirtual
+	sums                                                 value
 }
 
 func (s *rowSum) function() {
 	c, name := s.c, "sumRows"+s.isa.name+s.out.name
 	c.Function(name)
-	c.Doc(name+" sums columns of rows that lie stride bytes apart: of those whose numbers",
-		"are the first count of positions. Up to ahead of them, rows are asked for early.")
+	c.Doc(name+" sums columns of rows that lie stride bytes apart, times their factors if there are any:",
+		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
+		"Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,",
+		"and returns how many results are done.")
 	c.Attributes(attr.NOSPLIT)
 	c.Pragma("noescape")
-	c.SignatureExpr("func(rows *byte, stride int, positions *int64, count int, ahead int, to *byte, columns int, mode int, divisor float64)")
-	s.rows, s.stride, s.positions, s.count = param(c, "rows"), param(c, "stride"), param(c, "positions"), param(c, "count")
-	s.ahead, s.to, s.columns, s.mode = param(c, "ahead"), param(c, "to"), param(c, "columns"), param(c, "mode")
-	c.SUBQ(operand.Imm(prefetchRows), s.ahead)
-	s.loadDivisor()
+	c.SignatureExpr("func(rows *byte, stride int, start *int64, results int, positions *int64, known int, " +
+		"factors *float64, to *byte, apart int, columns int, mode int) int")
+	s.stride, s.last, s.factors = param(c, "stride"), param(c, "known"), param(c, "factors")
+	positions, start := c.GP64(), c.GP64()
+	c.MOVQ(s.param("positions"), positions)
+	c.LEAQ(operand.Mem{Base: positions, Index: s.last, Scale: 8}, s.last)
+	s.whenFactors(func() { c.SUBQ(positions, s.factors) })
+	s.rows, s.to, s.columns, s.begin, s.end = c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	result, returned := s.newLabel("result"), s.newLabel("returned")
+	left := s.param("results")
+	done := c.GP64()
+	c.XORQ(done, done)
+	c.Label(result)
+	c.CMPQ(done, left)
+	c.JGE(operand.LabelRef(returned))
+	c.MOVQ(s.param("start"), start)
+	c.MOVQ(operand.Mem{Base: start, Index: done, Scale: 8}, s.begin)
+	c.MOVQ(operand.Mem{Base: start, Index: done, Scale: 8, Disp: 8}, s.end)
+	c.MOVQ(s.end, start)
+	c.SUBQ(s.begin, start)
+	c.CMPQ(start, operand.U32(longestSum))
+	c.JGT(operand.LabelRef(returned))
+	c.MOVQ(s.param("positions"), start)
+	c.LEAQ(operand.Mem{Base: start, Index: s.begin, Scale: 8}, s.begin)
+	c.LEAQ(operand.Mem{Base: start, Index: s.end, Scale: 8}, s.end)
+	c.MOVQ(s.param("rows"), s.rows)
+	c.MOVQ(s.param("columns"), s.columns)
+	c.MOVQ(s.param("to"), s.to)
+	s.result()
+	c.MOVQ(s.param("to"), s.to)
+	c.ADDQ(s.param("apart"), s.to)
+	c.MOVQ(s.to, s.param("to"))
+	c.INCQ(done)
+	c.JMP(operand.LabelRef(result))
+	c.Label(returned)
+	c.Store(done, c.ReturnIndex(0))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// param is where a parameter lies that is looked at once a result.
+func (s *rowSum) param(name string) operand.Mem {
+	place, err := s.c.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return place.Addr
+}
+
+// whenFactors emits code that runs only where there are factors.
+func (s *rowSum) whenFactors(code func()) {
+	none := s.newLabel("none")
+	s.c.CMPQ(s.param("factors"), operand.U32(0))
+	s.c.JEQ(operand.LabelRef(none))
+	code()
+	s.c.Label(none)
+}
+
+// result emits one result: tiles of columns, the widest first.
+func (s *rowSum) result() {
 	largest, smallest := 16, 1
 	if !s.isa.masks {
 		largest, smallest = 8, 2 // what is left is the caller's
@@ -67,18 +125,6 @@ func (s *rowSum) function() {
 	if s.isa.masks {
 		s.rest()
 	}
-	c.VZEROUPPER()
-	c.RET()
-}
-
-func (s *rowSum) loadDivisor() {
-	x := s.c.XMM()
-	s.c.Load(s.c.Param("divisor"), x)
-	if !s.double() {
-		s.c.VCVTSD2SS(x, x, x)
-	}
-	s.divisor = s.vector()
-	s.emit(s.broadcast(), x, s.divisor)
 }
 
 // tiles emits the sum of as many columns as fit a group of vectors, or of as
@@ -92,7 +138,9 @@ func (s *rowSum) tiles(repeat bool) {
 	s.tile()
 	s.c.ADDQ(operand.U32(width*s.out.size), s.rows)
 	s.c.ADDQ(operand.U32(width*s.out.size), s.to)
-	s.when(sumWide, func() { s.c.ADDQ(operand.U32(width*(s.compute.size-s.out.size)), s.to) })
+	if s.compute.size > s.out.size {
+		s.when(sumWide, func() { s.c.ADDQ(operand.U32(width*(s.compute.size-s.out.size)), s.to) })
+	}
 	s.c.SUBQ(operand.U32(width), s.columns)
 	if repeat {
 		s.c.JMP(operand.LabelRef(begin))
@@ -117,114 +165,80 @@ func (s *rowSum) rest() {
 // when emits code that runs only where a bit of the mode is set.
 func (s *rowSum) when(bit int, code func()) {
 	skip := s.newLabel("skip")
-	s.c.TESTQ(operand.U32(bit), s.mode)
+	s.c.TESTQ(operand.U32(bit), s.param("mode"))
 	s.c.JEQ(operand.LabelRef(skip))
 	code()
 	s.c.Label(skip)
 }
 
+// tile emits the sum of a group of vectors, without factors or with them.
 func (s *rowSum) tile() {
-	c := s.c
-	sum := s.sums[:s.group]
+	c, sum := s.c, s.sums[:s.group]
 	for _, r := range sum {
-		if s.isa.masks {
-			c.VPXORD(r, r, r)
-		} else {
-			c.VPXOR(r, r, r)
-		}
+		s.emit(s.bits("VPXOR"), r, r, r)
 	}
-	i, row := c.GP64(), c.GP64()
-	loop, near, done := s.newLabel("row"), s.newLabel("near"), s.newLabel("summed")
-	c.XORQ(i, i)
-	c.Label(loop)
-	c.CMPQ(i, s.count)
-	c.JGE(operand.LabelRef(done))
-	c.CMPQ(i, s.ahead)
-	c.JGE(operand.LabelRef(near))
-	c.MOVQ(operand.Mem{Base: s.positions, Index: i, Scale: 8, Disp: 8 * prefetchRows}, row)
-	c.IMULQ(s.stride, row)
-	c.ADDQ(s.rows, row)
-	for at := 0; at < s.group*s.lanes*s.out.size; at += 64 {
-		c.PREFETCHT0(operand.Mem{Base: row, Disp: at})
-	}
-	c.Label(near)
-	c.MOVQ(operand.Mem{Base: s.positions, Index: i, Scale: 8}, row)
-	c.IMULQ(s.stride, row)
-	c.ADDQ(s.rows, row)
-	for v, r := range sum {
-		term := s.out.load(s.kernel, memory{operand.Mem{Base: row, Disp: v * s.lanes * s.out.size}})
-		s.emit(s.ps("VADD"), term, r, r)
-	}
-	c.INCQ(i)
-	c.JMP(operand.LabelRef(loop))
-	c.Label(done)
+	summed := s.newLabel("summed")
+	c.CMPQ(s.begin, s.end)
+	c.JGE(operand.LabelRef(summed))
+	s.whenFactors(func() {
+		s.loop(sum, true)
+		c.JMP(operand.LabelRef(summed))
+	})
+	s.loop(sum, false)
+	c.Label(summed)
 	s.finish(sum)
 }
 
-// finish stores sums: as they are (wide), or divided, added to what is there
-// and rounded.
-func (s *rowSum) finish(sum value) {
-	stored, narrow := s.newLabel("stored"), s.newLabel("narrow")
-	s.c.TESTQ(operand.U32(sumWide), s.mode)
-	s.c.JEQ(operand.LabelRef(narrow))
+// loop emits the addition of the rows, one at least.
+func (s *rowSum) loop(sum value, factors bool) {
+	c := s.c
+	lines := max(1, s.group*s.lanes*s.out.size/64)
+	early := rowsEarly(lines)
+	at, row, near := c.GP64(), c.GP64(), c.GP64()
+	factor, zero := s.vector(), c.XMM()
+	if factors {
+		s.emit(s.bits("VPXOR"), zero, zero, zero)
+	}
+	loop, asked := s.newLabel("row"), s.newLabel("asked")
+	c.MOVQ(s.begin, at)
+	c.LEAQ(operand.Mem{Base: s.last, Disp: -8 * early}, near)
+	c.Label(loop)
+	c.CMPQ(at, near)
+	c.JGE(operand.LabelRef(asked))
+	c.MOVQ(operand.Mem{Base: at, Disp: 8 * early}, row)
+	c.IMULQ(s.stride, row)
+	for line := range lines {
+		c.PREFETCHT0(operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: 64 * line})
+	}
+	c.Label(asked)
+	c.MOVQ(operand.Mem{Base: at}, row)
+	c.IMULQ(s.stride, row)
+	if factors {
+		s.loadFactor(operand.Mem{Base: s.factors, Index: at, Scale: 1}, zero, factor)
+	}
 	for v, r := range sum {
-		to := memory{operand.Mem{Base: s.to, Disp: v * s.isa.bytes}}
-		if s.tail != nil {
-			s.compute.masked(s.kernel, []reg.Register{r}, to)
-		} else {
-			s.emit(s.ps("VMOVU"), r, to)
+		term := s.out.load(s.kernel, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * s.lanes * s.out.size}})
+		if factors {
+			s.emit(s.ps("VMUL"), factor, term, term)
 		}
+		s.emit(s.ps("VADD"), term, r, r)
 	}
-	s.c.JMP(operand.LabelRef(stored))
-	s.c.Label(narrow)
-	place := func(v int) memory { return memory{operand.Mem{Base: s.to, Disp: v * s.lanes * s.out.size}} }
-	s.when(sumDivide, func() {
-		for _, r := range sum {
-			s.emit(s.ps("VDIV"), s.divisor, r, r)
-		}
-	})
-	s.when(sumAccumulate, func() {
-		for v, r := range sum {
-			s.emit(s.ps("VADD"), r, s.out.load(s.kernel, place(v)), r)
-		}
-	})
-	// Two at a time: rounding takes registers.
-	whole := s.group
-	s.group = min(2, whole)
-	for v := 0; v < whole; v += s.group {
-		s.storePair(sum[v:v+s.group], place(v))
-	}
-	s.group = whole
-	s.c.Label(stored)
+	c.ADDQ(operand.Imm(8), at)
+	c.CMPQ(at, s.end)
+	c.JLT(operand.LabelRef(loop))
 }
 
-// storePair rounds one or two vectors to the storage type and stores them.
-func (s *rowSum) storePair(v value, to memory) {
-	packed := s.out.pack(s.kernel, v)
-	if s.tail != nil {
-		s.out.masked(s.kernel, packed, to)
+// rowsEarly is how many rows ahead memory is asked for where a tile takes some
+// lines of each.
+func rowsEarly(lines int) int { return max(4, min(16, 64/lines)) }
+
+// loadFactor repeats a number in the compute type, of which it is an element.
+func (s *rowSum) loadFactor(from operand.Mem, zero, to reg.VecVirtual) {
+	if s.double() {
+		s.emit("VBROADCASTSD", memory{from}, to)
 		return
 	}
-	around, done := s.newLabel("around"), s.newLabel("stored")
-	s.c.TESTQ(operand.U32(sumStream), s.mode)
-	s.c.JNE(operand.LabelRef(around))
-	for _, stream := range []bool{false, true} {
-		at := to
-		for _, r := range packed {
-			name := "VMOVDQU"
-			switch {
-			case stream:
-				name = "VMOVNTDQ"
-			case s.isa.masks:
-				name = "VMOVDQU64"
-			}
-			s.emit(name, r, at)
-			at = at.plus(int(r.Size()))
-		}
-		if !stream {
-			s.c.JMP(operand.LabelRef(done))
-			s.c.Label(around)
-		}
-	}
-	s.c.Label(done)
+	one := s.c.XMM()
+	s.c.VCVTSD2SS(from, zero, one)
+	s.emit("VBROADCASTSS", one, to)
 }
