@@ -60,6 +60,7 @@ type EmbeddingSums struct {
 	EmbeddingSum         // of the first destination, with the lists of all
 	Start        []int64 // where in the lists each destination begins, and where the last ends
 	Apart        int64   // bytes from destination to destination
+	at           EmbeddingSum
 }
 
 // EmbeddingSum is one of them.
@@ -112,9 +113,9 @@ var EmbeddingBackward = embeddingRows(ByCompute(each(embeddingBackwardGo[float32
 // Destinations returns how many there are.
 func (m *EmbeddingSums) Destinations() int { return len(m.Start) - 1 }
 
-// one makes e the sum of a destination.
-func (m *EmbeddingSums) one(e *EmbeddingSum, number int) {
-	from, to := m.Start[number], m.Start[number+1]
+// one returns the sum of a destination. It is m's own, so that running does not allocate.
+func (m *EmbeddingSums) one(number int) *EmbeddingSum {
+	from, to, e := m.Start[number], m.Start[number+1], &m.at
 	*e = m.EmbeddingSum
 	e.Positions = m.Positions[from:to]
 	if m.Factors != nil {
@@ -124,15 +125,14 @@ func (m *EmbeddingSums) one(e *EmbeddingSum, number int) {
 		e.Sources = m.Sources[from:to]
 	}
 	e.Out.P, e.Bag = unsafe.Add(m.Out.P, int64(number)*m.Apart), int64(number)
+	return e
 }
 
 // each makes a kernel for many destinations of one for one.
 func each(one func(*EmbeddingSum)) func(*EmbeddingSums) {
 	return func(m *EmbeddingSums) {
-		var e EmbeddingSum
 		for number := range m.Destinations() {
-			m.one(&e, number)
-			one(&e)
+			one(m.one(number))
 		}
 	}
 }

@@ -50,9 +50,10 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 		whole = 0
 	}
 	if whole < m.Columns {
-		rest := *m
-		rest.Column, rest.Columns, rest.Out = m.Column+whole, m.Columns-whole, m.Out.At(whole)
-		slow(&rest)
+		all := m.EmbeddingSum
+		m.Column, m.Columns, m.Out = all.Column+whole, all.Columns-whole, all.Out.At(whole)
+		slow(m)
+		m.EmbeddingSum = all
 	}
 	if whole == 0 {
 		return
@@ -81,10 +82,9 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 		case n <= ChunkSize && m.Out.DType == s.dtype:
 			at += s.call(&m.EmbeddingSum, m.Start[at:end], to, m.Apart, 0, whole, mode)
 		default:
-			var e EmbeddingSum
-			m.one(&e, at)
+			e := m.one(at)
 			e.Columns = whole
-			inChunks(s, &e)
+			inChunks(s, e)
 			at++
 		}
 	}
@@ -109,9 +109,9 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 		chunks := NewChunks[C](e.Scratch, 2, int(width))
 		for i := 0; i < len(e.Positions); i += ChunkSize {
 			m := min(ChunkSize, len(e.Positions)-i)
-			chunk := [2]int64{int64(i), int64(i + m)}
-			acc := chunks.NextChunk(m)
-			s.call(e, chunk[:], unsafe.Pointer(unsafe.SliceData(acc)), 0, at, width, sumWide)
+			acc, chunk := chunks.NextChunk(m), e.Scratch.Ints(0, 2)
+			chunk[0], chunk[1] = int64(i), int64(i+m)
+			s.call(e, chunk, unsafe.Pointer(unsafe.SliceData(acc)), 0, at, width, sumWide)
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
 	}

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512F32(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -61,83 +61,81 @@ tile4:
 	JEQ    none7
 	VPXORD X17, X17, X17
 	MOVQ   SI, R11
-	LEAQ   -32(CX), R13
 
 row8:
-	CMPQ       R11, R13
-	JGE        asked9
-	MOVQ       32(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-	PREFETCHT0 512(BX)(R12*1)
-	PREFETCHT0 576(BX)(R12*1)
-	PREFETCHT0 640(BX)(R12*1)
-	PREFETCHT0 704(BX)(R12*1)
-	PREFETCHT0 768(BX)(R12*1)
-	PREFETCHT0 832(BX)(R12*1)
-	PREFETCHT0 896(BX)(R12*1)
-	PREFETCHT0 960(BX)(R12*1)
-
-asked9:
+	LEAQ         32(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X17, X16
 	VBROADCASTSS X16, Z16
 	VMOVUPS      (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPS      64(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPS      128(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(BX)(R13*1)
 	VMOVUPS      192(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(BX)(R13*1)
 	VMOVUPS      256(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   256(BX)(R13*1)
 	VMOVUPS      320(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z5, Z5
+	PREFETCHT0   320(BX)(R13*1)
 	VMOVUPS      384(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   384(BX)(R13*1)
 	VMOVUPS      448(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z7, Z7
+	PREFETCHT0   448(BX)(R13*1)
 	VMOVUPS      512(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z8, Z8
+	PREFETCHT0   512(BX)(R13*1)
 	VMOVUPS      576(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z9, Z9
+	PREFETCHT0   576(BX)(R13*1)
 	VMOVUPS      640(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z10, Z10
+	PREFETCHT0   640(BX)(R13*1)
 	VMOVUPS      704(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z11, Z11
+	PREFETCHT0   704(BX)(R13*1)
 	VMOVUPS      768(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z12, Z12
+	PREFETCHT0   768(BX)(R13*1)
 	VMOVUPS      832(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z13, Z13
+	PREFETCHT0   832(BX)(R13*1)
 	VMOVUPS      896(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z14, Z14
+	PREFETCHT0   896(BX)(R13*1)
 	VMOVUPS      960(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z15, Z15
+	PREFETCHT0   960(BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
 	JLT          row8
@@ -145,72 +143,70 @@ asked9:
 
 none7:
 	MOVQ SI, R11
-	LEAQ -32(CX), R13
 
-row10:
-	CMPQ       R11, R13
-	JGE        asked11
-	MOVQ       32(R11), R12
+row9:
+	LEAQ       32(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-	PREFETCHT0 512(BX)(R12*1)
-	PREFETCHT0 576(BX)(R12*1)
-	PREFETCHT0 640(BX)(R12*1)
-	PREFETCHT0 704(BX)(R12*1)
-	PREFETCHT0 768(BX)(R12*1)
-	PREFETCHT0 832(BX)(R12*1)
-	PREFETCHT0 896(BX)(R12*1)
-	PREFETCHT0 960(BX)(R12*1)
-
-asked11:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPS (BX)(R12*1), Z16
-	VADDPS  Z16, Z0, Z0
-	VMOVUPS 64(BX)(R12*1), Z16
-	VADDPS  Z16, Z1, Z1
-	VMOVUPS 128(BX)(R12*1), Z16
-	VADDPS  Z16, Z2, Z2
-	VMOVUPS 192(BX)(R12*1), Z16
-	VADDPS  Z16, Z3, Z3
-	VMOVUPS 256(BX)(R12*1), Z16
-	VADDPS  Z16, Z4, Z4
-	VMOVUPS 320(BX)(R12*1), Z16
-	VADDPS  Z16, Z5, Z5
-	VMOVUPS 384(BX)(R12*1), Z16
-	VADDPS  Z16, Z6, Z6
-	VMOVUPS 448(BX)(R12*1), Z16
-	VADDPS  Z16, Z7, Z7
-	VMOVUPS 512(BX)(R12*1), Z16
-	VADDPS  Z16, Z8, Z8
-	VMOVUPS 576(BX)(R12*1), Z16
-	VADDPS  Z16, Z9, Z9
-	VMOVUPS 640(BX)(R12*1), Z16
-	VADDPS  Z16, Z10, Z10
-	VMOVUPS 704(BX)(R12*1), Z16
-	VADDPS  Z16, Z11, Z11
-	VMOVUPS 768(BX)(R12*1), Z16
-	VADDPS  Z16, Z12, Z12
-	VMOVUPS 832(BX)(R12*1), Z16
-	VADDPS  Z16, Z13, Z13
-	VMOVUPS 896(BX)(R12*1), Z16
-	VADDPS  Z16, Z14, Z14
-	VMOVUPS 960(BX)(R12*1), Z16
-	VADDPS  Z16, Z15, Z15
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row10
+	VMOVUPS    (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS    64(BX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPS    128(BX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(BX)(R13*1)
+	VMOVUPS    192(BX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(BX)(R13*1)
+	VMOVUPS    256(BX)(R12*1), Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 256(BX)(R13*1)
+	VMOVUPS    320(BX)(R12*1), Z16
+	VADDPS     Z16, Z5, Z5
+	PREFETCHT0 320(BX)(R13*1)
+	VMOVUPS    384(BX)(R12*1), Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 384(BX)(R13*1)
+	VMOVUPS    448(BX)(R12*1), Z16
+	VADDPS     Z16, Z7, Z7
+	PREFETCHT0 448(BX)(R13*1)
+	VMOVUPS    512(BX)(R12*1), Z16
+	VADDPS     Z16, Z8, Z8
+	PREFETCHT0 512(BX)(R13*1)
+	VMOVUPS    576(BX)(R12*1), Z16
+	VADDPS     Z16, Z9, Z9
+	PREFETCHT0 576(BX)(R13*1)
+	VMOVUPS    640(BX)(R12*1), Z16
+	VADDPS     Z16, Z10, Z10
+	PREFETCHT0 640(BX)(R13*1)
+	VMOVUPS    704(BX)(R12*1), Z16
+	VADDPS     Z16, Z11, Z11
+	PREFETCHT0 704(BX)(R13*1)
+	VMOVUPS    768(BX)(R12*1), Z16
+	VADDPS     Z16, Z12, Z12
+	PREFETCHT0 768(BX)(R13*1)
+	VMOVUPS    832(BX)(R12*1), Z16
+	VADDPS     Z16, Z13, Z13
+	PREFETCHT0 832(BX)(R13*1)
+	VMOVUPS    896(BX)(R12*1), Z16
+	VADDPS     Z16, Z14, Z14
+	PREFETCHT0 896(BX)(R13*1)
+	VMOVUPS    960(BX)(R12*1), Z16
+	VADDPS     Z16, Z15, Z15
+	PREFETCHT0 960(BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row9
 
 summed6:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow13
+	JEQ     narrow11
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -227,14 +223,14 @@ summed6:
 	VMOVUPS Z13, 832(R9)
 	VMOVUPS Z14, 896(R9)
 	VMOVUPS Z15, 960(R9)
-	JMP     stored12
+	JMP     stored10
 
-narrow13:
+narrow11:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip14
+	JEQ          skip12
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty15
+	JEQ          empty13
 	SHRQ         $0x03, R11
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R11, X19, X19
@@ -256,10 +252,10 @@ narrow13:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty15:
-skip14:
+empty13:
+skip12:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip16
+	JEQ     skip14
 	VMOVUPS (R9), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(R9), Z16
@@ -293,96 +289,96 @@ skip14:
 	VMOVUPS 960(R9), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip16:
+skip14:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around17
+	JNE       around15
 	VMOVDQU64 Z0, (R9)
 	VMOVDQU64 Z1, 64(R9)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Z0, (R9)
+	VMOVNTDQ Z1, 64(R9)
+
+stored16:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around17
+	VMOVDQU64 Z2, 128(R9)
+	VMOVDQU64 Z3, 192(R9)
 	JMP       stored18
 
 around17:
-	VMOVNTDQ Z0, (R9)
-	VMOVNTDQ Z1, 64(R9)
+	VMOVNTDQ Z2, 128(R9)
+	VMOVNTDQ Z3, 192(R9)
 
 stored18:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around19
-	VMOVDQU64 Z2, 128(R9)
-	VMOVDQU64 Z3, 192(R9)
+	VMOVDQU64 Z4, 256(R9)
+	VMOVDQU64 Z5, 320(R9)
 	JMP       stored20
 
 around19:
-	VMOVNTDQ Z2, 128(R9)
-	VMOVNTDQ Z3, 192(R9)
+	VMOVNTDQ Z4, 256(R9)
+	VMOVNTDQ Z5, 320(R9)
 
 stored20:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around21
-	VMOVDQU64 Z4, 256(R9)
-	VMOVDQU64 Z5, 320(R9)
+	VMOVDQU64 Z6, 384(R9)
+	VMOVDQU64 Z7, 448(R9)
 	JMP       stored22
 
 around21:
-	VMOVNTDQ Z4, 256(R9)
-	VMOVNTDQ Z5, 320(R9)
+	VMOVNTDQ Z6, 384(R9)
+	VMOVNTDQ Z7, 448(R9)
 
 stored22:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around23
-	VMOVDQU64 Z6, 384(R9)
-	VMOVDQU64 Z7, 448(R9)
+	VMOVDQU64 Z8, 512(R9)
+	VMOVDQU64 Z9, 576(R9)
 	JMP       stored24
 
 around23:
-	VMOVNTDQ Z6, 384(R9)
-	VMOVNTDQ Z7, 448(R9)
+	VMOVNTDQ Z8, 512(R9)
+	VMOVNTDQ Z9, 576(R9)
 
 stored24:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around25
-	VMOVDQU64 Z8, 512(R9)
-	VMOVDQU64 Z9, 576(R9)
+	VMOVDQU64 Z10, 640(R9)
+	VMOVDQU64 Z11, 704(R9)
 	JMP       stored26
 
 around25:
-	VMOVNTDQ Z8, 512(R9)
-	VMOVNTDQ Z9, 576(R9)
+	VMOVNTDQ Z10, 640(R9)
+	VMOVNTDQ Z11, 704(R9)
 
 stored26:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU64 Z10, 640(R9)
-	VMOVDQU64 Z11, 704(R9)
+	VMOVDQU64 Z12, 768(R9)
+	VMOVDQU64 Z13, 832(R9)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Z10, 640(R9)
-	VMOVNTDQ Z11, 704(R9)
+	VMOVNTDQ Z12, 768(R9)
+	VMOVNTDQ Z13, 832(R9)
 
 stored28:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU64 Z12, 768(R9)
-	VMOVDQU64 Z13, 832(R9)
+	VMOVDQU64 Z14, 896(R9)
+	VMOVDQU64 Z15, 960(R9)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Z12, 768(R9)
-	VMOVNTDQ Z13, 832(R9)
-
-stored30:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	VMOVDQU64 Z14, 896(R9)
-	VMOVDQU64 Z15, 960(R9)
-	JMP       stored32
-
-around31:
 	VMOVNTDQ Z14, 896(R9)
 	VMOVNTDQ Z15, 960(R9)
 
-stored32:
-stored12:
+stored30:
+stored10:
 	ADDQ $0x00000400, BX
 	ADDQ $0x00000400, R9
 	SUBQ $0x00000100, R10
@@ -390,7 +386,7 @@ stored12:
 
 narrower5:
 	CMPQ   R10, $0x00000080
-	JLT    narrower34
+	JLT    narrower32
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -400,105 +396,101 @@ narrower5:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   SI, DI
-	JGE    summed35
+	JGE    summed33
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none36
+	JEQ    none34
 	VPXORD X20, X20, X20
 	MOVQ   SI, R11
-	LEAQ   -64(CX), R13
 
-row37:
-	CMPQ       R11, R13
-	JGE        asked38
-	MOVQ       64(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-
-asked38:
+row35:
+	LEAQ         64(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X20, X16
 	VBROADCASTSS X16, Z16
 	VMOVUPS      (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPS      64(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPS      128(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(BX)(R13*1)
 	VMOVUPS      192(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(BX)(R13*1)
 	VMOVUPS      256(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   256(BX)(R13*1)
 	VMOVUPS      320(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z5, Z5
+	PREFETCHT0   320(BX)(R13*1)
 	VMOVUPS      384(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   384(BX)(R13*1)
 	VMOVUPS      448(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z7, Z7
+	PREFETCHT0   448(BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row37
-	JMP          summed35
+	JLT          row35
+	JMP          summed33
 
-none36:
+none34:
 	MOVQ SI, R11
-	LEAQ -64(CX), R13
 
-row39:
-	CMPQ       R11, R13
-	JGE        asked40
-	MOVQ       64(R11), R12
+row36:
+	LEAQ       64(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
+	VMOVUPS    (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS    64(BX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPS    128(BX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(BX)(R13*1)
+	VMOVUPS    192(BX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(BX)(R13*1)
+	VMOVUPS    256(BX)(R12*1), Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 256(BX)(R13*1)
+	VMOVUPS    320(BX)(R12*1), Z16
+	VADDPS     Z16, Z5, Z5
+	PREFETCHT0 320(BX)(R13*1)
+	VMOVUPS    384(BX)(R12*1), Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 384(BX)(R13*1)
+	VMOVUPS    448(BX)(R12*1), Z16
+	VADDPS     Z16, Z7, Z7
+	PREFETCHT0 448(BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row36
 
-asked40:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPS (BX)(R12*1), Z16
-	VADDPS  Z16, Z0, Z0
-	VMOVUPS 64(BX)(R12*1), Z16
-	VADDPS  Z16, Z1, Z1
-	VMOVUPS 128(BX)(R12*1), Z16
-	VADDPS  Z16, Z2, Z2
-	VMOVUPS 192(BX)(R12*1), Z16
-	VADDPS  Z16, Z3, Z3
-	VMOVUPS 256(BX)(R12*1), Z16
-	VADDPS  Z16, Z4, Z4
-	VMOVUPS 320(BX)(R12*1), Z16
-	VADDPS  Z16, Z5, Z5
-	VMOVUPS 384(BX)(R12*1), Z16
-	VADDPS  Z16, Z6, Z6
-	VMOVUPS 448(BX)(R12*1), Z16
-	VADDPS  Z16, Z7, Z7
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row39
-
-summed35:
+summed33:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow42
+	JEQ     narrow38
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -507,14 +499,14 @@ summed35:
 	VMOVUPS Z5, 320(R9)
 	VMOVUPS Z6, 384(R9)
 	VMOVUPS Z7, 448(R9)
-	JMP     stored41
+	JMP     stored37
 
-narrow42:
+narrow38:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip43
+	JEQ          skip39
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty44
+	JEQ          empty40
 	SHRQ         $0x03, R11
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R11, X21, X21
@@ -528,10 +520,10 @@ narrow42:
 	VDIVPS       Z16, Z6, Z6
 	VDIVPS       Z16, Z7, Z7
 
-empty44:
-skip43:
+empty40:
+skip39:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip45
+	JEQ     skip41
 	VMOVUPS (R9), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(R9), Z16
@@ -549,147 +541,143 @@ skip43:
 	VMOVUPS 448(R9), Z16
 	VADDPS  Z7, Z16, Z7
 
-skip45:
+skip41:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around46
+	JNE       around42
 	VMOVDQU64 Z0, (R9)
 	VMOVDQU64 Z1, 64(R9)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ Z0, (R9)
+	VMOVNTDQ Z1, 64(R9)
+
+stored43:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around44
+	VMOVDQU64 Z2, 128(R9)
+	VMOVDQU64 Z3, 192(R9)
+	JMP       stored45
+
+around44:
+	VMOVNTDQ Z2, 128(R9)
+	VMOVNTDQ Z3, 192(R9)
+
+stored45:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around46
+	VMOVDQU64 Z4, 256(R9)
+	VMOVDQU64 Z5, 320(R9)
 	JMP       stored47
 
 around46:
-	VMOVNTDQ Z0, (R9)
-	VMOVNTDQ Z1, 64(R9)
+	VMOVNTDQ Z4, 256(R9)
+	VMOVNTDQ Z5, 320(R9)
 
 stored47:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around48
-	VMOVDQU64 Z2, 128(R9)
-	VMOVDQU64 Z3, 192(R9)
+	VMOVDQU64 Z6, 384(R9)
+	VMOVDQU64 Z7, 448(R9)
 	JMP       stored49
 
 around48:
-	VMOVNTDQ Z2, 128(R9)
-	VMOVNTDQ Z3, 192(R9)
-
-stored49:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around50
-	VMOVDQU64 Z4, 256(R9)
-	VMOVDQU64 Z5, 320(R9)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Z4, 256(R9)
-	VMOVNTDQ Z5, 320(R9)
-
-stored51:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around52
-	VMOVDQU64 Z6, 384(R9)
-	VMOVDQU64 Z7, 448(R9)
-	JMP       stored53
-
-around52:
 	VMOVNTDQ Z6, 384(R9)
 	VMOVNTDQ Z7, 448(R9)
 
-stored53:
-stored41:
+stored49:
+stored37:
 	ADDQ $0x00000200, BX
 	ADDQ $0x00000200, R9
 	SUBQ $0x00000080, R10
 
-narrower34:
+narrower32:
 	CMPQ   R10, $0x00000040
-	JLT    narrower55
+	JLT    narrower51
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   SI, DI
-	JGE    summed56
+	JGE    summed52
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none57
+	JEQ    none53
 	VPXORD X22, X22, X22
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row58:
-	CMPQ       R11, R13
-	JGE        asked59
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-
-asked59:
+row54:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X22, X16
 	VBROADCASTSS X16, Z16
 	VMOVUPS      (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPS      64(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPS      128(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(BX)(R13*1)
 	VMOVUPS      192(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row58
-	JMP          summed56
+	JLT          row54
+	JMP          summed52
 
-none57:
+none53:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row60:
-	CMPQ       R11, R13
-	JGE        asked61
-	MOVQ       128(R11), R12
+row55:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
+	VMOVUPS    (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS    64(BX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPS    128(BX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(BX)(R13*1)
+	VMOVUPS    192(BX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row55
 
-asked61:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPS (BX)(R12*1), Z16
-	VADDPS  Z16, Z0, Z0
-	VMOVUPS 64(BX)(R12*1), Z16
-	VADDPS  Z16, Z1, Z1
-	VMOVUPS 128(BX)(R12*1), Z16
-	VADDPS  Z16, Z2, Z2
-	VMOVUPS 192(BX)(R12*1), Z16
-	VADDPS  Z16, Z3, Z3
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row60
-
-summed56:
+summed52:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow63
+	JEQ     narrow57
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
 	VMOVUPS Z3, 192(R9)
-	JMP     stored62
+	JMP     stored56
 
-narrow63:
+narrow57:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip64
+	JEQ          skip58
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty65
+	JEQ          empty59
 	SHRQ         $0x03, R11
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R11, X23, X23
@@ -699,10 +687,10 @@ narrow63:
 	VDIVPS       Z16, Z2, Z2
 	VDIVPS       Z16, Z3, Z3
 
-empty65:
-skip64:
+empty59:
+skip58:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip66
+	JEQ     skip60
 	VMOVUPS (R9), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(R9), Z16
@@ -712,107 +700,103 @@ skip64:
 	VMOVUPS 192(R9), Z16
 	VADDPS  Z3, Z16, Z3
 
-skip66:
+skip60:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around67
+	JNE       around61
 	VMOVDQU64 Z0, (R9)
 	VMOVDQU64 Z1, 64(R9)
-	JMP       stored68
+	JMP       stored62
 
-around67:
+around61:
 	VMOVNTDQ Z0, (R9)
 	VMOVNTDQ Z1, 64(R9)
 
-stored68:
+stored62:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around63
 	VMOVDQU64 Z2, 128(R9)
 	VMOVDQU64 Z3, 192(R9)
-	JMP       stored70
+	JMP       stored64
 
-around69:
+around63:
 	VMOVNTDQ Z2, 128(R9)
 	VMOVNTDQ Z3, 192(R9)
 
-stored70:
-stored62:
+stored64:
+stored56:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, R10
 
-narrower55:
+narrower51:
 	CMPQ   R10, $0x00000020
-	JLT    narrower72
+	JLT    narrower66
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	CMPQ   SI, DI
-	JGE    summed73
+	JGE    summed67
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none74
+	JEQ    none68
 	VPXORD X24, X24, X24
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row75:
-	CMPQ       R11, R13
-	JGE        asked76
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked76:
+row69:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X24, X16
 	VBROADCASTSS X16, Z16
 	VMOVUPS      (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPS      64(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row75
-	JMP          summed73
+	JLT          row69
+	JMP          summed67
 
-none74:
+none68:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row77:
-	CMPQ       R11, R13
-	JGE        asked78
-	MOVQ       128(R11), R12
+row70:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
+	VMOVUPS    (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS    64(BX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row70
 
-asked78:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPS (BX)(R12*1), Z16
-	VADDPS  Z16, Z0, Z0
-	VMOVUPS 64(BX)(R12*1), Z16
-	VADDPS  Z16, Z1, Z1
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row77
-
-summed73:
+summed67:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow80
+	JEQ     narrow72
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
-	JMP     stored79
+	JMP     stored71
 
-narrow80:
+narrow72:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip81
+	JEQ          skip73
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty82
+	JEQ          empty74
 	SHRQ         $0x03, R11
 	VPXORD       X25, X25, X25
 	VCVTSI2SSQ   R11, X25, X25
@@ -820,209 +804,201 @@ narrow80:
 	VDIVPS       Z16, Z0, Z0
 	VDIVPS       Z16, Z1, Z1
 
-empty82:
-skip81:
+empty74:
+skip73:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip83
+	JEQ     skip75
 	VMOVUPS (R9), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(R9), Z16
 	VADDPS  Z1, Z16, Z1
 
-skip83:
+skip75:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around84
+	JNE       around76
 	VMOVDQU64 Z0, (R9)
 	VMOVDQU64 Z1, 64(R9)
-	JMP       stored85
+	JMP       stored77
 
-around84:
+around76:
 	VMOVNTDQ Z0, (R9)
 	VMOVNTDQ Z1, 64(R9)
 
-stored85:
-stored79:
+stored77:
+stored71:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, R9
 	SUBQ $0x00000020, R10
 
-narrower72:
+narrower66:
 	CMPQ   R10, $0x00000010
-	JLT    narrower87
+	JLT    narrower79
 	VPXORD Z0, Z0, Z0
 	CMPQ   SI, DI
-	JGE    summed88
+	JGE    summed80
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none89
+	JEQ    none81
 	VPXORD X26, X26, X26
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row90:
-	CMPQ       R11, R13
-	JGE        asked91
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked91:
+row82:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X26, X16
 	VBROADCASTSS X16, Z16
 	VMOVUPS      (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row90
-	JMP          summed88
+	JLT          row82
+	JMP          summed80
 
-none89:
+none81:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row92:
-	CMPQ       R11, R13
-	JGE        asked93
-	MOVQ       128(R11), R12
+row83:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VMOVUPS    (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row83
 
-asked93:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPS (BX)(R12*1), Z16
-	VADDPS  Z16, Z0, Z0
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row92
-
-summed88:
+summed80:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow95
+	JEQ     narrow85
 	VMOVUPS Z0, (R9)
-	JMP     stored94
+	JMP     stored84
 
-narrow95:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip96
+	JEQ          skip86
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty97
+	JEQ          empty87
 	SHRQ         $0x03, R11
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   R11, X27, X27
 	VBROADCASTSS X27, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty97:
-skip96:
+empty87:
+skip86:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip98
+	JEQ     skip88
 	VMOVUPS (R9), Z16
 	VADDPS  Z0, Z16, Z0
 
-skip98:
+skip88:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around99
+	JNE       around89
 	VMOVDQU64 Z0, (R9)
-	JMP       stored100
+	JMP       stored90
 
-around99:
+around89:
 	VMOVNTDQ Z0, (R9)
 
-stored100:
-stored94:
+stored90:
+stored84:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, R10
 
-narrower87:
+narrower79:
 	TESTQ  R10, R10
-	JLE    done101
+	JLE    done91
 	MOVQ   $-1, R11
 	BZHIQ  R10, R11, R11
 	KMOVW  R11, K1
 	VPXORD Z0, Z0, Z0
 	CMPQ   SI, DI
-	JGE    summed102
+	JGE    summed92
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none103
+	JEQ    none93
 	VPXORD X28, X28, X28
 	MOVQ   SI, R10
-	LEAQ   -128(CX), R12
 
-row104:
-	CMPQ       R10, R12
-	JGE        asked105
-	MOVQ       128(R10), R11
-	IMULQ      AX, R11
-	PREFETCHT0 (BX)(R11*1)
-
-asked105:
+row94:
+	LEAQ         128(R10), R12
+	CMPQ         R12, CX
+	CMOVQGE      R10, R12
+	MOVQ         (R12), R12
 	MOVQ         (R10), R11
+	IMULQ        AX, R12
 	IMULQ        AX, R11
 	VCVTSD2SS    (DX)(R10*1), X28, X16
 	VBROADCASTSS X16, Z16
 	VMOVUPS.Z    (BX)(R11*1), K1, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, DI
-	JLT          row104
-	JMP          summed102
+	JLT          row94
+	JMP          summed92
 
-none103:
+none93:
 	MOVQ SI, R10
-	LEAQ -128(CX), R12
 
-row106:
-	CMPQ       R10, R12
-	JGE        asked107
-	MOVQ       128(R10), R11
+row95:
+	LEAQ       128(R10), R12
+	CMPQ       R12, CX
+	CMOVQGE    R10, R12
+	MOVQ       (R12), R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R12
 	IMULQ      AX, R11
-	PREFETCHT0 (BX)(R11*1)
+	VMOVUPS.Z  (BX)(R11*1), K1, Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, DI
+	JLT        row95
 
-asked107:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPS.Z (BX)(R11*1), K1, Z16
-	VADDPS    Z16, Z0, Z0
-	ADDQ      $0x08, R10
-	CMPQ      R10, DI
-	JLT       row106
-
-summed102:
+summed92:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow109
+	JEQ     narrow97
 	VMOVUPS Z0, K1, (R9)
-	JMP     stored108
+	JMP     stored96
 
-narrow109:
+narrow97:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip110
+	JEQ          skip98
 	MOVQ         DI, BX
 	SUBQ         SI, BX
-	JEQ          empty111
+	JEQ          empty99
 	SHRQ         $0x03, BX
 	VPXORD       X29, X29, X29
 	VCVTSI2SSQ   BX, X29, X29
 	VBROADCASTSS X29, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty111:
-skip110:
+empty99:
+skip98:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip112
+	JEQ       skip100
 	VMOVUPS.Z (R9), K1, Z16
 	VADDPS    Z0, Z16, Z0
 
-skip112:
+skip100:
 	VMOVUPS Z0, K1, (R9)
 
-stored108:
-done101:
+stored96:
+done91:
 	MOVQ to+56(FP), R9
 	ADDQ apart+64(FP), R9
 	MOVQ R9, to+56(FP)
@@ -1035,7 +1011,7 @@ returned3:
 	RET
 
 // func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512F64(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -1091,82 +1067,80 @@ tile4:
 	JEQ    none7
 	VPXORD X17, X17, X17
 	MOVQ   SI, R11
-	LEAQ   -32(CX), R13
 
 row8:
-	CMPQ       R11, R13
-	JGE        asked9
-	MOVQ       32(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-	PREFETCHT0 512(BX)(R12*1)
-	PREFETCHT0 576(BX)(R12*1)
-	PREFETCHT0 640(BX)(R12*1)
-	PREFETCHT0 704(BX)(R12*1)
-	PREFETCHT0 768(BX)(R12*1)
-	PREFETCHT0 832(BX)(R12*1)
-	PREFETCHT0 896(BX)(R12*1)
-	PREFETCHT0 960(BX)(R12*1)
-
-asked9:
+	LEAQ         32(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VBROADCASTSD (DX)(R11*1), Z16
 	VMOVUPD      (BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPD      64(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z1, Z1
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPD      128(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z2, Z2
+	PREFETCHT0   128(BX)(R13*1)
 	VMOVUPD      192(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z3, Z3
+	PREFETCHT0   192(BX)(R13*1)
 	VMOVUPD      256(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z4, Z4
+	PREFETCHT0   256(BX)(R13*1)
 	VMOVUPD      320(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z5, Z5
+	PREFETCHT0   320(BX)(R13*1)
 	VMOVUPD      384(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z6, Z6
+	PREFETCHT0   384(BX)(R13*1)
 	VMOVUPD      448(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z7, Z7
+	PREFETCHT0   448(BX)(R13*1)
 	VMOVUPD      512(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z8, Z8
+	PREFETCHT0   512(BX)(R13*1)
 	VMOVUPD      576(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z9, Z9
+	PREFETCHT0   576(BX)(R13*1)
 	VMOVUPD      640(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z10, Z10
+	PREFETCHT0   640(BX)(R13*1)
 	VMOVUPD      704(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z11, Z11
+	PREFETCHT0   704(BX)(R13*1)
 	VMOVUPD      768(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z12, Z12
+	PREFETCHT0   768(BX)(R13*1)
 	VMOVUPD      832(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z13, Z13
+	PREFETCHT0   832(BX)(R13*1)
 	VMOVUPD      896(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z14, Z14
+	PREFETCHT0   896(BX)(R13*1)
 	VMOVUPD      960(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z15, Z15
+	PREFETCHT0   960(BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
 	JLT          row8
@@ -1174,72 +1148,70 @@ asked9:
 
 none7:
 	MOVQ SI, R11
-	LEAQ -32(CX), R13
 
-row10:
-	CMPQ       R11, R13
-	JGE        asked11
-	MOVQ       32(R11), R12
+row9:
+	LEAQ       32(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-	PREFETCHT0 512(BX)(R12*1)
-	PREFETCHT0 576(BX)(R12*1)
-	PREFETCHT0 640(BX)(R12*1)
-	PREFETCHT0 704(BX)(R12*1)
-	PREFETCHT0 768(BX)(R12*1)
-	PREFETCHT0 832(BX)(R12*1)
-	PREFETCHT0 896(BX)(R12*1)
-	PREFETCHT0 960(BX)(R12*1)
-
-asked11:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPD (BX)(R12*1), Z16
-	VADDPD  Z16, Z0, Z0
-	VMOVUPD 64(BX)(R12*1), Z16
-	VADDPD  Z16, Z1, Z1
-	VMOVUPD 128(BX)(R12*1), Z16
-	VADDPD  Z16, Z2, Z2
-	VMOVUPD 192(BX)(R12*1), Z16
-	VADDPD  Z16, Z3, Z3
-	VMOVUPD 256(BX)(R12*1), Z16
-	VADDPD  Z16, Z4, Z4
-	VMOVUPD 320(BX)(R12*1), Z16
-	VADDPD  Z16, Z5, Z5
-	VMOVUPD 384(BX)(R12*1), Z16
-	VADDPD  Z16, Z6, Z6
-	VMOVUPD 448(BX)(R12*1), Z16
-	VADDPD  Z16, Z7, Z7
-	VMOVUPD 512(BX)(R12*1), Z16
-	VADDPD  Z16, Z8, Z8
-	VMOVUPD 576(BX)(R12*1), Z16
-	VADDPD  Z16, Z9, Z9
-	VMOVUPD 640(BX)(R12*1), Z16
-	VADDPD  Z16, Z10, Z10
-	VMOVUPD 704(BX)(R12*1), Z16
-	VADDPD  Z16, Z11, Z11
-	VMOVUPD 768(BX)(R12*1), Z16
-	VADDPD  Z16, Z12, Z12
-	VMOVUPD 832(BX)(R12*1), Z16
-	VADDPD  Z16, Z13, Z13
-	VMOVUPD 896(BX)(R12*1), Z16
-	VADDPD  Z16, Z14, Z14
-	VMOVUPD 960(BX)(R12*1), Z16
-	VADDPD  Z16, Z15, Z15
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row10
+	VMOVUPD    (BX)(R12*1), Z16
+	VADDPD     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPD    64(BX)(R12*1), Z16
+	VADDPD     Z16, Z1, Z1
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPD    128(BX)(R12*1), Z16
+	VADDPD     Z16, Z2, Z2
+	PREFETCHT0 128(BX)(R13*1)
+	VMOVUPD    192(BX)(R12*1), Z16
+	VADDPD     Z16, Z3, Z3
+	PREFETCHT0 192(BX)(R13*1)
+	VMOVUPD    256(BX)(R12*1), Z16
+	VADDPD     Z16, Z4, Z4
+	PREFETCHT0 256(BX)(R13*1)
+	VMOVUPD    320(BX)(R12*1), Z16
+	VADDPD     Z16, Z5, Z5
+	PREFETCHT0 320(BX)(R13*1)
+	VMOVUPD    384(BX)(R12*1), Z16
+	VADDPD     Z16, Z6, Z6
+	PREFETCHT0 384(BX)(R13*1)
+	VMOVUPD    448(BX)(R12*1), Z16
+	VADDPD     Z16, Z7, Z7
+	PREFETCHT0 448(BX)(R13*1)
+	VMOVUPD    512(BX)(R12*1), Z16
+	VADDPD     Z16, Z8, Z8
+	PREFETCHT0 512(BX)(R13*1)
+	VMOVUPD    576(BX)(R12*1), Z16
+	VADDPD     Z16, Z9, Z9
+	PREFETCHT0 576(BX)(R13*1)
+	VMOVUPD    640(BX)(R12*1), Z16
+	VADDPD     Z16, Z10, Z10
+	PREFETCHT0 640(BX)(R13*1)
+	VMOVUPD    704(BX)(R12*1), Z16
+	VADDPD     Z16, Z11, Z11
+	PREFETCHT0 704(BX)(R13*1)
+	VMOVUPD    768(BX)(R12*1), Z16
+	VADDPD     Z16, Z12, Z12
+	PREFETCHT0 768(BX)(R13*1)
+	VMOVUPD    832(BX)(R12*1), Z16
+	VADDPD     Z16, Z13, Z13
+	PREFETCHT0 832(BX)(R13*1)
+	VMOVUPD    896(BX)(R12*1), Z16
+	VADDPD     Z16, Z14, Z14
+	PREFETCHT0 896(BX)(R13*1)
+	VMOVUPD    960(BX)(R12*1), Z16
+	VADDPD     Z16, Z15, Z15
+	PREFETCHT0 960(BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row9
 
 summed6:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow13
+	JEQ     narrow11
 	VMOVUPD Z0, (R9)
 	VMOVUPD Z1, 64(R9)
 	VMOVUPD Z2, 128(R9)
@@ -1256,14 +1228,14 @@ summed6:
 	VMOVUPD Z13, 832(R9)
 	VMOVUPD Z14, 896(R9)
 	VMOVUPD Z15, 960(R9)
-	JMP     stored12
+	JMP     stored10
 
-narrow13:
+narrow11:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip14
+	JEQ          skip12
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty15
+	JEQ          empty13
 	SHRQ         $0x03, R11
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   R11, X19, X19
@@ -1285,10 +1257,10 @@ narrow13:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty15:
-skip14:
+empty13:
+skip12:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip16
+	JEQ     skip14
 	VMOVUPD (R9), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(R9), Z16
@@ -1322,96 +1294,96 @@ skip14:
 	VMOVUPD 960(R9), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip16:
+skip14:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around17
+	JNE       around15
 	VMOVDQU64 Z0, (R9)
 	VMOVDQU64 Z1, 64(R9)
+	JMP       stored16
+
+around15:
+	VMOVNTDQ Z0, (R9)
+	VMOVNTDQ Z1, 64(R9)
+
+stored16:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around17
+	VMOVDQU64 Z2, 128(R9)
+	VMOVDQU64 Z3, 192(R9)
 	JMP       stored18
 
 around17:
-	VMOVNTDQ Z0, (R9)
-	VMOVNTDQ Z1, 64(R9)
+	VMOVNTDQ Z2, 128(R9)
+	VMOVNTDQ Z3, 192(R9)
 
 stored18:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around19
-	VMOVDQU64 Z2, 128(R9)
-	VMOVDQU64 Z3, 192(R9)
+	VMOVDQU64 Z4, 256(R9)
+	VMOVDQU64 Z5, 320(R9)
 	JMP       stored20
 
 around19:
-	VMOVNTDQ Z2, 128(R9)
-	VMOVNTDQ Z3, 192(R9)
+	VMOVNTDQ Z4, 256(R9)
+	VMOVNTDQ Z5, 320(R9)
 
 stored20:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around21
-	VMOVDQU64 Z4, 256(R9)
-	VMOVDQU64 Z5, 320(R9)
+	VMOVDQU64 Z6, 384(R9)
+	VMOVDQU64 Z7, 448(R9)
 	JMP       stored22
 
 around21:
-	VMOVNTDQ Z4, 256(R9)
-	VMOVNTDQ Z5, 320(R9)
+	VMOVNTDQ Z6, 384(R9)
+	VMOVNTDQ Z7, 448(R9)
 
 stored22:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around23
-	VMOVDQU64 Z6, 384(R9)
-	VMOVDQU64 Z7, 448(R9)
+	VMOVDQU64 Z8, 512(R9)
+	VMOVDQU64 Z9, 576(R9)
 	JMP       stored24
 
 around23:
-	VMOVNTDQ Z6, 384(R9)
-	VMOVNTDQ Z7, 448(R9)
+	VMOVNTDQ Z8, 512(R9)
+	VMOVNTDQ Z9, 576(R9)
 
 stored24:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around25
-	VMOVDQU64 Z8, 512(R9)
-	VMOVDQU64 Z9, 576(R9)
+	VMOVDQU64 Z10, 640(R9)
+	VMOVDQU64 Z11, 704(R9)
 	JMP       stored26
 
 around25:
-	VMOVNTDQ Z8, 512(R9)
-	VMOVNTDQ Z9, 576(R9)
+	VMOVNTDQ Z10, 640(R9)
+	VMOVNTDQ Z11, 704(R9)
 
 stored26:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU64 Z10, 640(R9)
-	VMOVDQU64 Z11, 704(R9)
+	VMOVDQU64 Z12, 768(R9)
+	VMOVDQU64 Z13, 832(R9)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Z10, 640(R9)
-	VMOVNTDQ Z11, 704(R9)
+	VMOVNTDQ Z12, 768(R9)
+	VMOVNTDQ Z13, 832(R9)
 
 stored28:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU64 Z12, 768(R9)
-	VMOVDQU64 Z13, 832(R9)
+	VMOVDQU64 Z14, 896(R9)
+	VMOVDQU64 Z15, 960(R9)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Z12, 768(R9)
-	VMOVNTDQ Z13, 832(R9)
-
-stored30:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
-	VMOVDQU64 Z14, 896(R9)
-	VMOVDQU64 Z15, 960(R9)
-	JMP       stored32
-
-around31:
 	VMOVNTDQ Z14, 896(R9)
 	VMOVNTDQ Z15, 960(R9)
 
-stored32:
-stored12:
+stored30:
+stored10:
 	ADDQ $0x00000400, BX
 	ADDQ $0x00000400, R9
 	SUBQ $0x00000080, R10
@@ -1419,7 +1391,7 @@ stored12:
 
 narrower5:
 	CMPQ   R10, $0x00000040
-	JLT    narrower34
+	JLT    narrower32
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1429,104 +1401,100 @@ narrower5:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   SI, DI
-	JGE    summed35
+	JGE    summed33
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none36
+	JEQ    none34
 	VPXORD X20, X20, X20
 	MOVQ   SI, R11
-	LEAQ   -64(CX), R13
 
-row37:
-	CMPQ       R11, R13
-	JGE        asked38
-	MOVQ       64(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-
-asked38:
+row35:
+	LEAQ         64(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VBROADCASTSD (DX)(R11*1), Z16
 	VMOVUPD      (BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPD      64(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z1, Z1
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPD      128(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z2, Z2
+	PREFETCHT0   128(BX)(R13*1)
 	VMOVUPD      192(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z3, Z3
+	PREFETCHT0   192(BX)(R13*1)
 	VMOVUPD      256(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z4, Z4
+	PREFETCHT0   256(BX)(R13*1)
 	VMOVUPD      320(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z5, Z5
+	PREFETCHT0   320(BX)(R13*1)
 	VMOVUPD      384(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z6, Z6
+	PREFETCHT0   384(BX)(R13*1)
 	VMOVUPD      448(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z7, Z7
+	PREFETCHT0   448(BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row37
-	JMP          summed35
+	JLT          row35
+	JMP          summed33
 
-none36:
+none34:
 	MOVQ SI, R11
-	LEAQ -64(CX), R13
 
-row39:
-	CMPQ       R11, R13
-	JGE        asked40
-	MOVQ       64(R11), R12
+row36:
+	LEAQ       64(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
+	VMOVUPD    (BX)(R12*1), Z16
+	VADDPD     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPD    64(BX)(R12*1), Z16
+	VADDPD     Z16, Z1, Z1
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPD    128(BX)(R12*1), Z16
+	VADDPD     Z16, Z2, Z2
+	PREFETCHT0 128(BX)(R13*1)
+	VMOVUPD    192(BX)(R12*1), Z16
+	VADDPD     Z16, Z3, Z3
+	PREFETCHT0 192(BX)(R13*1)
+	VMOVUPD    256(BX)(R12*1), Z16
+	VADDPD     Z16, Z4, Z4
+	PREFETCHT0 256(BX)(R13*1)
+	VMOVUPD    320(BX)(R12*1), Z16
+	VADDPD     Z16, Z5, Z5
+	PREFETCHT0 320(BX)(R13*1)
+	VMOVUPD    384(BX)(R12*1), Z16
+	VADDPD     Z16, Z6, Z6
+	PREFETCHT0 384(BX)(R13*1)
+	VMOVUPD    448(BX)(R12*1), Z16
+	VADDPD     Z16, Z7, Z7
+	PREFETCHT0 448(BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row36
 
-asked40:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPD (BX)(R12*1), Z16
-	VADDPD  Z16, Z0, Z0
-	VMOVUPD 64(BX)(R12*1), Z16
-	VADDPD  Z16, Z1, Z1
-	VMOVUPD 128(BX)(R12*1), Z16
-	VADDPD  Z16, Z2, Z2
-	VMOVUPD 192(BX)(R12*1), Z16
-	VADDPD  Z16, Z3, Z3
-	VMOVUPD 256(BX)(R12*1), Z16
-	VADDPD  Z16, Z4, Z4
-	VMOVUPD 320(BX)(R12*1), Z16
-	VADDPD  Z16, Z5, Z5
-	VMOVUPD 384(BX)(R12*1), Z16
-	VADDPD  Z16, Z6, Z6
-	VMOVUPD 448(BX)(R12*1), Z16
-	VADDPD  Z16, Z7, Z7
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row39
-
-summed35:
+summed33:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow42
+	JEQ     narrow38
 	VMOVUPD Z0, (R9)
 	VMOVUPD Z1, 64(R9)
 	VMOVUPD Z2, 128(R9)
@@ -1535,14 +1503,14 @@ summed35:
 	VMOVUPD Z5, 320(R9)
 	VMOVUPD Z6, 384(R9)
 	VMOVUPD Z7, 448(R9)
-	JMP     stored41
+	JMP     stored37
 
-narrow42:
+narrow38:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip43
+	JEQ          skip39
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty44
+	JEQ          empty40
 	SHRQ         $0x03, R11
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   R11, X21, X21
@@ -1556,10 +1524,10 @@ narrow42:
 	VDIVPD       Z16, Z6, Z6
 	VDIVPD       Z16, Z7, Z7
 
-empty44:
-skip43:
+empty40:
+skip39:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip45
+	JEQ     skip41
 	VMOVUPD (R9), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(R9), Z16
@@ -1577,146 +1545,142 @@ skip43:
 	VMOVUPD 448(R9), Z16
 	VADDPD  Z7, Z16, Z7
 
-skip45:
+skip41:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around46
+	JNE       around42
 	VMOVDQU64 Z0, (R9)
 	VMOVDQU64 Z1, 64(R9)
+	JMP       stored43
+
+around42:
+	VMOVNTDQ Z0, (R9)
+	VMOVNTDQ Z1, 64(R9)
+
+stored43:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around44
+	VMOVDQU64 Z2, 128(R9)
+	VMOVDQU64 Z3, 192(R9)
+	JMP       stored45
+
+around44:
+	VMOVNTDQ Z2, 128(R9)
+	VMOVNTDQ Z3, 192(R9)
+
+stored45:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around46
+	VMOVDQU64 Z4, 256(R9)
+	VMOVDQU64 Z5, 320(R9)
 	JMP       stored47
 
 around46:
-	VMOVNTDQ Z0, (R9)
-	VMOVNTDQ Z1, 64(R9)
+	VMOVNTDQ Z4, 256(R9)
+	VMOVNTDQ Z5, 320(R9)
 
 stored47:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around48
-	VMOVDQU64 Z2, 128(R9)
-	VMOVDQU64 Z3, 192(R9)
+	VMOVDQU64 Z6, 384(R9)
+	VMOVDQU64 Z7, 448(R9)
 	JMP       stored49
 
 around48:
-	VMOVNTDQ Z2, 128(R9)
-	VMOVNTDQ Z3, 192(R9)
-
-stored49:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around50
-	VMOVDQU64 Z4, 256(R9)
-	VMOVDQU64 Z5, 320(R9)
-	JMP       stored51
-
-around50:
-	VMOVNTDQ Z4, 256(R9)
-	VMOVNTDQ Z5, 320(R9)
-
-stored51:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around52
-	VMOVDQU64 Z6, 384(R9)
-	VMOVDQU64 Z7, 448(R9)
-	JMP       stored53
-
-around52:
 	VMOVNTDQ Z6, 384(R9)
 	VMOVNTDQ Z7, 448(R9)
 
-stored53:
-stored41:
+stored49:
+stored37:
 	ADDQ $0x00000200, BX
 	ADDQ $0x00000200, R9
 	SUBQ $0x00000040, R10
 
-narrower34:
+narrower32:
 	CMPQ   R10, $0x00000020
-	JLT    narrower55
+	JLT    narrower51
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   SI, DI
-	JGE    summed56
+	JGE    summed52
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none57
+	JEQ    none53
 	VPXORD X22, X22, X22
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row58:
-	CMPQ       R11, R13
-	JGE        asked59
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-
-asked59:
+row54:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VBROADCASTSD (DX)(R11*1), Z16
 	VMOVUPD      (BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPD      64(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z1, Z1
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPD      128(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z2, Z2
+	PREFETCHT0   128(BX)(R13*1)
 	VMOVUPD      192(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z3, Z3
+	PREFETCHT0   192(BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row58
-	JMP          summed56
+	JLT          row54
+	JMP          summed52
 
-none57:
+none53:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row60:
-	CMPQ       R11, R13
-	JGE        asked61
-	MOVQ       128(R11), R12
+row55:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
+	VMOVUPD    (BX)(R12*1), Z16
+	VADDPD     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPD    64(BX)(R12*1), Z16
+	VADDPD     Z16, Z1, Z1
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPD    128(BX)(R12*1), Z16
+	VADDPD     Z16, Z2, Z2
+	PREFETCHT0 128(BX)(R13*1)
+	VMOVUPD    192(BX)(R12*1), Z16
+	VADDPD     Z16, Z3, Z3
+	PREFETCHT0 192(BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row55
 
-asked61:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPD (BX)(R12*1), Z16
-	VADDPD  Z16, Z0, Z0
-	VMOVUPD 64(BX)(R12*1), Z16
-	VADDPD  Z16, Z1, Z1
-	VMOVUPD 128(BX)(R12*1), Z16
-	VADDPD  Z16, Z2, Z2
-	VMOVUPD 192(BX)(R12*1), Z16
-	VADDPD  Z16, Z3, Z3
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row60
-
-summed56:
+summed52:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow63
+	JEQ     narrow57
 	VMOVUPD Z0, (R9)
 	VMOVUPD Z1, 64(R9)
 	VMOVUPD Z2, 128(R9)
 	VMOVUPD Z3, 192(R9)
-	JMP     stored62
+	JMP     stored56
 
-narrow63:
+narrow57:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip64
+	JEQ          skip58
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty65
+	JEQ          empty59
 	SHRQ         $0x03, R11
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   R11, X23, X23
@@ -1726,10 +1690,10 @@ narrow63:
 	VDIVPD       Z16, Z2, Z2
 	VDIVPD       Z16, Z3, Z3
 
-empty65:
-skip64:
+empty59:
+skip58:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip66
+	JEQ     skip60
 	VMOVUPD (R9), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(R9), Z16
@@ -1739,106 +1703,102 @@ skip64:
 	VMOVUPD 192(R9), Z16
 	VADDPD  Z3, Z16, Z3
 
-skip66:
+skip60:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around67
+	JNE       around61
 	VMOVDQU64 Z0, (R9)
 	VMOVDQU64 Z1, 64(R9)
-	JMP       stored68
+	JMP       stored62
 
-around67:
+around61:
 	VMOVNTDQ Z0, (R9)
 	VMOVNTDQ Z1, 64(R9)
 
-stored68:
+stored62:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around63
 	VMOVDQU64 Z2, 128(R9)
 	VMOVDQU64 Z3, 192(R9)
-	JMP       stored70
+	JMP       stored64
 
-around69:
+around63:
 	VMOVNTDQ Z2, 128(R9)
 	VMOVNTDQ Z3, 192(R9)
 
-stored70:
-stored62:
+stored64:
+stored56:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, R9
 	SUBQ $0x00000020, R10
 
-narrower55:
+narrower51:
 	CMPQ   R10, $0x00000010
-	JLT    narrower72
+	JLT    narrower66
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	CMPQ   SI, DI
-	JGE    summed73
+	JGE    summed67
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none74
+	JEQ    none68
 	VPXORD X24, X24, X24
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row75:
-	CMPQ       R11, R13
-	JGE        asked76
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked76:
+row69:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VBROADCASTSD (DX)(R11*1), Z16
 	VMOVUPD      (BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPD      64(BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z1, Z1
+	PREFETCHT0   64(BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row75
-	JMP          summed73
+	JLT          row69
+	JMP          summed67
 
-none74:
+none68:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row77:
-	CMPQ       R11, R13
-	JGE        asked78
-	MOVQ       128(R11), R12
+row70:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
+	VMOVUPD    (BX)(R12*1), Z16
+	VADDPD     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPD    64(BX)(R12*1), Z16
+	VADDPD     Z16, Z1, Z1
+	PREFETCHT0 64(BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row70
 
-asked78:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPD (BX)(R12*1), Z16
-	VADDPD  Z16, Z0, Z0
-	VMOVUPD 64(BX)(R12*1), Z16
-	VADDPD  Z16, Z1, Z1
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row77
-
-summed73:
+summed67:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow80
+	JEQ     narrow72
 	VMOVUPD Z0, (R9)
 	VMOVUPD Z1, 64(R9)
-	JMP     stored79
+	JMP     stored71
 
-narrow80:
+narrow72:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip81
+	JEQ          skip73
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty82
+	JEQ          empty74
 	SHRQ         $0x03, R11
 	VPXORD       X25, X25, X25
 	VCVTSI2SDQ   R11, X25, X25
@@ -1846,207 +1806,199 @@ narrow80:
 	VDIVPD       Z16, Z0, Z0
 	VDIVPD       Z16, Z1, Z1
 
-empty82:
-skip81:
+empty74:
+skip73:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip83
+	JEQ     skip75
 	VMOVUPD (R9), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(R9), Z16
 	VADDPD  Z1, Z16, Z1
 
-skip83:
+skip75:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around84
+	JNE       around76
 	VMOVDQU64 Z0, (R9)
 	VMOVDQU64 Z1, 64(R9)
-	JMP       stored85
+	JMP       stored77
 
-around84:
+around76:
 	VMOVNTDQ Z0, (R9)
 	VMOVNTDQ Z1, 64(R9)
 
-stored85:
-stored79:
+stored77:
+stored71:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, R9
 	SUBQ $0x00000010, R10
 
-narrower72:
+narrower66:
 	CMPQ   R10, $0x00000008
-	JLT    narrower87
+	JLT    narrower79
 	VPXORD Z0, Z0, Z0
 	CMPQ   SI, DI
-	JGE    summed88
+	JGE    summed80
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none89
+	JEQ    none81
 	VPXORD X26, X26, X26
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row90:
-	CMPQ       R11, R13
-	JGE        asked91
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked91:
+row82:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VBROADCASTSD (DX)(R11*1), Z16
 	VMOVUPD      (BX)(R12*1), Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row90
-	JMP          summed88
+	JLT          row82
+	JMP          summed80
 
-none89:
+none81:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row92:
-	CMPQ       R11, R13
-	JGE        asked93
-	MOVQ       128(R11), R12
+row83:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VMOVUPD    (BX)(R12*1), Z16
+	VADDPD     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row83
 
-asked93:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPD (BX)(R12*1), Z16
-	VADDPD  Z16, Z0, Z0
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row92
-
-summed88:
+summed80:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow95
+	JEQ     narrow85
 	VMOVUPD Z0, (R9)
-	JMP     stored94
+	JMP     stored84
 
-narrow95:
+narrow85:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip96
+	JEQ          skip86
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty97
+	JEQ          empty87
 	SHRQ         $0x03, R11
 	VPXORD       X27, X27, X27
 	VCVTSI2SDQ   R11, X27, X27
 	VBROADCASTSD X27, Z16
 	VDIVPD       Z16, Z0, Z0
 
-empty97:
-skip96:
+empty87:
+skip86:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip98
+	JEQ     skip88
 	VMOVUPD (R9), Z16
 	VADDPD  Z0, Z16, Z0
 
-skip98:
+skip88:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around99
+	JNE       around89
 	VMOVDQU64 Z0, (R9)
-	JMP       stored100
+	JMP       stored90
 
-around99:
+around89:
 	VMOVNTDQ Z0, (R9)
 
-stored100:
-stored94:
+stored90:
+stored84:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, R9
 	SUBQ $0x00000008, R10
 
-narrower87:
+narrower79:
 	TESTQ  R10, R10
-	JLE    done101
+	JLE    done91
 	MOVQ   $-1, R11
 	BZHIQ  R10, R11, R11
 	KMOVW  R11, K1
 	VPXORD Z0, Z0, Z0
 	CMPQ   SI, DI
-	JGE    summed102
+	JGE    summed92
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none103
+	JEQ    none93
 	VPXORD X28, X28, X28
 	MOVQ   SI, R10
-	LEAQ   -128(CX), R12
 
-row104:
-	CMPQ       R10, R12
-	JGE        asked105
-	MOVQ       128(R10), R11
-	IMULQ      AX, R11
-	PREFETCHT0 (BX)(R11*1)
-
-asked105:
+row94:
+	LEAQ         128(R10), R12
+	CMPQ         R12, CX
+	CMOVQGE      R10, R12
+	MOVQ         (R12), R12
 	MOVQ         (R10), R11
+	IMULQ        AX, R12
 	IMULQ        AX, R11
 	VBROADCASTSD (DX)(R10*1), Z16
 	VMOVUPD.Z    (BX)(R11*1), K1, Z18
 	VMULPD       Z16, Z18, Z18
 	VADDPD       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, DI
-	JLT          row104
-	JMP          summed102
+	JLT          row94
+	JMP          summed92
 
-none103:
+none93:
 	MOVQ SI, R10
-	LEAQ -128(CX), R12
 
-row106:
-	CMPQ       R10, R12
-	JGE        asked107
-	MOVQ       128(R10), R11
+row95:
+	LEAQ       128(R10), R12
+	CMPQ       R12, CX
+	CMOVQGE    R10, R12
+	MOVQ       (R12), R12
+	MOVQ       (R10), R11
+	IMULQ      AX, R12
 	IMULQ      AX, R11
-	PREFETCHT0 (BX)(R11*1)
+	VMOVUPD.Z  (BX)(R11*1), K1, Z16
+	VADDPD     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R12*1)
+	ADDQ       $0x08, R10
+	CMPQ       R10, DI
+	JLT        row95
 
-asked107:
-	MOVQ      (R10), R11
-	IMULQ     AX, R11
-	VMOVUPD.Z (BX)(R11*1), K1, Z16
-	VADDPD    Z16, Z0, Z0
-	ADDQ      $0x08, R10
-	CMPQ      R10, DI
-	JLT       row106
-
-summed102:
+summed92:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow109
+	JEQ     narrow97
 	VMOVUPD Z0, K1, (R9)
-	JMP     stored108
+	JMP     stored96
 
-narrow109:
+narrow97:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip110
+	JEQ          skip98
 	MOVQ         DI, BX
 	SUBQ         SI, BX
-	JEQ          empty111
+	JEQ          empty99
 	SHRQ         $0x03, BX
 	VPXORD       X29, X29, X29
 	VCVTSI2SDQ   BX, X29, X29
 	VBROADCASTSD X29, Z16
 	VDIVPD       Z16, Z0, Z0
 
-empty111:
-skip110:
+empty99:
+skip98:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip112
+	JEQ       skip100
 	VMOVUPD.Z (R9), K1, Z16
 	VADDPD    Z0, Z16, Z0
 
-skip112:
+skip100:
 	VMOVUPD Z0, K1, (R9)
 
-stored108:
-done101:
+stored96:
+done91:
 	MOVQ to+56(FP), R9
 	ADDQ apart+64(FP), R9
 	MOVQ R9, to+56(FP)
@@ -2059,7 +2011,7 @@ returned3:
 	RET
 
 // func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512BF16(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -2115,24 +2067,14 @@ tile4:
 	JEQ    none7
 	VPXORD X17, X17, X17
 	MOVQ   SI, R11
-	LEAQ   -64(CX), R13
 
 row8:
-	CMPQ       R11, R13
-	JGE        asked9
-	MOVQ       64(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-
-asked9:
+	LEAQ         64(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X17, X16
 	VBROADCASTSS X16, Z16
@@ -2140,6 +2082,7 @@ asked9:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VPMOVZXWD    32(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2148,6 +2091,7 @@ asked9:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   64(BX)(R13*1)
 	VPMOVZXWD    96(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2156,6 +2100,7 @@ asked9:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   128(BX)(R13*1)
 	VPMOVZXWD    160(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2164,6 +2109,7 @@ asked9:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   192(BX)(R13*1)
 	VPMOVZXWD    224(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2172,6 +2118,7 @@ asked9:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z8, Z8
+	PREFETCHT0   256(BX)(R13*1)
 	VPMOVZXWD    288(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2180,6 +2127,7 @@ asked9:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z10, Z10
+	PREFETCHT0   320(BX)(R13*1)
 	VPMOVZXWD    352(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2188,6 +2136,7 @@ asked9:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z12, Z12
+	PREFETCHT0   384(BX)(R13*1)
 	VPMOVZXWD    416(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2196,6 +2145,7 @@ asked9:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z14, Z14
+	PREFETCHT0   448(BX)(R13*1)
 	VPMOVZXWD    480(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2207,80 +2157,78 @@ asked9:
 
 none7:
 	MOVQ SI, R11
-	LEAQ -64(CX), R13
 
-row10:
-	CMPQ       R11, R13
-	JGE        asked11
-	MOVQ       64(R11), R12
+row9:
+	LEAQ       64(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-
-asked11:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z0, Z0
-	VPMOVZXWD 32(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z1, Z1
-	VPMOVZXWD 64(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z2, Z2
-	VPMOVZXWD 96(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z3, Z3
-	VPMOVZXWD 128(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z4, Z4
-	VPMOVZXWD 160(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z5, Z5
-	VPMOVZXWD 192(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z6, Z6
-	VPMOVZXWD 224(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z7, Z7
-	VPMOVZXWD 256(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z8, Z8
-	VPMOVZXWD 288(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z9, Z9
-	VPMOVZXWD 320(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z10, Z10
-	VPMOVZXWD 352(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z11, Z11
-	VPMOVZXWD 384(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z12, Z12
-	VPMOVZXWD 416(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z13, Z13
-	VPMOVZXWD 448(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z14, Z14
-	VPMOVZXWD 480(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z15, Z15
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row10
+	VPMOVZXWD  (BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VPMOVZXWD  32(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z1, Z1
+	VPMOVZXWD  64(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 64(BX)(R13*1)
+	VPMOVZXWD  96(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z3, Z3
+	VPMOVZXWD  128(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 128(BX)(R13*1)
+	VPMOVZXWD  160(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z5, Z5
+	VPMOVZXWD  192(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 192(BX)(R13*1)
+	VPMOVZXWD  224(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z7, Z7
+	VPMOVZXWD  256(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z8, Z8
+	PREFETCHT0 256(BX)(R13*1)
+	VPMOVZXWD  288(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z9, Z9
+	VPMOVZXWD  320(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z10, Z10
+	PREFETCHT0 320(BX)(R13*1)
+	VPMOVZXWD  352(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z11, Z11
+	VPMOVZXWD  384(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z12, Z12
+	PREFETCHT0 384(BX)(R13*1)
+	VPMOVZXWD  416(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z13, Z13
+	VPMOVZXWD  448(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z14, Z14
+	PREFETCHT0 448(BX)(R13*1)
+	VPMOVZXWD  480(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z15, Z15
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row9
 
 summed6:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow13
+	JEQ     narrow11
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -2297,14 +2245,14 @@ summed6:
 	VMOVUPS Z13, 832(R9)
 	VMOVUPS Z14, 896(R9)
 	VMOVUPS Z15, 960(R9)
-	JMP     stored12
+	JMP     stored10
 
-narrow13:
+narrow11:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip14
+	JEQ          skip12
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty15
+	JEQ          empty13
 	SHRQ         $0x03, R11
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R11, X19, X19
@@ -2326,10 +2274,10 @@ narrow13:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty15:
-skip14:
+empty13:
+skip12:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip16
+	JEQ       skip14
 	VPMOVZXWD (R9), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -2379,7 +2327,7 @@ skip14:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip16:
+skip14:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -2394,14 +2342,14 @@ skip16:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around17
+	JNE       around15
 	VMOVDQU64 Z16, (R9)
-	JMP       stored18
+	JMP       stored16
 
-around17:
+around15:
 	VMOVNTDQ Z16, (R9)
 
-stored18:
+stored16:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -2416,14 +2364,14 @@ stored18:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around19
+	JNE       around17
 	VMOVDQU64 Z16, 64(R9)
-	JMP       stored20
+	JMP       stored18
 
-around19:
+around17:
 	VMOVNTDQ Z16, 64(R9)
 
-stored20:
+stored18:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -2438,14 +2386,14 @@ stored20:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around21
+	JNE       around19
 	VMOVDQU64 Z16, 128(R9)
-	JMP       stored22
+	JMP       stored20
 
-around21:
+around19:
 	VMOVNTDQ Z16, 128(R9)
 
-stored22:
+stored20:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -2460,14 +2408,14 @@ stored22:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around21
 	VMOVDQU64 Z16, 192(R9)
-	JMP       stored24
+	JMP       stored22
 
-around23:
+around21:
 	VMOVNTDQ Z16, 192(R9)
 
-stored24:
+stored22:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -2482,14 +2430,14 @@ stored24:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around23
 	VMOVDQU64 Z16, 256(R9)
-	JMP       stored26
+	JMP       stored24
 
-around25:
+around23:
 	VMOVNTDQ Z16, 256(R9)
 
-stored26:
+stored24:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -2504,14 +2452,14 @@ stored26:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around25
 	VMOVDQU64 Z16, 320(R9)
-	JMP       stored28
+	JMP       stored26
 
-around27:
+around25:
 	VMOVNTDQ Z16, 320(R9)
 
-stored28:
+stored26:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -2526,14 +2474,14 @@ stored28:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around27
 	VMOVDQU64 Z16, 384(R9)
-	JMP       stored30
+	JMP       stored28
 
-around29:
+around27:
 	VMOVNTDQ Z16, 384(R9)
 
-stored30:
+stored28:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -2548,28 +2496,28 @@ stored30:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around29
 	VMOVDQU64 Z16, 448(R9)
-	JMP       stored32
+	JMP       stored30
 
-around31:
+around29:
 	VMOVNTDQ Z16, 448(R9)
 
-stored32:
-stored12:
+stored30:
+stored10:
 	ADDQ  $0x00000200, BX
 	ADDQ  $0x00000200, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip33
+	JEQ   skip31
 	ADDQ  $0x00000200, R9
 
-skip33:
+skip31:
 	SUBQ $0x00000100, R10
 	JMP  tile4
 
 narrower5:
 	CMPQ   R10, $0x00000080
-	JLT    narrower35
+	JLT    narrower33
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2579,25 +2527,19 @@ narrower5:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   SI, DI
-	JGE    summed36
+	JGE    summed34
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none37
+	JEQ    none35
 	VPXORD X20, X20, X20
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row38:
-	CMPQ       R11, R13
-	JGE        asked39
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-
-asked39:
+row36:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X20, X16
 	VBROADCASTSS X16, Z16
@@ -2605,6 +2547,7 @@ asked39:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VPMOVZXWD    32(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2613,6 +2556,7 @@ asked39:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   64(BX)(R13*1)
 	VPMOVZXWD    96(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2621,6 +2565,7 @@ asked39:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   128(BX)(R13*1)
 	VPMOVZXWD    160(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2629,63 +2574,62 @@ asked39:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   192(BX)(R13*1)
 	VPMOVZXWD    224(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row38
-	JMP          summed36
+	JLT          row36
+	JMP          summed34
 
-none37:
+none35:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row40:
-	CMPQ       R11, R13
-	JGE        asked41
-	MOVQ       128(R11), R12
+row37:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
+	VPMOVZXWD  (BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VPMOVZXWD  32(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z1, Z1
+	VPMOVZXWD  64(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 64(BX)(R13*1)
+	VPMOVZXWD  96(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z3, Z3
+	VPMOVZXWD  128(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 128(BX)(R13*1)
+	VPMOVZXWD  160(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z5, Z5
+	VPMOVZXWD  192(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 192(BX)(R13*1)
+	VPMOVZXWD  224(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z7, Z7
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row37
 
-asked41:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z0, Z0
-	VPMOVZXWD 32(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z1, Z1
-	VPMOVZXWD 64(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z2, Z2
-	VPMOVZXWD 96(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z3, Z3
-	VPMOVZXWD 128(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z4, Z4
-	VPMOVZXWD 160(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z5, Z5
-	VPMOVZXWD 192(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z6, Z6
-	VPMOVZXWD 224(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z7, Z7
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row40
-
-summed36:
+summed34:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow43
+	JEQ     narrow39
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -2694,14 +2638,14 @@ summed36:
 	VMOVUPS Z5, 320(R9)
 	VMOVUPS Z6, 384(R9)
 	VMOVUPS Z7, 448(R9)
-	JMP     stored42
+	JMP     stored38
 
-narrow43:
+narrow39:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip44
+	JEQ          skip40
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty45
+	JEQ          empty41
 	SHRQ         $0x03, R11
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R11, X21, X21
@@ -2715,10 +2659,10 @@ narrow43:
 	VDIVPS       Z16, Z6, Z6
 	VDIVPS       Z16, Z7, Z7
 
-empty45:
-skip44:
+empty41:
+skip40:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip46
+	JEQ       skip42
 	VPMOVZXWD (R9), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -2744,7 +2688,7 @@ skip44:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z7, Z16, Z7
 
-skip46:
+skip42:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -2759,14 +2703,14 @@ skip46:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
+	JNE       around43
 	VMOVDQU64 Z16, (R9)
-	JMP       stored48
+	JMP       stored44
 
-around47:
+around43:
 	VMOVNTDQ Z16, (R9)
 
-stored48:
+stored44:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -2781,14 +2725,14 @@ stored48:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around49
+	JNE       around45
 	VMOVDQU64 Z16, 64(R9)
-	JMP       stored50
+	JMP       stored46
 
-around49:
+around45:
 	VMOVNTDQ Z16, 64(R9)
 
-stored50:
+stored46:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -2803,14 +2747,14 @@ stored50:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around51
+	JNE       around47
 	VMOVDQU64 Z16, 128(R9)
-	JMP       stored52
+	JMP       stored48
 
-around51:
+around47:
 	VMOVNTDQ Z16, 128(R9)
 
-stored52:
+stored48:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -2825,49 +2769,45 @@ stored52:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
+	JNE       around49
 	VMOVDQU64 Z16, 192(R9)
-	JMP       stored54
+	JMP       stored50
 
-around53:
+around49:
 	VMOVNTDQ Z16, 192(R9)
 
-stored54:
-stored42:
+stored50:
+stored38:
 	ADDQ  $0x00000100, BX
 	ADDQ  $0x00000100, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip55
+	JEQ   skip51
 	ADDQ  $0x00000100, R9
 
-skip55:
+skip51:
 	SUBQ $0x00000080, R10
 
-narrower35:
+narrower33:
 	CMPQ   R10, $0x00000040
-	JLT    narrower57
+	JLT    narrower53
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   SI, DI
-	JGE    summed58
+	JGE    summed54
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none59
+	JEQ    none55
 	VPXORD X22, X22, X22
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row60:
-	CMPQ       R11, R13
-	JGE        asked61
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked61:
+row56:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X22, X16
 	VBROADCASTSS X16, Z16
@@ -2875,6 +2815,7 @@ asked61:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VPMOVZXWD    32(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
@@ -2883,61 +2824,60 @@ asked61:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   64(BX)(R13*1)
 	VPMOVZXWD    96(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row60
-	JMP          summed58
+	JLT          row56
+	JMP          summed54
 
-none59:
+none55:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row62:
-	CMPQ       R11, R13
-	JGE        asked63
-	MOVQ       128(R11), R12
+row57:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
+	VPMOVZXWD  (BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VPMOVZXWD  32(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z1, Z1
+	VPMOVZXWD  64(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 64(BX)(R13*1)
+	VPMOVZXWD  96(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z3, Z3
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row57
 
-asked63:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z0, Z0
-	VPMOVZXWD 32(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z1, Z1
-	VPMOVZXWD 64(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z2, Z2
-	VPMOVZXWD 96(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z3, Z3
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row62
-
-summed58:
+summed54:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow59
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
 	VMOVUPS Z3, 192(R9)
-	JMP     stored64
+	JMP     stored58
 
-narrow65:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip60
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty67
+	JEQ          empty61
 	SHRQ         $0x03, R11
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R11, X23, X23
@@ -2947,10 +2887,10 @@ narrow65:
 	VDIVPS       Z16, Z2, Z2
 	VDIVPS       Z16, Z3, Z3
 
-empty67:
-skip66:
+empty61:
+skip60:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip68
+	JEQ       skip62
 	VPMOVZXWD (R9), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -2964,7 +2904,7 @@ skip66:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z3, Z16, Z3
 
-skip68:
+skip62:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -2979,14 +2919,14 @@ skip68:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around63
 	VMOVDQU64 Z16, (R9)
-	JMP       stored70
+	JMP       stored64
 
-around69:
+around63:
 	VMOVNTDQ Z16, (R9)
 
-stored70:
+stored64:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -3001,46 +2941,43 @@ stored70:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around71
+	JNE       around65
 	VMOVDQU64 Z16, 64(R9)
-	JMP       stored72
+	JMP       stored66
 
-around71:
+around65:
 	VMOVNTDQ Z16, 64(R9)
 
-stored72:
-stored64:
+stored66:
+stored58:
 	ADDQ  $0x00000080, BX
 	ADDQ  $0x00000080, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip73
+	JEQ   skip67
 	ADDQ  $0x00000080, R9
 
-skip73:
+skip67:
 	SUBQ $0x00000040, R10
 
-narrower57:
+narrower53:
 	CMPQ   R10, $0x00000020
-	JLT    narrower75
+	JLT    narrower69
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	CMPQ   SI, DI
-	JGE    summed76
+	JGE    summed70
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none77
+	JEQ    none71
 	VPXORD X24, X24, X24
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row78:
-	CMPQ       R11, R13
-	JGE        asked79
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked79:
+row72:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X24, X16
 	VBROADCASTSS X16, Z16
@@ -3048,52 +2985,51 @@ asked79:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VPMOVZXWD    32(BX)(R12*1), Z18
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row78
-	JMP          summed76
+	JLT          row72
+	JMP          summed70
 
-none77:
+none71:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row80:
-	CMPQ       R11, R13
-	JGE        asked81
-	MOVQ       128(R11), R12
+row73:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VPMOVZXWD  (BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VPMOVZXWD  32(BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z1, Z1
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row73
 
-asked81:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z0, Z0
-	VPMOVZXWD 32(BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z1, Z1
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row80
-
-summed76:
+summed70:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow83
+	JEQ     narrow75
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
-	JMP     stored82
+	JMP     stored74
 
-narrow83:
+narrow75:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip84
+	JEQ          skip76
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty85
+	JEQ          empty77
 	SHRQ         $0x03, R11
 	VPXORD       X25, X25, X25
 	VCVTSI2SSQ   R11, X25, X25
@@ -3101,10 +3037,10 @@ narrow83:
 	VDIVPS       Z16, Z0, Z0
 	VDIVPS       Z16, Z1, Z1
 
-empty85:
-skip84:
+empty77:
+skip76:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip86
+	JEQ       skip78
 	VPMOVZXWD (R9), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -3112,7 +3048,7 @@ skip84:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z1, Z16, Z1
 
-skip86:
+skip78:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -3127,45 +3063,42 @@ skip86:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z18, Z30, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around87
+	JNE       around79
 	VMOVDQU64 Z16, (R9)
-	JMP       stored88
+	JMP       stored80
 
-around87:
+around79:
 	VMOVNTDQ Z16, (R9)
 
-stored88:
-stored82:
+stored80:
+stored74:
 	ADDQ  $0x00000040, BX
 	ADDQ  $0x00000040, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip89
+	JEQ   skip81
 	ADDQ  $0x00000040, R9
 
-skip89:
+skip81:
 	SUBQ $0x00000020, R10
 
-narrower75:
+narrower69:
 	CMPQ   R10, $0x00000010
-	JLT    narrower91
+	JLT    narrower83
 	VPXORD Z0, Z0, Z0
 	CMPQ   SI, DI
-	JGE    summed92
+	JGE    summed84
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none93
+	JEQ    none85
 	VPXORD X26, X26, X26
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row94:
-	CMPQ       R11, R13
-	JGE        asked95
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked95:
+row86:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X26, X16
 	VBROADCASTSS X16, Z16
@@ -3173,59 +3106,58 @@ asked95:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row94
-	JMP          summed92
+	JLT          row86
+	JMP          summed84
 
-none93:
+none85:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row96:
-	CMPQ       R11, R13
-	JGE        asked97
-	MOVQ       128(R11), R12
+row87:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VPMOVZXWD  (BX)(R12*1), Z16
+	VPSLLD     $0x10, Z16, Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row87
 
-asked97:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (BX)(R12*1), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VADDPS    Z16, Z0, Z0
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row96
-
-summed92:
+summed84:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow99
+	JEQ     narrow89
 	VMOVUPS Z0, (R9)
-	JMP     stored98
+	JMP     stored88
 
-narrow99:
+narrow89:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip100
+	JEQ          skip90
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty101
+	JEQ          empty91
 	SHRQ         $0x03, R11
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   R11, X27, X27
 	VBROADCASTSS X27, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty101:
-skip100:
+empty91:
+skip90:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip102
+	JEQ       skip92
 	VPMOVZXWD (R9), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
 
-skip102:
+skip92:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -3234,48 +3166,45 @@ skip102:
 	VPSRLD    $0x10, Z16, Z16
 	VPMOVDW   Z16, Y16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around103
+	JNE       around93
 	VMOVDQU64 Y16, (R9)
-	JMP       stored104
+	JMP       stored94
 
-around103:
+around93:
 	VMOVNTDQ Y16, (R9)
 
-stored104:
-stored98:
+stored94:
+stored88:
 	ADDQ  $0x00000020, BX
 	ADDQ  $0x00000020, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip105
+	JEQ   skip95
 	ADDQ  $0x00000020, R9
 
-skip105:
+skip95:
 	SUBQ $0x00000010, R10
 
-narrower91:
+narrower83:
 	TESTQ  R10, R10
-	JLE    done106
+	JLE    done96
 	MOVQ   $-1, R11
 	BZHIQ  R10, R11, R11
 	KMOVW  R11, K1
 	VPXORD Z0, Z0, Z0
 	CMPQ   SI, DI
-	JGE    summed107
+	JGE    summed97
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none108
+	JEQ    none98
 	VPXORD X28, X28, X28
 	MOVQ   SI, R10
-	LEAQ   -128(CX), R12
 
-row109:
-	CMPQ       R10, R12
-	JGE        asked110
-	MOVQ       128(R10), R11
-	IMULQ      AX, R11
-	PREFETCHT0 (BX)(R11*1)
-
-asked110:
+row99:
+	LEAQ         128(R10), R12
+	CMPQ         R12, CX
+	CMOVQGE      R10, R12
+	MOVQ         (R12), R12
 	MOVQ         (R10), R11
+	IMULQ        AX, R12
 	IMULQ        AX, R11
 	VCVTSD2SS    (DX)(R10*1), X28, X16
 	VBROADCASTSS X16, Z16
@@ -3283,59 +3212,58 @@ asked110:
 	VPSLLD       $0x10, Z18, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, DI
-	JLT          row109
-	JMP          summed107
+	JLT          row99
+	JMP          summed97
 
-none108:
+none98:
 	MOVQ SI, R10
-	LEAQ -128(CX), R12
 
-row111:
-	CMPQ       R10, R12
-	JGE        asked112
-	MOVQ       128(R10), R11
-	IMULQ      AX, R11
-	PREFETCHT0 (BX)(R11*1)
-
-asked112:
+row100:
+	LEAQ        128(R10), R12
+	CMPQ        R12, CX
+	CMOVQGE     R10, R12
+	MOVQ        (R12), R12
 	MOVQ        (R10), R11
+	IMULQ       AX, R12
 	IMULQ       AX, R11
 	VPMOVZXWD.Z (BX)(R11*1), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VADDPS      Z16, Z0, Z0
+	PREFETCHT0  (BX)(R12*1)
 	ADDQ        $0x08, R10
 	CMPQ        R10, DI
-	JLT         row111
+	JLT         row100
 
-summed107:
+summed97:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow114
+	JEQ     narrow102
 	VMOVUPS Z0, K1, (R9)
-	JMP     stored113
+	JMP     stored101
 
-narrow114:
+narrow102:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip115
+	JEQ          skip103
 	MOVQ         DI, BX
 	SUBQ         SI, BX
-	JEQ          empty116
+	JEQ          empty104
 	SHRQ         $0x03, BX
 	VPXORD       X29, X29, X29
 	VCVTSI2SSQ   BX, X29, X29
 	VBROADCASTSS X29, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty116:
-skip115:
+empty104:
+skip103:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip117
+	JEQ         skip105
 	VPMOVZXWD.Z (R9), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VADDPS      Z0, Z16, Z0
 
-skip117:
+skip105:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z16
@@ -3345,8 +3273,8 @@ skip117:
 	VPMOVDW   Z16, Y16
 	VMOVDQU16 Y16, K1, (R9)
 
-stored113:
-done106:
+stored101:
+done96:
 	MOVQ to+56(FP), R9
 	ADDQ apart+64(FP), R9
 	MOVQ R9, to+56(FP)
@@ -3465,7 +3393,7 @@ DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
 // func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·sumRowsAVX512F16(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -3521,72 +3449,70 @@ tile4:
 	JEQ    none7
 	VPXORD X17, X17, X17
 	MOVQ   SI, R11
-	LEAQ   -64(CX), R13
 
 row8:
-	CMPQ       R11, R13
-	JGE        asked9
-	MOVQ       64(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-
-asked9:
+	LEAQ         64(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X17, X16
 	VBROADCASTSS X16, Z16
 	VCVTPH2PS    (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VCVTPH2PS    32(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
 	VCVTPH2PS    64(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   64(BX)(R13*1)
 	VCVTPH2PS    96(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z3, Z3
 	VCVTPH2PS    128(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   128(BX)(R13*1)
 	VCVTPH2PS    160(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z5, Z5
 	VCVTPH2PS    192(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   192(BX)(R13*1)
 	VCVTPH2PS    224(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z7, Z7
 	VCVTPH2PS    256(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z8, Z8
+	PREFETCHT0   256(BX)(R13*1)
 	VCVTPH2PS    288(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z9, Z9
 	VCVTPH2PS    320(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z10, Z10
+	PREFETCHT0   320(BX)(R13*1)
 	VCVTPH2PS    352(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z11, Z11
 	VCVTPH2PS    384(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z12, Z12
+	PREFETCHT0   384(BX)(R13*1)
 	VCVTPH2PS    416(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z13, Z13
 	VCVTPH2PS    448(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z14, Z14
+	PREFETCHT0   448(BX)(R13*1)
 	VCVTPH2PS    480(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z15, Z15
@@ -3597,64 +3523,62 @@ asked9:
 
 none7:
 	MOVQ SI, R11
-	LEAQ -64(CX), R13
 
-row10:
-	CMPQ       R11, R13
-	JGE        asked11
-	MOVQ       64(R11), R12
+row9:
+	LEAQ       64(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-	PREFETCHT0 256(BX)(R12*1)
-	PREFETCHT0 320(BX)(R12*1)
-	PREFETCHT0 384(BX)(R12*1)
-	PREFETCHT0 448(BX)(R12*1)
-
-asked11:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (BX)(R12*1), Z16
-	VADDPS    Z16, Z0, Z0
-	VCVTPH2PS 32(BX)(R12*1), Z16
-	VADDPS    Z16, Z1, Z1
-	VCVTPH2PS 64(BX)(R12*1), Z16
-	VADDPS    Z16, Z2, Z2
-	VCVTPH2PS 96(BX)(R12*1), Z16
-	VADDPS    Z16, Z3, Z3
-	VCVTPH2PS 128(BX)(R12*1), Z16
-	VADDPS    Z16, Z4, Z4
-	VCVTPH2PS 160(BX)(R12*1), Z16
-	VADDPS    Z16, Z5, Z5
-	VCVTPH2PS 192(BX)(R12*1), Z16
-	VADDPS    Z16, Z6, Z6
-	VCVTPH2PS 224(BX)(R12*1), Z16
-	VADDPS    Z16, Z7, Z7
-	VCVTPH2PS 256(BX)(R12*1), Z16
-	VADDPS    Z16, Z8, Z8
-	VCVTPH2PS 288(BX)(R12*1), Z16
-	VADDPS    Z16, Z9, Z9
-	VCVTPH2PS 320(BX)(R12*1), Z16
-	VADDPS    Z16, Z10, Z10
-	VCVTPH2PS 352(BX)(R12*1), Z16
-	VADDPS    Z16, Z11, Z11
-	VCVTPH2PS 384(BX)(R12*1), Z16
-	VADDPS    Z16, Z12, Z12
-	VCVTPH2PS 416(BX)(R12*1), Z16
-	VADDPS    Z16, Z13, Z13
-	VCVTPH2PS 448(BX)(R12*1), Z16
-	VADDPS    Z16, Z14, Z14
-	VCVTPH2PS 480(BX)(R12*1), Z16
-	VADDPS    Z16, Z15, Z15
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row10
+	VCVTPH2PS  (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VCVTPH2PS  32(BX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	VCVTPH2PS  64(BX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 64(BX)(R13*1)
+	VCVTPH2PS  96(BX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	VCVTPH2PS  128(BX)(R12*1), Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 128(BX)(R13*1)
+	VCVTPH2PS  160(BX)(R12*1), Z16
+	VADDPS     Z16, Z5, Z5
+	VCVTPH2PS  192(BX)(R12*1), Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 192(BX)(R13*1)
+	VCVTPH2PS  224(BX)(R12*1), Z16
+	VADDPS     Z16, Z7, Z7
+	VCVTPH2PS  256(BX)(R12*1), Z16
+	VADDPS     Z16, Z8, Z8
+	PREFETCHT0 256(BX)(R13*1)
+	VCVTPH2PS  288(BX)(R12*1), Z16
+	VADDPS     Z16, Z9, Z9
+	VCVTPH2PS  320(BX)(R12*1), Z16
+	VADDPS     Z16, Z10, Z10
+	PREFETCHT0 320(BX)(R13*1)
+	VCVTPH2PS  352(BX)(R12*1), Z16
+	VADDPS     Z16, Z11, Z11
+	VCVTPH2PS  384(BX)(R12*1), Z16
+	VADDPS     Z16, Z12, Z12
+	PREFETCHT0 384(BX)(R13*1)
+	VCVTPH2PS  416(BX)(R12*1), Z16
+	VADDPS     Z16, Z13, Z13
+	VCVTPH2PS  448(BX)(R12*1), Z16
+	VADDPS     Z16, Z14, Z14
+	PREFETCHT0 448(BX)(R13*1)
+	VCVTPH2PS  480(BX)(R12*1), Z16
+	VADDPS     Z16, Z15, Z15
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row9
 
 summed6:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow13
+	JEQ     narrow11
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -3671,14 +3595,14 @@ summed6:
 	VMOVUPS Z13, 832(R9)
 	VMOVUPS Z14, 896(R9)
 	VMOVUPS Z15, 960(R9)
-	JMP     stored12
+	JMP     stored10
 
-narrow13:
+narrow11:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip14
+	JEQ          skip12
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty15
+	JEQ          empty13
 	SHRQ         $0x03, R11
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R11, X19, X19
@@ -3700,10 +3624,10 @@ narrow13:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty15:
-skip14:
+empty13:
+skip12:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip16
+	JEQ       skip14
 	VCVTPH2PS (R9), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(R9), Z16
@@ -3737,125 +3661,125 @@ skip14:
 	VCVTPH2PS 480(R9), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip16:
+skip14:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around17
+	JNE       around15
 	VMOVDQU64 Y16, (R9)
 	VMOVDQU64 Y18, 32(R9)
-	JMP       stored18
+	JMP       stored16
 
-around17:
+around15:
 	VMOVNTDQ Y16, (R9)
 	VMOVNTDQ Y18, 32(R9)
 
-stored18:
+stored16:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around19
+	JNE       around17
 	VMOVDQU64 Y16, 64(R9)
 	VMOVDQU64 Y18, 96(R9)
-	JMP       stored20
+	JMP       stored18
 
-around19:
+around17:
 	VMOVNTDQ Y16, 64(R9)
 	VMOVNTDQ Y18, 96(R9)
 
-stored20:
+stored18:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around21
+	JNE       around19
 	VMOVDQU64 Y16, 128(R9)
 	VMOVDQU64 Y18, 160(R9)
-	JMP       stored22
+	JMP       stored20
 
-around21:
+around19:
 	VMOVNTDQ Y16, 128(R9)
 	VMOVNTDQ Y18, 160(R9)
 
-stored22:
+stored20:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around21
 	VMOVDQU64 Y16, 192(R9)
 	VMOVDQU64 Y18, 224(R9)
-	JMP       stored24
+	JMP       stored22
 
-around23:
+around21:
 	VMOVNTDQ Y16, 192(R9)
 	VMOVNTDQ Y18, 224(R9)
 
-stored24:
+stored22:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around23
 	VMOVDQU64 Y16, 256(R9)
 	VMOVDQU64 Y18, 288(R9)
-	JMP       stored26
+	JMP       stored24
 
-around25:
+around23:
 	VMOVNTDQ Y16, 256(R9)
 	VMOVNTDQ Y18, 288(R9)
 
-stored26:
+stored24:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around25
 	VMOVDQU64 Y16, 320(R9)
 	VMOVDQU64 Y18, 352(R9)
-	JMP       stored28
+	JMP       stored26
 
-around27:
+around25:
 	VMOVNTDQ Y16, 320(R9)
 	VMOVNTDQ Y18, 352(R9)
 
-stored28:
+stored26:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around27
 	VMOVDQU64 Y16, 384(R9)
 	VMOVDQU64 Y18, 416(R9)
-	JMP       stored30
+	JMP       stored28
 
-around29:
+around27:
 	VMOVNTDQ Y16, 384(R9)
 	VMOVNTDQ Y18, 416(R9)
 
-stored30:
+stored28:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around29
 	VMOVDQU64 Y16, 448(R9)
 	VMOVDQU64 Y18, 480(R9)
-	JMP       stored32
+	JMP       stored30
 
-around31:
+around29:
 	VMOVNTDQ Y16, 448(R9)
 	VMOVNTDQ Y18, 480(R9)
 
-stored32:
-stored12:
+stored30:
+stored10:
 	ADDQ  $0x00000200, BX
 	ADDQ  $0x00000200, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip33
+	JEQ   skip31
 	ADDQ  $0x00000200, R9
 
-skip33:
+skip31:
 	SUBQ $0x00000100, R10
 	JMP  tile4
 
 narrower5:
 	CMPQ   R10, $0x00000080
-	JLT    narrower35
+	JLT    narrower33
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3865,97 +3789,93 @@ narrower5:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   SI, DI
-	JGE    summed36
+	JGE    summed34
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none37
+	JEQ    none35
 	VPXORD X20, X20, X20
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row38:
-	CMPQ       R11, R13
-	JGE        asked39
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-
-asked39:
+row36:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X20, X16
 	VBROADCASTSS X16, Z16
 	VCVTPH2PS    (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VCVTPH2PS    32(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
 	VCVTPH2PS    64(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   64(BX)(R13*1)
 	VCVTPH2PS    96(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z3, Z3
 	VCVTPH2PS    128(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   128(BX)(R13*1)
 	VCVTPH2PS    160(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z5, Z5
 	VCVTPH2PS    192(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   192(BX)(R13*1)
 	VCVTPH2PS    224(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row38
-	JMP          summed36
+	JLT          row36
+	JMP          summed34
 
-none37:
+none35:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row40:
-	CMPQ       R11, R13
-	JGE        asked41
-	MOVQ       128(R11), R12
+row37:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
+	VCVTPH2PS  (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VCVTPH2PS  32(BX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	VCVTPH2PS  64(BX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 64(BX)(R13*1)
+	VCVTPH2PS  96(BX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	VCVTPH2PS  128(BX)(R12*1), Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 128(BX)(R13*1)
+	VCVTPH2PS  160(BX)(R12*1), Z16
+	VADDPS     Z16, Z5, Z5
+	VCVTPH2PS  192(BX)(R12*1), Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 192(BX)(R13*1)
+	VCVTPH2PS  224(BX)(R12*1), Z16
+	VADDPS     Z16, Z7, Z7
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row37
 
-asked41:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (BX)(R12*1), Z16
-	VADDPS    Z16, Z0, Z0
-	VCVTPH2PS 32(BX)(R12*1), Z16
-	VADDPS    Z16, Z1, Z1
-	VCVTPH2PS 64(BX)(R12*1), Z16
-	VADDPS    Z16, Z2, Z2
-	VCVTPH2PS 96(BX)(R12*1), Z16
-	VADDPS    Z16, Z3, Z3
-	VCVTPH2PS 128(BX)(R12*1), Z16
-	VADDPS    Z16, Z4, Z4
-	VCVTPH2PS 160(BX)(R12*1), Z16
-	VADDPS    Z16, Z5, Z5
-	VCVTPH2PS 192(BX)(R12*1), Z16
-	VADDPS    Z16, Z6, Z6
-	VCVTPH2PS 224(BX)(R12*1), Z16
-	VADDPS    Z16, Z7, Z7
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row40
-
-summed36:
+summed34:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow43
+	JEQ     narrow39
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -3964,14 +3884,14 @@ summed36:
 	VMOVUPS Z5, 320(R9)
 	VMOVUPS Z6, 384(R9)
 	VMOVUPS Z7, 448(R9)
-	JMP     stored42
+	JMP     stored38
 
-narrow43:
+narrow39:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip44
+	JEQ          skip40
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty45
+	JEQ          empty41
 	SHRQ         $0x03, R11
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R11, X21, X21
@@ -3985,10 +3905,10 @@ narrow43:
 	VDIVPS       Z16, Z6, Z6
 	VDIVPS       Z16, Z7, Z7
 
-empty45:
-skip44:
+empty41:
+skip40:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip46
+	JEQ       skip42
 	VCVTPH2PS (R9), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(R9), Z16
@@ -4006,156 +3926,152 @@ skip44:
 	VCVTPH2PS 224(R9), Z16
 	VADDPS    Z7, Z16, Z7
 
-skip46:
+skip42:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around47
+	JNE       around43
 	VMOVDQU64 Y16, (R9)
 	VMOVDQU64 Y18, 32(R9)
-	JMP       stored48
+	JMP       stored44
 
-around47:
+around43:
 	VMOVNTDQ Y16, (R9)
 	VMOVNTDQ Y18, 32(R9)
 
-stored48:
+stored44:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around49
+	JNE       around45
 	VMOVDQU64 Y16, 64(R9)
 	VMOVDQU64 Y18, 96(R9)
-	JMP       stored50
+	JMP       stored46
 
-around49:
+around45:
 	VMOVNTDQ Y16, 64(R9)
 	VMOVNTDQ Y18, 96(R9)
 
-stored50:
+stored46:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around51
+	JNE       around47
 	VMOVDQU64 Y16, 128(R9)
 	VMOVDQU64 Y18, 160(R9)
-	JMP       stored52
+	JMP       stored48
 
-around51:
+around47:
 	VMOVNTDQ Y16, 128(R9)
 	VMOVNTDQ Y18, 160(R9)
 
-stored52:
+stored48:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around53
+	JNE       around49
 	VMOVDQU64 Y16, 192(R9)
 	VMOVDQU64 Y18, 224(R9)
-	JMP       stored54
+	JMP       stored50
 
-around53:
+around49:
 	VMOVNTDQ Y16, 192(R9)
 	VMOVNTDQ Y18, 224(R9)
 
-stored54:
-stored42:
+stored50:
+stored38:
 	ADDQ  $0x00000100, BX
 	ADDQ  $0x00000100, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip55
+	JEQ   skip51
 	ADDQ  $0x00000100, R9
 
-skip55:
+skip51:
 	SUBQ $0x00000080, R10
 
-narrower35:
+narrower33:
 	CMPQ   R10, $0x00000040
-	JLT    narrower57
+	JLT    narrower53
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   SI, DI
-	JGE    summed58
+	JGE    summed54
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none59
+	JEQ    none55
 	VPXORD X22, X22, X22
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row60:
-	CMPQ       R11, R13
-	JGE        asked61
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked61:
+row56:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X22, X16
 	VBROADCASTSS X16, Z16
 	VCVTPH2PS    (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VCVTPH2PS    32(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
 	VCVTPH2PS    64(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   64(BX)(R13*1)
 	VCVTPH2PS    96(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row60
-	JMP          summed58
+	JLT          row56
+	JMP          summed54
 
-none59:
+none55:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row62:
-	CMPQ       R11, R13
-	JGE        asked63
-	MOVQ       128(R11), R12
+row57:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
+	VCVTPH2PS  (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VCVTPH2PS  32(BX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	VCVTPH2PS  64(BX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 64(BX)(R13*1)
+	VCVTPH2PS  96(BX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row57
 
-asked63:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (BX)(R12*1), Z16
-	VADDPS    Z16, Z0, Z0
-	VCVTPH2PS 32(BX)(R12*1), Z16
-	VADDPS    Z16, Z1, Z1
-	VCVTPH2PS 64(BX)(R12*1), Z16
-	VADDPS    Z16, Z2, Z2
-	VCVTPH2PS 96(BX)(R12*1), Z16
-	VADDPS    Z16, Z3, Z3
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row62
-
-summed58:
+summed54:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow65
+	JEQ     narrow59
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
 	VMOVUPS Z3, 192(R9)
-	JMP     stored64
+	JMP     stored58
 
-narrow65:
+narrow59:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip66
+	JEQ          skip60
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty67
+	JEQ          empty61
 	SHRQ         $0x03, R11
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   R11, X23, X23
@@ -4165,10 +4081,10 @@ narrow65:
 	VDIVPS       Z16, Z2, Z2
 	VDIVPS       Z16, Z3, Z3
 
-empty67:
-skip66:
+empty61:
+skip60:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip68
+	JEQ       skip62
 	VCVTPH2PS (R9), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(R9), Z16
@@ -4178,114 +4094,110 @@ skip66:
 	VCVTPH2PS 96(R9), Z16
 	VADDPS    Z3, Z16, Z3
 
-skip68:
+skip62:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around69
+	JNE       around63
 	VMOVDQU64 Y16, (R9)
 	VMOVDQU64 Y18, 32(R9)
-	JMP       stored70
+	JMP       stored64
 
-around69:
+around63:
 	VMOVNTDQ Y16, (R9)
 	VMOVNTDQ Y18, 32(R9)
 
-stored70:
+stored64:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around71
+	JNE       around65
 	VMOVDQU64 Y16, 64(R9)
 	VMOVDQU64 Y18, 96(R9)
-	JMP       stored72
+	JMP       stored66
 
-around71:
+around65:
 	VMOVNTDQ Y16, 64(R9)
 	VMOVNTDQ Y18, 96(R9)
 
-stored72:
-stored64:
+stored66:
+stored58:
 	ADDQ  $0x00000080, BX
 	ADDQ  $0x00000080, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip73
+	JEQ   skip67
 	ADDQ  $0x00000080, R9
 
-skip73:
+skip67:
 	SUBQ $0x00000040, R10
 
-narrower57:
+narrower53:
 	CMPQ   R10, $0x00000020
-	JLT    narrower75
+	JLT    narrower69
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	CMPQ   SI, DI
-	JGE    summed76
+	JGE    summed70
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none77
+	JEQ    none71
 	VPXORD X24, X24, X24
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row78:
-	CMPQ       R11, R13
-	JGE        asked79
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked79:
+row72:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X24, X16
 	VBROADCASTSS X16, Z16
 	VCVTPH2PS    (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	VCVTPH2PS    32(BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row78
-	JMP          summed76
+	JLT          row72
+	JMP          summed70
 
-none77:
+none71:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row80:
-	CMPQ       R11, R13
-	JGE        asked81
-	MOVQ       128(R11), R12
+row73:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VCVTPH2PS  (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	VCVTPH2PS  32(BX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row73
 
-asked81:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (BX)(R12*1), Z16
-	VADDPS    Z16, Z0, Z0
-	VCVTPH2PS 32(BX)(R12*1), Z16
-	VADDPS    Z16, Z1, Z1
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row80
-
-summed76:
+summed70:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow83
+	JEQ     narrow75
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
-	JMP     stored82
+	JMP     stored74
 
-narrow83:
+narrow75:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip84
+	JEQ          skip76
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty85
+	JEQ          empty77
 	SHRQ         $0x03, R11
 	VPXORD       X25, X25, X25
 	VCVTSI2SSQ   R11, X25, X25
@@ -4293,223 +4205,215 @@ narrow83:
 	VDIVPS       Z16, Z0, Z0
 	VDIVPS       Z16, Z1, Z1
 
-empty85:
-skip84:
+empty77:
+skip76:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip86
+	JEQ       skip78
 	VCVTPH2PS (R9), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(R9), Z16
 	VADDPS    Z1, Z16, Z1
 
-skip86:
+skip78:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y18
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around87
+	JNE       around79
 	VMOVDQU64 Y16, (R9)
 	VMOVDQU64 Y18, 32(R9)
-	JMP       stored88
+	JMP       stored80
 
-around87:
+around79:
 	VMOVNTDQ Y16, (R9)
 	VMOVNTDQ Y18, 32(R9)
 
-stored88:
-stored82:
+stored80:
+stored74:
 	ADDQ  $0x00000040, BX
 	ADDQ  $0x00000040, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip89
+	JEQ   skip81
 	ADDQ  $0x00000040, R9
 
-skip89:
+skip81:
 	SUBQ $0x00000020, R10
 
-narrower75:
+narrower69:
 	CMPQ   R10, $0x00000010
-	JLT    narrower91
+	JLT    narrower83
 	VPXORD Z0, Z0, Z0
 	CMPQ   SI, DI
-	JGE    summed92
+	JGE    summed84
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none93
+	JEQ    none85
 	VPXORD X26, X26, X26
 	MOVQ   SI, R11
-	LEAQ   -128(CX), R13
 
-row94:
-	CMPQ       R11, R13
-	JGE        asked95
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked95:
+row86:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X26, X16
 	VBROADCASTSS X16, Z16
 	VCVTPH2PS    (BX)(R12*1), Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row94
-	JMP          summed92
+	JLT          row86
+	JMP          summed84
 
-none93:
+none85:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row96:
-	CMPQ       R11, R13
-	JGE        asked97
-	MOVQ       128(R11), R12
+row87:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VCVTPH2PS  (BX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (BX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row87
 
-asked97:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (BX)(R12*1), Z16
-	VADDPS    Z16, Z0, Z0
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row96
-
-summed92:
+summed84:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow99
+	JEQ     narrow89
 	VMOVUPS Z0, (R9)
-	JMP     stored98
+	JMP     stored88
 
-narrow99:
+narrow89:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip100
+	JEQ          skip90
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty101
+	JEQ          empty91
 	SHRQ         $0x03, R11
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   R11, X27, X27
 	VBROADCASTSS X27, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty101:
-skip100:
+empty91:
+skip90:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip102
+	JEQ       skip92
 	VCVTPH2PS (R9), Z16
 	VADDPS    Z0, Z16, Z0
 
-skip102:
+skip92:
 	VCVTPS2PH $0x00, Z0, Y16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around103
+	JNE       around93
 	VMOVDQU64 Y16, (R9)
-	JMP       stored104
+	JMP       stored94
 
-around103:
+around93:
 	VMOVNTDQ Y16, (R9)
 
-stored104:
-stored98:
+stored94:
+stored88:
 	ADDQ  $0x00000020, BX
 	ADDQ  $0x00000020, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip105
+	JEQ   skip95
 	ADDQ  $0x00000020, R9
 
-skip105:
+skip95:
 	SUBQ $0x00000010, R10
 
-narrower91:
+narrower83:
 	TESTQ  R10, R10
-	JLE    done106
+	JLE    done96
 	MOVQ   $-1, R11
 	BZHIQ  R10, R11, R11
 	KMOVW  R11, K1
 	VPXORD Z0, Z0, Z0
 	CMPQ   SI, DI
-	JGE    summed107
+	JGE    summed97
 	CMPQ   factors+48(FP), $0x00000000
-	JEQ    none108
+	JEQ    none98
 	VPXORD X28, X28, X28
 	MOVQ   SI, R10
-	LEAQ   -128(CX), R12
 
-row109:
-	CMPQ       R10, R12
-	JGE        asked110
-	MOVQ       128(R10), R11
-	IMULQ      AX, R11
-	PREFETCHT0 (BX)(R11*1)
-
-asked110:
+row99:
+	LEAQ         128(R10), R12
+	CMPQ         R12, CX
+	CMOVQGE      R10, R12
+	MOVQ         (R12), R12
 	MOVQ         (R10), R11
+	IMULQ        AX, R12
 	IMULQ        AX, R11
 	VCVTSD2SS    (DX)(R10*1), X28, X16
 	VBROADCASTSS X16, Z16
 	VCVTPH2PS.Z  (BX)(R11*1), K1, Z18
 	VMULPS       Z16, Z18, Z18
 	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (BX)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, DI
-	JLT          row109
-	JMP          summed107
+	JLT          row99
+	JMP          summed97
 
-none108:
+none98:
 	MOVQ SI, R10
-	LEAQ -128(CX), R12
 
-row111:
-	CMPQ       R10, R12
-	JGE        asked112
-	MOVQ       128(R10), R11
-	IMULQ      AX, R11
-	PREFETCHT0 (BX)(R11*1)
-
-asked112:
+row100:
+	LEAQ        128(R10), R12
+	CMPQ        R12, CX
+	CMOVQGE     R10, R12
+	MOVQ        (R12), R12
 	MOVQ        (R10), R11
+	IMULQ       AX, R12
 	IMULQ       AX, R11
 	VCVTPH2PS.Z (BX)(R11*1), K1, Z16
 	VADDPS      Z16, Z0, Z0
+	PREFETCHT0  (BX)(R12*1)
 	ADDQ        $0x08, R10
 	CMPQ        R10, DI
-	JLT         row111
+	JLT         row100
 
-summed107:
+summed97:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow114
+	JEQ     narrow102
 	VMOVUPS Z0, K1, (R9)
-	JMP     stored113
+	JMP     stored101
 
-narrow114:
+narrow102:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip115
+	JEQ          skip103
 	MOVQ         DI, BX
 	SUBQ         SI, BX
-	JEQ          empty116
+	JEQ          empty104
 	SHRQ         $0x03, BX
 	VPXORD       X29, X29, X29
 	VCVTSI2SSQ   BX, X29, X29
 	VBROADCASTSS X29, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty116:
-skip115:
+empty104:
+skip103:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip117
+	JEQ         skip105
 	VCVTPH2PS.Z (R9), K1, Z16
 	VADDPS      Z0, Z16, Z0
 
-skip117:
+skip105:
 	VCVTPS2PH $0x00, Z0, Y16
 	VMOVDQU16 Y16, K1, (R9)
 
-stored113:
-done106:
+stored101:
+done96:
 	MOVQ to+56(FP), R9
 	ADDQ apart+64(FP), R9
 	MOVQ R9, to+56(FP)
@@ -4522,7 +4426,7 @@ returned3:
 	RET
 
 // func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumRowsAVX2F32(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -4570,44 +4474,42 @@ tile4:
 	JEQ   none7
 	VPXOR X9, X9, X9
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
 row8:
-	CMPQ       R11, R13
-	JGE        asked9
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-
-asked9:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X9, X8
 	VBROADCASTSS X8, Y8
 	VMOVUPS      (BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPS      32(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
 	VMOVUPS      64(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y2, Y2
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPS      96(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y3, Y3
 	VMOVUPS      128(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   128(BX)(R13*1)
 	VMOVUPS      160(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
 	VMOVUPS      192(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y6, Y6
+	PREFETCHT0   192(BX)(R13*1)
 	VMOVUPS      224(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y7, Y7
@@ -4618,44 +4520,42 @@ asked9:
 
 none7:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row10:
-	CMPQ       R11, R13
-	JGE        asked11
-	MOVQ       128(R11), R12
+row9:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-
-asked11:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPS (BX)(R12*1), Y8
-	VADDPS  Y8, Y0, Y0
-	VMOVUPS 32(BX)(R12*1), Y8
-	VADDPS  Y8, Y1, Y1
-	VMOVUPS 64(BX)(R12*1), Y8
-	VADDPS  Y8, Y2, Y2
-	VMOVUPS 96(BX)(R12*1), Y8
-	VADDPS  Y8, Y3, Y3
-	VMOVUPS 128(BX)(R12*1), Y8
-	VADDPS  Y8, Y4, Y4
-	VMOVUPS 160(BX)(R12*1), Y8
-	VADDPS  Y8, Y5, Y5
-	VMOVUPS 192(BX)(R12*1), Y8
-	VADDPS  Y8, Y6, Y6
-	VMOVUPS 224(BX)(R12*1), Y8
-	VADDPS  Y8, Y7, Y7
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row10
+	VMOVUPS    (BX)(R12*1), Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS    32(BX)(R12*1), Y8
+	VADDPS     Y8, Y1, Y1
+	VMOVUPS    64(BX)(R12*1), Y8
+	VADDPS     Y8, Y2, Y2
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPS    96(BX)(R12*1), Y8
+	VADDPS     Y8, Y3, Y3
+	VMOVUPS    128(BX)(R12*1), Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 128(BX)(R13*1)
+	VMOVUPS    160(BX)(R12*1), Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(BX)(R12*1), Y8
+	VADDPS     Y8, Y6, Y6
+	PREFETCHT0 192(BX)(R13*1)
+	VMOVUPS    224(BX)(R12*1), Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row9
 
 summed6:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow13
+	JEQ     narrow11
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	VMOVUPS Y2, 64(R9)
@@ -4664,14 +4564,14 @@ summed6:
 	VMOVUPS Y5, 160(R9)
 	VMOVUPS Y6, 192(R9)
 	VMOVUPS Y7, 224(R9)
-	JMP     stored12
+	JMP     stored10
 
-narrow13:
+narrow11:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip14
+	JEQ          skip12
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty15
+	JEQ          empty13
 	SHRQ         $0x03, R11
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R11, X8, X8
@@ -4685,10 +4585,10 @@ narrow13:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty15:
-skip14:
+empty13:
+skip12:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip16
+	JEQ     skip14
 	VMOVUPS (R9), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(R9), Y8
@@ -4706,52 +4606,52 @@ skip14:
 	VMOVUPS 224(R9), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip16:
+skip14:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around17
+	JNE     around15
 	VMOVDQU Y0, (R9)
 	VMOVDQU Y1, 32(R9)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y0, (R9)
+	VMOVNTDQ Y1, 32(R9)
+
+stored16:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around17
+	VMOVDQU Y2, 64(R9)
+	VMOVDQU Y3, 96(R9)
 	JMP     stored18
 
 around17:
-	VMOVNTDQ Y0, (R9)
-	VMOVNTDQ Y1, 32(R9)
+	VMOVNTDQ Y2, 64(R9)
+	VMOVNTDQ Y3, 96(R9)
 
 stored18:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around19
-	VMOVDQU Y2, 64(R9)
-	VMOVDQU Y3, 96(R9)
+	VMOVDQU Y4, 128(R9)
+	VMOVDQU Y5, 160(R9)
 	JMP     stored20
 
 around19:
-	VMOVNTDQ Y2, 64(R9)
-	VMOVNTDQ Y3, 96(R9)
+	VMOVNTDQ Y4, 128(R9)
+	VMOVNTDQ Y5, 160(R9)
 
 stored20:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around21
-	VMOVDQU Y4, 128(R9)
-	VMOVDQU Y5, 160(R9)
+	VMOVDQU Y6, 192(R9)
+	VMOVDQU Y7, 224(R9)
 	JMP     stored22
 
 around21:
-	VMOVNTDQ Y4, 128(R9)
-	VMOVNTDQ Y5, 160(R9)
-
-stored22:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
-	VMOVDQU Y6, 192(R9)
-	VMOVDQU Y7, 224(R9)
-	JMP     stored24
-
-around23:
 	VMOVNTDQ Y6, 192(R9)
 	VMOVNTDQ Y7, 224(R9)
 
-stored24:
-stored12:
+stored22:
+stored10:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, R9
 	SUBQ $0x00000040, R10
@@ -4759,91 +4659,87 @@ stored12:
 
 narrower5:
 	CMPQ  R10, $0x00000020
-	JLT   narrower26
+	JLT   narrower24
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	CMPQ  SI, DI
-	JGE   summed27
+	JGE   summed25
 	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none28
+	JEQ   none26
 	VPXOR X5, X5, X5
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
-row29:
-	CMPQ       R11, R13
-	JGE        asked30
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked30:
+row27:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X5, X4
 	VBROADCASTSS X4, Y4
 	VMOVUPS      (BX)(R12*1), Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPS      32(BX)(R12*1), Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
 	VMOVUPS      64(BX)(R12*1), Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y2, Y2
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPS      96(BX)(R12*1), Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row29
-	JMP          summed27
+	JLT          row27
+	JMP          summed25
 
-none28:
+none26:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row31:
-	CMPQ       R11, R13
-	JGE        asked32
-	MOVQ       128(R11), R12
+row28:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
+	VMOVUPS    (BX)(R12*1), Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS    32(BX)(R12*1), Y4
+	VADDPS     Y4, Y1, Y1
+	VMOVUPS    64(BX)(R12*1), Y4
+	VADDPS     Y4, Y2, Y2
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPS    96(BX)(R12*1), Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row28
 
-asked32:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPS (BX)(R12*1), Y4
-	VADDPS  Y4, Y0, Y0
-	VMOVUPS 32(BX)(R12*1), Y4
-	VADDPS  Y4, Y1, Y1
-	VMOVUPS 64(BX)(R12*1), Y4
-	VADDPS  Y4, Y2, Y2
-	VMOVUPS 96(BX)(R12*1), Y4
-	VADDPS  Y4, Y3, Y3
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row31
-
-summed27:
+summed25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow34
+	JEQ     narrow30
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	VMOVUPS Y2, 64(R9)
 	VMOVUPS Y3, 96(R9)
-	JMP     stored33
+	JMP     stored29
 
-narrow34:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip35
+	JEQ          skip31
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty36
+	JEQ          empty32
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -4853,10 +4749,10 @@ narrow34:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty36:
-skip35:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip37
+	JEQ     skip33
 	VMOVUPS (R9), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(R9), Y4
@@ -4866,104 +4762,100 @@ skip35:
 	VMOVUPS 96(R9), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip37:
+skip33:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around38
+	JNE     around34
 	VMOVDQU Y0, (R9)
 	VMOVDQU Y1, 32(R9)
-	JMP     stored39
+	JMP     stored35
 
-around38:
+around34:
 	VMOVNTDQ Y0, (R9)
 	VMOVNTDQ Y1, 32(R9)
 
-stored39:
+stored35:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around40
+	JNE     around36
 	VMOVDQU Y2, 64(R9)
 	VMOVDQU Y3, 96(R9)
-	JMP     stored41
+	JMP     stored37
 
-around40:
+around36:
 	VMOVNTDQ Y2, 64(R9)
 	VMOVNTDQ Y3, 96(R9)
 
-stored41:
-stored33:
+stored37:
+stored29:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, R9
 	SUBQ $0x00000020, R10
 
-narrower26:
+narrower24:
 	CMPQ  R10, $0x00000010
-	JLT   narrower43
+	JLT   narrower39
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	CMPQ  SI, DI
-	JGE   summed44
+	JGE   summed40
 	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none45
+	JEQ   none41
 	VPXOR X3, X3, X3
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
-row46:
-	CMPQ       R11, R13
-	JGE        asked47
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked47:
+row42:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X3, X2
 	VBROADCASTSS X2, Y2
 	VMOVUPS      (BX)(R12*1), Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPS      32(BX)(R12*1), Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row46
-	JMP          summed44
+	JLT          row42
+	JMP          summed40
 
-none45:
+none41:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row48:
-	CMPQ       R11, R13
-	JGE        asked49
-	MOVQ       128(R11), R12
+row43:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VMOVUPS    (BX)(R12*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPS    32(BX)(R12*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row43
 
-asked49:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPS (BX)(R12*1), Y2
-	VADDPS  Y2, Y0, Y0
-	VMOVUPS 32(BX)(R12*1), Y2
-	VADDPS  Y2, Y1, Y1
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row48
-
-summed44:
+summed40:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow51
+	JEQ     narrow45
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
-	JMP     stored50
+	JMP     stored44
 
-narrow51:
+narrow45:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip52
+	JEQ          skip46
 	SUBQ         SI, DI
-	JEQ          empty53
+	JEQ          empty47
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -4971,33 +4863,33 @@ narrow51:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty53:
-skip52:
+empty47:
+skip46:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip54
+	JEQ     skip48
 	VMOVUPS (R9), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(R9), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip54:
+skip48:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around55
+	JNE     around49
 	VMOVDQU Y0, (R9)
 	VMOVDQU Y1, 32(R9)
-	JMP     stored56
+	JMP     stored50
 
-around55:
+around49:
 	VMOVNTDQ Y0, (R9)
 	VMOVNTDQ Y1, 32(R9)
 
-stored56:
 stored50:
+stored44:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, R9
 	SUBQ $0x00000010, R10
 
-narrower43:
+narrower39:
 	MOVQ to+56(FP), R9
 	ADDQ apart+64(FP), R9
 	MOVQ R9, to+56(FP)
@@ -5010,7 +4902,7 @@ returned3:
 	RET
 
 // func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumRowsAVX2F64(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -5058,43 +4950,41 @@ tile4:
 	JEQ   none7
 	VPXOR X8, X8, X8
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
 row8:
-	CMPQ       R11, R13
-	JGE        asked9
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-
-asked9:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VBROADCASTSD (DX)(R11*1), Y8
 	VMOVUPD      (BX)(R12*1), Y9
 	VMULPD       Y8, Y9, Y9
 	VADDPD       Y9, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPD      32(BX)(R12*1), Y9
 	VMULPD       Y8, Y9, Y9
 	VADDPD       Y9, Y1, Y1
 	VMOVUPD      64(BX)(R12*1), Y9
 	VMULPD       Y8, Y9, Y9
 	VADDPD       Y9, Y2, Y2
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPD      96(BX)(R12*1), Y9
 	VMULPD       Y8, Y9, Y9
 	VADDPD       Y9, Y3, Y3
 	VMOVUPD      128(BX)(R12*1), Y9
 	VMULPD       Y8, Y9, Y9
 	VADDPD       Y9, Y4, Y4
+	PREFETCHT0   128(BX)(R13*1)
 	VMOVUPD      160(BX)(R12*1), Y9
 	VMULPD       Y8, Y9, Y9
 	VADDPD       Y9, Y5, Y5
 	VMOVUPD      192(BX)(R12*1), Y9
 	VMULPD       Y8, Y9, Y9
 	VADDPD       Y9, Y6, Y6
+	PREFETCHT0   192(BX)(R13*1)
 	VMOVUPD      224(BX)(R12*1), Y9
 	VMULPD       Y8, Y9, Y9
 	VADDPD       Y9, Y7, Y7
@@ -5105,44 +4995,42 @@ asked9:
 
 none7:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row10:
-	CMPQ       R11, R13
-	JGE        asked11
-	MOVQ       128(R11), R12
+row9:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-	PREFETCHT0 128(BX)(R12*1)
-	PREFETCHT0 192(BX)(R12*1)
-
-asked11:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPD (BX)(R12*1), Y8
-	VADDPD  Y8, Y0, Y0
-	VMOVUPD 32(BX)(R12*1), Y8
-	VADDPD  Y8, Y1, Y1
-	VMOVUPD 64(BX)(R12*1), Y8
-	VADDPD  Y8, Y2, Y2
-	VMOVUPD 96(BX)(R12*1), Y8
-	VADDPD  Y8, Y3, Y3
-	VMOVUPD 128(BX)(R12*1), Y8
-	VADDPD  Y8, Y4, Y4
-	VMOVUPD 160(BX)(R12*1), Y8
-	VADDPD  Y8, Y5, Y5
-	VMOVUPD 192(BX)(R12*1), Y8
-	VADDPD  Y8, Y6, Y6
-	VMOVUPD 224(BX)(R12*1), Y8
-	VADDPD  Y8, Y7, Y7
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row10
+	VMOVUPD    (BX)(R12*1), Y8
+	VADDPD     Y8, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPD    32(BX)(R12*1), Y8
+	VADDPD     Y8, Y1, Y1
+	VMOVUPD    64(BX)(R12*1), Y8
+	VADDPD     Y8, Y2, Y2
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPD    96(BX)(R12*1), Y8
+	VADDPD     Y8, Y3, Y3
+	VMOVUPD    128(BX)(R12*1), Y8
+	VADDPD     Y8, Y4, Y4
+	PREFETCHT0 128(BX)(R13*1)
+	VMOVUPD    160(BX)(R12*1), Y8
+	VADDPD     Y8, Y5, Y5
+	VMOVUPD    192(BX)(R12*1), Y8
+	VADDPD     Y8, Y6, Y6
+	PREFETCHT0 192(BX)(R13*1)
+	VMOVUPD    224(BX)(R12*1), Y8
+	VADDPD     Y8, Y7, Y7
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row9
 
 summed6:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow13
+	JEQ     narrow11
 	VMOVUPD Y0, (R9)
 	VMOVUPD Y1, 32(R9)
 	VMOVUPD Y2, 64(R9)
@@ -5151,14 +5039,14 @@ summed6:
 	VMOVUPD Y5, 160(R9)
 	VMOVUPD Y6, 192(R9)
 	VMOVUPD Y7, 224(R9)
-	JMP     stored12
+	JMP     stored10
 
-narrow13:
+narrow11:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip14
+	JEQ          skip12
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty15
+	JEQ          empty13
 	SHRQ         $0x03, R11
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   R11, X8, X8
@@ -5172,10 +5060,10 @@ narrow13:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty15:
-skip14:
+empty13:
+skip12:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip16
+	JEQ     skip14
 	VMOVUPD (R9), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(R9), Y8
@@ -5193,52 +5081,52 @@ skip14:
 	VMOVUPD 224(R9), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip16:
+skip14:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around17
+	JNE     around15
 	VMOVDQU Y0, (R9)
 	VMOVDQU Y1, 32(R9)
+	JMP     stored16
+
+around15:
+	VMOVNTDQ Y0, (R9)
+	VMOVNTDQ Y1, 32(R9)
+
+stored16:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around17
+	VMOVDQU Y2, 64(R9)
+	VMOVDQU Y3, 96(R9)
 	JMP     stored18
 
 around17:
-	VMOVNTDQ Y0, (R9)
-	VMOVNTDQ Y1, 32(R9)
+	VMOVNTDQ Y2, 64(R9)
+	VMOVNTDQ Y3, 96(R9)
 
 stored18:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around19
-	VMOVDQU Y2, 64(R9)
-	VMOVDQU Y3, 96(R9)
+	VMOVDQU Y4, 128(R9)
+	VMOVDQU Y5, 160(R9)
 	JMP     stored20
 
 around19:
-	VMOVNTDQ Y2, 64(R9)
-	VMOVNTDQ Y3, 96(R9)
+	VMOVNTDQ Y4, 128(R9)
+	VMOVNTDQ Y5, 160(R9)
 
 stored20:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around21
-	VMOVDQU Y4, 128(R9)
-	VMOVDQU Y5, 160(R9)
+	VMOVDQU Y6, 192(R9)
+	VMOVDQU Y7, 224(R9)
 	JMP     stored22
 
 around21:
-	VMOVNTDQ Y4, 128(R9)
-	VMOVNTDQ Y5, 160(R9)
-
-stored22:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
-	VMOVDQU Y6, 192(R9)
-	VMOVDQU Y7, 224(R9)
-	JMP     stored24
-
-around23:
 	VMOVNTDQ Y6, 192(R9)
 	VMOVNTDQ Y7, 224(R9)
 
-stored24:
-stored12:
+stored22:
+stored10:
 	ADDQ $0x00000100, BX
 	ADDQ $0x00000100, R9
 	SUBQ $0x00000020, R10
@@ -5246,90 +5134,86 @@ stored12:
 
 narrower5:
 	CMPQ  R10, $0x00000010
-	JLT   narrower26
+	JLT   narrower24
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	CMPQ  SI, DI
-	JGE   summed27
+	JGE   summed25
 	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none28
+	JEQ   none26
 	VPXOR X4, X4, X4
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
-row29:
-	CMPQ       R11, R13
-	JGE        asked30
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked30:
+row27:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VBROADCASTSD (DX)(R11*1), Y4
 	VMOVUPD      (BX)(R12*1), Y5
 	VMULPD       Y4, Y5, Y5
 	VADDPD       Y5, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPD      32(BX)(R12*1), Y5
 	VMULPD       Y4, Y5, Y5
 	VADDPD       Y5, Y1, Y1
 	VMOVUPD      64(BX)(R12*1), Y5
 	VMULPD       Y4, Y5, Y5
 	VADDPD       Y5, Y2, Y2
+	PREFETCHT0   64(BX)(R13*1)
 	VMOVUPD      96(BX)(R12*1), Y5
 	VMULPD       Y4, Y5, Y5
 	VADDPD       Y5, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row29
-	JMP          summed27
+	JLT          row27
+	JMP          summed25
 
-none28:
+none26:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row31:
-	CMPQ       R11, R13
-	JGE        asked32
-	MOVQ       128(R11), R12
+row28:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
+	VMOVUPD    (BX)(R12*1), Y4
+	VADDPD     Y4, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPD    32(BX)(R12*1), Y4
+	VADDPD     Y4, Y1, Y1
+	VMOVUPD    64(BX)(R12*1), Y4
+	VADDPD     Y4, Y2, Y2
+	PREFETCHT0 64(BX)(R13*1)
+	VMOVUPD    96(BX)(R12*1), Y4
+	VADDPD     Y4, Y3, Y3
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row28
 
-asked32:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPD (BX)(R12*1), Y4
-	VADDPD  Y4, Y0, Y0
-	VMOVUPD 32(BX)(R12*1), Y4
-	VADDPD  Y4, Y1, Y1
-	VMOVUPD 64(BX)(R12*1), Y4
-	VADDPD  Y4, Y2, Y2
-	VMOVUPD 96(BX)(R12*1), Y4
-	VADDPD  Y4, Y3, Y3
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row31
-
-summed27:
+summed25:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow34
+	JEQ     narrow30
 	VMOVUPD Y0, (R9)
 	VMOVUPD Y1, 32(R9)
 	VMOVUPD Y2, 64(R9)
 	VMOVUPD Y3, 96(R9)
-	JMP     stored33
+	JMP     stored29
 
-narrow34:
+narrow30:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip35
+	JEQ          skip31
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty36
+	JEQ          empty32
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   R11, X4, X4
@@ -5339,10 +5223,10 @@ narrow34:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty36:
-skip35:
+empty32:
+skip31:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip37
+	JEQ     skip33
 	VMOVUPD (R9), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(R9), Y4
@@ -5352,103 +5236,99 @@ skip35:
 	VMOVUPD 96(R9), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip37:
+skip33:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around38
+	JNE     around34
 	VMOVDQU Y0, (R9)
 	VMOVDQU Y1, 32(R9)
-	JMP     stored39
+	JMP     stored35
 
-around38:
+around34:
 	VMOVNTDQ Y0, (R9)
 	VMOVNTDQ Y1, 32(R9)
 
-stored39:
+stored35:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around40
+	JNE     around36
 	VMOVDQU Y2, 64(R9)
 	VMOVDQU Y3, 96(R9)
-	JMP     stored41
+	JMP     stored37
 
-around40:
+around36:
 	VMOVNTDQ Y2, 64(R9)
 	VMOVNTDQ Y3, 96(R9)
 
-stored41:
-stored33:
+stored37:
+stored29:
 	ADDQ $0x00000080, BX
 	ADDQ $0x00000080, R9
 	SUBQ $0x00000010, R10
 
-narrower26:
+narrower24:
 	CMPQ  R10, $0x00000008
-	JLT   narrower43
+	JLT   narrower39
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	CMPQ  SI, DI
-	JGE   summed44
+	JGE   summed40
 	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none45
+	JEQ   none41
 	VPXOR X2, X2, X2
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
-row46:
-	CMPQ       R11, R13
-	JGE        asked47
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked47:
+row42:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VBROADCASTSD (DX)(R11*1), Y2
 	VMOVUPD      (BX)(R12*1), Y3
 	VMULPD       Y2, Y3, Y3
 	VADDPD       Y3, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VMOVUPD      32(BX)(R12*1), Y3
 	VMULPD       Y2, Y3, Y3
 	VADDPD       Y3, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row46
-	JMP          summed44
+	JLT          row42
+	JMP          summed40
 
-none45:
+none41:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row48:
-	CMPQ       R11, R13
-	JGE        asked49
-	MOVQ       128(R11), R12
+row43:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VMOVUPD    (BX)(R12*1), Y2
+	VADDPD     Y2, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VMOVUPD    32(BX)(R12*1), Y2
+	VADDPD     Y2, Y1, Y1
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row43
 
-asked49:
-	MOVQ    (R11), R12
-	IMULQ   AX, R12
-	VMOVUPD (BX)(R12*1), Y2
-	VADDPD  Y2, Y0, Y0
-	VMOVUPD 32(BX)(R12*1), Y2
-	VADDPD  Y2, Y1, Y1
-	ADDQ    $0x08, R11
-	CMPQ    R11, DI
-	JLT     row48
-
-summed44:
+summed40:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow51
+	JEQ     narrow45
 	VMOVUPD Y0, (R9)
 	VMOVUPD Y1, 32(R9)
-	JMP     stored50
+	JMP     stored44
 
-narrow51:
+narrow45:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip52
+	JEQ          skip46
 	SUBQ         SI, DI
-	JEQ          empty53
+	JEQ          empty47
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   DI, X2, X2
@@ -5456,33 +5336,33 @@ narrow51:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty53:
-skip52:
+empty47:
+skip46:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip54
+	JEQ     skip48
 	VMOVUPD (R9), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(R9), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip54:
+skip48:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around55
+	JNE     around49
 	VMOVDQU Y0, (R9)
 	VMOVDQU Y1, 32(R9)
-	JMP     stored56
+	JMP     stored50
 
-around55:
+around49:
 	VMOVNTDQ Y0, (R9)
 	VMOVNTDQ Y1, 32(R9)
 
-stored56:
 stored50:
+stored44:
 	ADDQ $0x00000040, BX
 	ADDQ $0x00000040, R9
 	SUBQ $0x00000008, R10
 
-narrower43:
+narrower39:
 	MOVQ to+56(FP), R9
 	ADDQ apart+64(FP), R9
 	MOVQ R9, to+56(FP)
@@ -5495,7 +5375,7 @@ returned3:
 	RET
 
 // func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, MMX+
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·sumRowsAVX2BF16(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -5543,18 +5423,14 @@ tile4:
 	JEQ   none7
 	VPXOR X9, X9, X9
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
 row8:
-	CMPQ       R11, R13
-	JGE        asked9
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked9:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X9, X8
 	VBROADCASTSS X8, Y8
@@ -5562,6 +5438,7 @@ asked9:
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VPMOVZXWD    16(BX)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -5578,6 +5455,7 @@ asked9:
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   64(BX)(R13*1)
 	VPMOVZXWD    80(BX)(R12*1), Y10
 	VPSLLD       $0x10, Y10, Y10
 	VMULPS       Y8, Y10, Y10
@@ -5597,50 +5475,48 @@ asked9:
 
 none7:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row10:
-	CMPQ       R11, R13
-	JGE        asked11
-	MOVQ       128(R11), R12
+row9:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked11:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (BX)(R12*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y0, Y0
-	VPMOVZXWD 16(BX)(R12*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y1, Y1
-	VPMOVZXWD 32(BX)(R12*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y2, Y2
-	VPMOVZXWD 48(BX)(R12*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y3, Y3
-	VPMOVZXWD 64(BX)(R12*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y4, Y4
-	VPMOVZXWD 80(BX)(R12*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y5, Y5
-	VPMOVZXWD 96(BX)(R12*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y6, Y6
-	VPMOVZXWD 112(BX)(R12*1), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row10
+	VPMOVZXWD  (BX)(R12*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VPMOVZXWD  16(BX)(R12*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y8, Y1, Y1
+	VPMOVZXWD  32(BX)(R12*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	VPMOVZXWD  48(BX)(R12*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y8, Y3, Y3
+	VPMOVZXWD  64(BX)(R12*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 64(BX)(R13*1)
+	VPMOVZXWD  80(BX)(R12*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VPMOVZXWD  96(BX)(R12*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VPMOVZXWD  112(BX)(R12*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row9
 
 summed6:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow13
+	JEQ     narrow11
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	VMOVUPS Y2, 64(R9)
@@ -5649,14 +5525,14 @@ summed6:
 	VMOVUPS Y5, 160(R9)
 	VMOVUPS Y6, 192(R9)
 	VMOVUPS Y7, 224(R9)
-	JMP     stored12
+	JMP     stored10
 
-narrow13:
+narrow11:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip14
+	JEQ          skip12
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty15
+	JEQ          empty13
 	SHRQ         $0x03, R11
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R11, X8, X8
@@ -5670,10 +5546,10 @@ narrow13:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty15:
-skip14:
+empty13:
+skip12:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip16
+	JEQ       skip14
 	VPMOVZXWD (R9), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -5699,7 +5575,7 @@ skip14:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip16:
+skip14:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -5717,14 +5593,14 @@ skip16:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around17
+	JNE       around15
 	VMOVDQU   Y0, (R9)
-	JMP       stored18
+	JMP       stored16
 
-around17:
+around15:
 	VMOVNTDQ Y0, (R9)
 
-stored18:
+stored16:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -5742,14 +5618,14 @@ stored18:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around19
+	JNE       around17
 	VMOVDQU   Y0, 32(R9)
-	JMP       stored20
+	JMP       stored18
 
-around19:
+around17:
 	VMOVNTDQ Y0, 32(R9)
 
-stored20:
+stored18:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -5767,14 +5643,14 @@ stored20:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around21
+	JNE       around19
 	VMOVDQU   Y0, 64(R9)
-	JMP       stored22
+	JMP       stored20
 
-around21:
+around19:
 	VMOVNTDQ Y0, 64(R9)
 
-stored22:
+stored20:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -5792,49 +5668,46 @@ stored22:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around21
 	VMOVDQU   Y0, 96(R9)
-	JMP       stored24
+	JMP       stored22
 
-around23:
+around21:
 	VMOVNTDQ Y0, 96(R9)
 
-stored24:
-stored12:
+stored22:
+stored10:
 	ADDQ  $0x00000080, BX
 	ADDQ  $0x00000080, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip25
+	JEQ   skip23
 	ADDQ  $0x00000080, R9
 
-skip25:
+skip23:
 	SUBQ $0x00000040, R10
 	JMP  tile4
 
 narrower5:
 	CMPQ  R10, $0x00000020
-	JLT   narrower27
+	JLT   narrower25
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	CMPQ  SI, DI
-	JGE   summed28
+	JGE   summed26
 	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none29
+	JEQ   none27
 	VPXOR X5, X5, X5
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
-row30:
-	CMPQ       R11, R13
-	JGE        asked31
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked31:
+row28:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X5, X4
 	VBROADCASTSS X4, Y4
@@ -5842,6 +5715,7 @@ asked31:
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VPMOVZXWD    16(BX)(R12*1), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VMULPS       Y4, Y6, Y6
@@ -5856,54 +5730,52 @@ asked31:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row30
-	JMP          summed28
+	JLT          row28
+	JMP          summed26
 
-none29:
+none27:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row32:
-	CMPQ       R11, R13
-	JGE        asked33
-	MOVQ       128(R11), R12
+row29:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VPMOVZXWD  (BX)(R12*1), Y4
+	VPSLLD     $0x10, Y4, Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VPMOVZXWD  16(BX)(R12*1), Y4
+	VPSLLD     $0x10, Y4, Y4
+	VADDPS     Y4, Y1, Y1
+	VPMOVZXWD  32(BX)(R12*1), Y4
+	VPSLLD     $0x10, Y4, Y4
+	VADDPS     Y4, Y2, Y2
+	VPMOVZXWD  48(BX)(R12*1), Y4
+	VPSLLD     $0x10, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row29
 
-asked33:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (BX)(R12*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y0, Y0
-	VPMOVZXWD 16(BX)(R12*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y1, Y1
-	VPMOVZXWD 32(BX)(R12*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y2, Y2
-	VPMOVZXWD 48(BX)(R12*1), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row32
-
-summed28:
+summed26:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow35
+	JEQ     narrow31
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	VMOVUPS Y2, 64(R9)
 	VMOVUPS Y3, 96(R9)
-	JMP     stored34
+	JMP     stored30
 
-narrow35:
+narrow31:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip36
+	JEQ          skip32
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty37
+	JEQ          empty33
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -5913,10 +5785,10 @@ narrow35:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty37:
-skip36:
+empty33:
+skip32:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip38
+	JEQ       skip34
 	VPMOVZXWD (R9), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -5930,7 +5802,7 @@ skip36:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip38:
+skip34:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -5948,14 +5820,14 @@ skip38:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around35
 	VMOVDQU   Y0, (R9)
-	JMP       stored40
+	JMP       stored36
 
-around39:
+around35:
 	VMOVNTDQ Y0, (R9)
 
-stored40:
+stored36:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -5973,46 +5845,43 @@ stored40:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around37
 	VMOVDQU   Y0, 32(R9)
-	JMP       stored42
+	JMP       stored38
 
-around41:
+around37:
 	VMOVNTDQ Y0, 32(R9)
 
-stored42:
-stored34:
+stored38:
+stored30:
 	ADDQ  $0x00000040, BX
 	ADDQ  $0x00000040, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip43
+	JEQ   skip39
 	ADDQ  $0x00000040, R9
 
-skip43:
+skip39:
 	SUBQ $0x00000020, R10
 
-narrower27:
+narrower25:
 	CMPQ  R10, $0x00000010
-	JLT   narrower45
+	JLT   narrower41
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	CMPQ  SI, DI
-	JGE   summed46
+	JGE   summed42
 	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none47
+	JEQ   none43
 	VPXOR X3, X3, X3
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
-row48:
-	CMPQ       R11, R13
-	JGE        asked49
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked49:
+row44:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X3, X2
 	VBROADCASTSS X2, Y2
@@ -6020,51 +5889,50 @@ asked49:
 	VPSLLD       $0x10, Y4, Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VPMOVZXWD    16(BX)(R12*1), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row48
-	JMP          summed46
+	JLT          row44
+	JMP          summed42
 
-none47:
+none43:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row50:
-	CMPQ       R11, R13
-	JGE        asked51
-	MOVQ       128(R11), R12
+row45:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VPMOVZXWD  (BX)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VPMOVZXWD  16(BX)(R12*1), Y2
+	VPSLLD     $0x10, Y2, Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row45
 
-asked51:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VPMOVZXWD (BX)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y0, Y0
-	VPMOVZXWD 16(BX)(R12*1), Y2
-	VPSLLD    $0x10, Y2, Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row50
-
-summed46:
+summed42:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow53
+	JEQ     narrow47
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
-	JMP     stored52
+	JMP     stored46
 
-narrow53:
+narrow47:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip54
+	JEQ          skip48
 	SUBQ         SI, DI
-	JEQ          empty55
+	JEQ          empty49
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -6072,10 +5940,10 @@ narrow53:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty55:
-skip54:
+empty49:
+skip48:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip56
+	JEQ       skip50
 	VPMOVZXWD (R9), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -6083,7 +5951,7 @@ skip54:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip56:
+skip50:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -6101,25 +5969,25 @@ skip56:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around57
+	JNE       around51
 	VMOVDQU   Y0, (R9)
-	JMP       stored58
+	JMP       stored52
 
-around57:
+around51:
 	VMOVNTDQ Y0, (R9)
 
-stored58:
 stored52:
+stored46:
 	ADDQ  $0x00000020, BX
 	ADDQ  $0x00000020, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip59
+	JEQ   skip53
 	ADDQ  $0x00000020, R9
 
-skip59:
+skip53:
 	SUBQ $0x00000010, R10
 
-narrower45:
+narrower41:
 	MOVQ to+56(FP), R9
 	ADDQ apart+64(FP), R9
 	MOVQ R9, to+56(FP)
@@ -6150,7 +6018,7 @@ DATA all32_1<>+60(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 
 // func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
 TEXT ·sumRowsAVX2F16(SB), NOSPLIT, $0-96
 	MOVQ stride+8(FP), AX
 	MOVQ known+40(FP), CX
@@ -6198,24 +6066,21 @@ tile4:
 	JEQ   none7
 	VPXOR X9, X9, X9
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
 row8:
-	CMPQ       R11, R13
-	JGE        asked9
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked9:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X9, X8
 	VBROADCASTSS X8, Y8
 	VCVTPH2PS    (BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VCVTPH2PS    16(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y1, Y1
@@ -6228,6 +6093,7 @@ asked9:
 	VCVTPH2PS    64(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   64(BX)(R13*1)
 	VCVTPH2PS    80(BX)(R12*1), Y10
 	VMULPS       Y8, Y10, Y10
 	VADDPS       Y10, Y5, Y5
@@ -6244,42 +6110,40 @@ asked9:
 
 none7:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row10:
-	CMPQ       R11, R13
-	JGE        asked11
-	MOVQ       128(R11), R12
+row9:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-	PREFETCHT0 64(BX)(R12*1)
-
-asked11:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (BX)(R12*1), Y8
-	VADDPS    Y8, Y0, Y0
-	VCVTPH2PS 16(BX)(R12*1), Y8
-	VADDPS    Y8, Y1, Y1
-	VCVTPH2PS 32(BX)(R12*1), Y8
-	VADDPS    Y8, Y2, Y2
-	VCVTPH2PS 48(BX)(R12*1), Y8
-	VADDPS    Y8, Y3, Y3
-	VCVTPH2PS 64(BX)(R12*1), Y8
-	VADDPS    Y8, Y4, Y4
-	VCVTPH2PS 80(BX)(R12*1), Y8
-	VADDPS    Y8, Y5, Y5
-	VCVTPH2PS 96(BX)(R12*1), Y8
-	VADDPS    Y8, Y6, Y6
-	VCVTPH2PS 112(BX)(R12*1), Y8
-	VADDPS    Y8, Y7, Y7
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row10
+	VCVTPH2PS  (BX)(R12*1), Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VCVTPH2PS  16(BX)(R12*1), Y8
+	VADDPS     Y8, Y1, Y1
+	VCVTPH2PS  32(BX)(R12*1), Y8
+	VADDPS     Y8, Y2, Y2
+	VCVTPH2PS  48(BX)(R12*1), Y8
+	VADDPS     Y8, Y3, Y3
+	VCVTPH2PS  64(BX)(R12*1), Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 64(BX)(R13*1)
+	VCVTPH2PS  80(BX)(R12*1), Y8
+	VADDPS     Y8, Y5, Y5
+	VCVTPH2PS  96(BX)(R12*1), Y8
+	VADDPS     Y8, Y6, Y6
+	VCVTPH2PS  112(BX)(R12*1), Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row9
 
 summed6:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow13
+	JEQ     narrow11
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	VMOVUPS Y2, 64(R9)
@@ -6288,14 +6152,14 @@ summed6:
 	VMOVUPS Y5, 160(R9)
 	VMOVUPS Y6, 192(R9)
 	VMOVUPS Y7, 224(R9)
-	JMP     stored12
+	JMP     stored10
 
-narrow13:
+narrow11:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip14
+	JEQ          skip12
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty15
+	JEQ          empty13
 	SHRQ         $0x03, R11
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R11, X8, X8
@@ -6309,10 +6173,10 @@ narrow13:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty15:
-skip14:
+empty13:
+skip12:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip16
+	JEQ       skip14
 	VCVTPH2PS (R9), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(R9), Y8
@@ -6330,100 +6194,98 @@ skip14:
 	VCVTPH2PS 112(R9), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip16:
+skip14:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around17
+	JNE       around15
 	VMOVDQU   X0, (R9)
 	VMOVDQU   X1, 16(R9)
-	JMP       stored18
+	JMP       stored16
 
-around17:
+around15:
 	VMOVNTDQ X0, (R9)
 	VMOVNTDQ X1, 16(R9)
 
-stored18:
+stored16:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around19
+	JNE       around17
 	VMOVDQU   X0, 32(R9)
 	VMOVDQU   X1, 48(R9)
-	JMP       stored20
+	JMP       stored18
 
-around19:
+around17:
 	VMOVNTDQ X0, 32(R9)
 	VMOVNTDQ X1, 48(R9)
 
-stored20:
+stored18:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around21
+	JNE       around19
 	VMOVDQU   X0, 64(R9)
 	VMOVDQU   X1, 80(R9)
-	JMP       stored22
+	JMP       stored20
 
-around21:
+around19:
 	VMOVNTDQ X0, 64(R9)
 	VMOVNTDQ X1, 80(R9)
 
-stored22:
+stored20:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around21
 	VMOVDQU   X0, 96(R9)
 	VMOVDQU   X1, 112(R9)
-	JMP       stored24
+	JMP       stored22
 
-around23:
+around21:
 	VMOVNTDQ X0, 96(R9)
 	VMOVNTDQ X1, 112(R9)
 
-stored24:
-stored12:
+stored22:
+stored10:
 	ADDQ  $0x00000080, BX
 	ADDQ  $0x00000080, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip25
+	JEQ   skip23
 	ADDQ  $0x00000080, R9
 
-skip25:
+skip23:
 	SUBQ $0x00000040, R10
 	JMP  tile4
 
 narrower5:
 	CMPQ  R10, $0x00000020
-	JLT   narrower27
+	JLT   narrower25
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	CMPQ  SI, DI
-	JGE   summed28
+	JGE   summed26
 	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none29
+	JEQ   none27
 	VPXOR X5, X5, X5
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
-row30:
-	CMPQ       R11, R13
-	JGE        asked31
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked31:
+row28:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X5, X4
 	VBROADCASTSS X4, Y4
 	VCVTPH2PS    (BX)(R12*1), Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VCVTPH2PS    16(BX)(R12*1), Y6
 	VMULPS       Y4, Y6, Y6
 	VADDPS       Y6, Y1, Y1
@@ -6435,50 +6297,48 @@ asked31:
 	VADDPS       Y6, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row30
-	JMP          summed28
+	JLT          row28
+	JMP          summed26
 
-none29:
+none27:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row32:
-	CMPQ       R11, R13
-	JGE        asked33
-	MOVQ       128(R11), R12
+row29:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VCVTPH2PS  (BX)(R12*1), Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VCVTPH2PS  16(BX)(R12*1), Y4
+	VADDPS     Y4, Y1, Y1
+	VCVTPH2PS  32(BX)(R12*1), Y4
+	VADDPS     Y4, Y2, Y2
+	VCVTPH2PS  48(BX)(R12*1), Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row29
 
-asked33:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (BX)(R12*1), Y4
-	VADDPS    Y4, Y0, Y0
-	VCVTPH2PS 16(BX)(R12*1), Y4
-	VADDPS    Y4, Y1, Y1
-	VCVTPH2PS 32(BX)(R12*1), Y4
-	VADDPS    Y4, Y2, Y2
-	VCVTPH2PS 48(BX)(R12*1), Y4
-	VADDPS    Y4, Y3, Y3
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row32
-
-summed28:
+summed26:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow35
+	JEQ     narrow31
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	VMOVUPS Y2, 64(R9)
 	VMOVUPS Y3, 96(R9)
-	JMP     stored34
+	JMP     stored30
 
-narrow35:
+narrow31:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip36
+	JEQ          skip32
 	MOVQ         DI, R11
 	SUBQ         SI, R11
-	JEQ          empty37
+	JEQ          empty33
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -6488,10 +6348,10 @@ narrow35:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty37:
-skip36:
+empty33:
+skip32:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip38
+	JEQ       skip34
 	VCVTPH2PS (R9), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(R9), Y4
@@ -6501,113 +6361,109 @@ skip36:
 	VCVTPH2PS 48(R9), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip38:
+skip34:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around39
+	JNE       around35
 	VMOVDQU   X0, (R9)
 	VMOVDQU   X1, 16(R9)
-	JMP       stored40
+	JMP       stored36
 
-around39:
+around35:
 	VMOVNTDQ X0, (R9)
 	VMOVNTDQ X1, 16(R9)
 
-stored40:
+stored36:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around41
+	JNE       around37
 	VMOVDQU   X0, 32(R9)
 	VMOVDQU   X1, 48(R9)
-	JMP       stored42
+	JMP       stored38
 
-around41:
+around37:
 	VMOVNTDQ X0, 32(R9)
 	VMOVNTDQ X1, 48(R9)
 
-stored42:
-stored34:
+stored38:
+stored30:
 	ADDQ  $0x00000040, BX
 	ADDQ  $0x00000040, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip43
+	JEQ   skip39
 	ADDQ  $0x00000040, R9
 
-skip43:
+skip39:
 	SUBQ $0x00000020, R10
 
-narrower27:
+narrower25:
 	CMPQ  R10, $0x00000010
-	JLT   narrower45
+	JLT   narrower41
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	CMPQ  SI, DI
-	JGE   summed46
+	JGE   summed42
 	CMPQ  factors+48(FP), $0x00000000
-	JEQ   none47
+	JEQ   none43
 	VPXOR X3, X3, X3
 	MOVQ  SI, R11
-	LEAQ  -128(CX), R13
 
-row48:
-	CMPQ       R11, R13
-	JGE        asked49
-	MOVQ       128(R11), R12
-	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
-
-asked49:
+row44:
+	LEAQ         128(R11), R13
+	CMPQ         R13, CX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
 	MOVQ         (R11), R12
+	IMULQ        AX, R13
 	IMULQ        AX, R12
 	VCVTSD2SS    (DX)(R11*1), X3, X2
 	VBROADCASTSS X2, Y2
 	VCVTPH2PS    (BX)(R12*1), Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (BX)(R13*1)
 	VCVTPH2PS    16(BX)(R12*1), Y4
 	VMULPS       Y2, Y4, Y4
 	VADDPS       Y4, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, DI
-	JLT          row48
-	JMP          summed46
+	JLT          row44
+	JMP          summed42
 
-none47:
+none43:
 	MOVQ SI, R11
-	LEAQ -128(CX), R13
 
-row50:
-	CMPQ       R11, R13
-	JGE        asked51
-	MOVQ       128(R11), R12
+row45:
+	LEAQ       128(R11), R13
+	CMPQ       R13, CX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      AX, R13
 	IMULQ      AX, R12
-	PREFETCHT0 (BX)(R12*1)
+	VCVTPH2PS  (BX)(R12*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (BX)(R13*1)
+	VCVTPH2PS  16(BX)(R12*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R11
+	CMPQ       R11, DI
+	JLT        row45
 
-asked51:
-	MOVQ      (R11), R12
-	IMULQ     AX, R12
-	VCVTPH2PS (BX)(R12*1), Y2
-	VADDPS    Y2, Y0, Y0
-	VCVTPH2PS 16(BX)(R12*1), Y2
-	VADDPS    Y2, Y1, Y1
-	ADDQ      $0x08, R11
-	CMPQ      R11, DI
-	JLT       row50
-
-summed46:
+summed42:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow53
+	JEQ     narrow47
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
-	JMP     stored52
+	JMP     stored46
 
-narrow53:
+narrow47:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip54
+	JEQ          skip48
 	SUBQ         SI, DI
-	JEQ          empty55
+	JEQ          empty49
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -6615,40 +6471,40 @@ narrow53:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty55:
-skip54:
+empty49:
+skip48:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip56
+	JEQ       skip50
 	VCVTPH2PS (R9), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(R9), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip56:
+skip50:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around57
+	JNE       around51
 	VMOVDQU   X0, (R9)
 	VMOVDQU   X1, 16(R9)
-	JMP       stored58
+	JMP       stored52
 
-around57:
+around51:
 	VMOVNTDQ X0, (R9)
 	VMOVNTDQ X1, 16(R9)
 
-stored58:
 stored52:
+stored46:
 	ADDQ  $0x00000020, BX
 	ADDQ  $0x00000020, R9
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip59
+	JEQ   skip53
 	ADDQ  $0x00000020, R9
 
-skip59:
+skip53:
 	SUBQ $0x00000010, R10
 
-narrower45:
+narrower41:
 	MOVQ to+56(FP), R9
 	ADDQ apart+64(FP), R9
 	MOVQ R9, to+56(FP)

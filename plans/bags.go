@@ -134,6 +134,18 @@ func readIndices(list []int64, v *tensor.View, from int64) {
 	}
 }
 
+// readNumbers fills list with the elements of a float type from a row-major
+// position on.
+func readNumbers(list []float64, v *tensor.View, from int64) {
+	if v.IsContiguous() {
+		cpu.Load(list, elementAt(v, from))
+		return
+	}
+	for i := range list {
+		list[i] = numberAt(v, from+int64(i))
+	}
+}
+
 // elementAt returns the span of one element, by its row-major number.
 func elementAt(v *tensor.View, number int64) cpu.Span {
 	if !v.IsContiguous() {

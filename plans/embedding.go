@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -66,9 +67,9 @@ func checkIndices(c *call, indices *tensor.View, rows int64) error {
 			}
 		}
 	case indices.DType == tensor.I32:
-		at = firstOutside(tensor.Slice[int32](*indices), rows)
+		at = firstOutside(tensor.Slice[int32](*indices), int32(min(rows-1, math.MaxInt32)))
 	default:
-		at = firstOutside(tensor.Slice[int64](*indices), rows)
+		at = firstOutside(tensor.Slice[int64](*indices), rows-1)
 	}
 	if at < 0 {
 		return nil
@@ -76,11 +77,21 @@ func checkIndices(c *call, indices *tensor.View, rows int64) error {
 	return errorf(InvalidArgument, c.problem.op.name, "indices", "is %d at position %d; want 0 to %d", indexAt(indices, at), at, rows-1)
 }
 
-// firstOutside returns the position of the first index that names no row, or -1.
-func firstOutside[T int32 | int64](indices []T, rows int64) int64 {
-	for i, v := range indices {
-		if uint64(v) >= uint64(rows) {
-			return int64(i)
+// firstOutside returns the position of the first index that is negative or
+// larger than that of the last row, or -1.
+func firstOutside[T int32 | int64](indices []T, last T) int64 {
+	whole := 0
+	for ; whole+8 <= len(indices); whole += 8 { // the sign of all differences at once
+		v := (*[8]T)(indices[whole:])
+		a, b := v[0]|(last-v[0])|v[1]|(last-v[1]), v[2]|(last-v[2])|v[3]|(last-v[3])
+		c, d := v[4]|(last-v[4])|v[5]|(last-v[5]), v[6]|(last-v[6])|v[7]|(last-v[7])
+		if a|b|c|d < 0 {
+			break
+		}
+	}
+	for i, v := range indices[whole:] {
+		if v < 0 || v > last {
+			return int64(whole + i)
 		}
 	}
 	return -1

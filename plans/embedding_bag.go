@@ -129,16 +129,21 @@ func (b *bags) list(sums *rowSums, factors *tensor.View) {
 	for bag := range b.count {
 		sums.start[bag] = kept
 		begin, end := b.of(bag)
-		// Rows are read to where they stand if all are kept, and move up.
+		// Rows and factors are read to where they stand if all are kept, and move up.
 		raw := sums.order[kept:][:end-begin]
 		readIndices(raw, b.indices, begin)
+		var numbers []float64
+		if sums.factors != nil {
+			numbers = sums.factors[kept:][:end-begin]
+			readNumbers(numbers, factors, begin)
+		}
 		for i, row := range raw {
 			if !b.keeps(row) {
 				continue
 			}
 			sums.order[kept] = row
-			if sums.factors != nil {
-				sums.factors[kept] = numberAt(factors, begin+int64(i))
+			if numbers != nil {
+				sums.factors[kept] = numbers[i]
 			}
 			if sums.sources != nil {
 				sums.sources[kept] = begin + int64(i)

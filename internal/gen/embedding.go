@@ -189,39 +189,37 @@ func (s *rowSum) tile() {
 	s.finish(sum)
 }
 
-// loop emits the addition of the rows, one at least.
+// loop emits the addition of the rows, one at least. Between the terms it asks
+// for the lines of a later row, or where none is known once more for this one's.
 func (s *rowSum) loop(sum value, factors bool) {
-	c := s.c
-	lines := max(1, s.group*s.lanes*s.out.size/64)
-	early := rowsEarly(lines)
-	at, row, near := c.GP64(), c.GP64(), c.GP64()
+	c, bytes := s.c, s.lanes*s.out.size // of a vector
+	at, row, later := c.GP64(), c.GP64(), c.GP64()
 	factor, zero := s.vector(), c.XMM()
 	if factors {
 		s.emit(s.bits("VPXOR"), zero, zero, zero)
 	}
-	loop, asked := s.newLabel("row"), s.newLabel("asked")
+	loop := s.newLabel("row")
 	c.MOVQ(s.begin, at)
-	c.LEAQ(operand.Mem{Base: s.last, Disp: -8 * early}, near)
 	c.Label(loop)
-	c.CMPQ(at, near)
-	c.JGE(operand.LabelRef(asked))
-	c.MOVQ(operand.Mem{Base: at, Disp: 8 * early}, row)
-	c.IMULQ(s.stride, row)
-	for line := range lines {
-		c.PREFETCHT0(operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: 64 * line})
-	}
-	c.Label(asked)
+	c.LEAQ(operand.Mem{Base: at, Disp: 8 * rowsEarly(s.group*bytes/64)}, later)
+	c.CMPQ(later, s.last)
+	c.CMOVQGE(at, later)
+	c.MOVQ(operand.Mem{Base: later}, later)
 	c.MOVQ(operand.Mem{Base: at}, row)
+	c.IMULQ(s.stride, later)
 	c.IMULQ(s.stride, row)
 	if factors {
 		s.loadFactor(operand.Mem{Base: s.factors, Index: at, Scale: 1}, zero, factor)
 	}
 	for v, r := range sum {
-		term := s.out.load(s.kernel, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * s.lanes * s.out.size}})
+		term := s.out.load(s.kernel, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * bytes}})
 		if factors {
 			s.emit(s.ps("VMUL"), factor, term, term)
 		}
 		s.emit(s.ps("VADD"), term, r, r)
+		if v*bytes%64 == 0 {
+			c.PREFETCHT0(operand.Mem{Base: s.rows, Index: later, Scale: 1, Disp: v * bytes})
+		}
 	}
 	c.ADDQ(operand.Imm(8), at)
 	c.CMPQ(at, s.end)
@@ -230,7 +228,7 @@ func (s *rowSum) loop(sum value, factors bool) {
 
 // rowsEarly is how many rows ahead memory is asked for where a tile takes some
 // lines of each.
-func rowsEarly(lines int) int { return max(4, min(16, 64/lines)) }
+func rowsEarly(lines int) int { return max(4, min(16, 64/max(1, lines))) }
 
 // loadFactor repeats a number in the compute type, of which it is an element.
 func (s *rowSum) loadFactor(from operand.Mem, zero, to reg.VecVirtual) {
