@@ -101,25 +101,35 @@ func (e *bagForward) run(c *call) error {
 	if e.lists() || b.indices.DType != tensor.I64 || !b.indices.IsContiguous() {
 		b.list(&sums, &c.args[3])
 	} else {
-		b.listAll(&sums)
+		b.listAll(&sums, &c.args[3])
 	}
 	c.sumRows(&sums)
 	return nil
 }
 
-// lists reports whether some indices may be left out, or have more than a row.
+// lists reports whether some indices may be left out, or have a position, too.
 func (e *bagForward) lists() bool {
-	return e.weighted || e.mode == "max" || !e.strict || e.padding >= 0
+	return e.mode == "max" || !e.strict || e.padding >= 0
 }
 
 // listAll is list where all indices are kept: they are the rows.
-func (b *bags) listAll(sums *rowSums) {
-	sums.start[0] = 0
-	for bag := range b.count {
-		sums.start[bag], sums.start[bag+1] = b.of(bag)
+func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
+	if b.offsets.Present() {
+		n := min(len(sums.start), int(b.offsets.Shape[0]))
+		readIndices(sums.start[:n], b.offsets, 0)
+		if n < len(sums.start) {
+			sums.start[n] = b.positions
+		}
+	} else {
+		for bag := range sums.start {
+			sums.start[bag] = int64(bag) * b.indices.Shape[1]
+		}
 	}
 	end := sums.start[b.count]
-	sums.order = tensor.Slice[int64](*b.indices)[:end:end]
+	sums.order = tensor.Slice[int64](*b.indices)[:end]
+	if sums.factors != nil {
+		readNumbers(sums.factors[:end], factors, 0)
+	}
 }
 
 // list fills start and order, and where there are any factors and sources,
@@ -152,5 +162,5 @@ func (b *bags) list(sums *rowSums, factors *tensor.View) {
 		}
 	}
 	sums.start[b.count] = kept
-	sums.order = sums.order[:kept:kept]
+	sums.order = sums.order[:kept]
 }
