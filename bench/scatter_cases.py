@@ -30,6 +30,24 @@ def embedding_case(vocabulary: int, draw: str, dtype: torch.dtype = torch.float3
     )
 
 
+def bag_case(width: int, backward: bool, dtype: torch.dtype = torch.float32) -> Case:
+    """The sums of 2,048 bags of 20 rows out of 100,000, and their gradient."""
+    vocabulary, bags, length = 100_000, 2048, 20
+    weight = torch.randn(vocabulary, width).to(dtype).requires_grad_(backward)
+    indices, offsets = torch.randint(vocabulary, (bags * length,)), torch.arange(0, bags * length, length)
+    dy = torch.randn(bags, width).to(dtype)
+    read, written = indices.numel() * width * dy.element_size(), dy.nbytes
+    sums = [
+        lambda w=weight, f=f: f(indices, w, offsets, mode="sum")
+        for f in (isobit.embedding_bag, functional.embedding_bag)
+    ]
+    if backward:
+        read, written = read + dy.nbytes, written + weight.nbytes
+        sums = [gradients(f, (weight,), dy) for f in sums]
+    name = f"embedding_bag forward{' + backward' if backward else ''} D={width} {dtype}".replace("torch.", "")
+    return Case(name, read, written, *sums, allocates="both")
+
+
 def grid_case(shape: tuple[int, int, int, int], backward: bool, dtype: torch.dtype = torch.float32) -> Case:
     """A grid of small rotations over images of shape N, C, H, W; the backward gives both gradients."""
     n, c, h, w = shape
@@ -68,6 +86,9 @@ def scatter_cases() -> list[Callable[[], Case]]:
         lambda: embedding_case(50257, "uniform"),
         lambda: embedding_case(50257, "zipf"),
         lambda: embedding_case(50257, "uniform", torch.bfloat16),
+        lambda: bag_case(64, False),
+        lambda: bag_case(128, True),
+        lambda: bag_case(64, False, torch.bfloat16),
         *(lambda s=s, b=b: grid_case(s, b) for s in shapes for b in (False, True)),
         lambda: grid_case((16, 64, 128, 128), True, torch.bfloat16),
     ]
