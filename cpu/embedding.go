@@ -113,10 +113,10 @@ var EmbeddingBackward = embeddingRows(ByCompute(each(embeddingBackwardGo[float32
 // Destinations returns how many there are.
 func (m *EmbeddingSums) Destinations() int { return len(m.Start) - 1 }
 
-// one returns the sum of a destination. It is m's own, so that running does not allocate.
+// one returns the sum of a destination, once m.at has what all have in common.
+// It is m's own, so that running does not allocate.
 func (m *EmbeddingSums) one(number int) *EmbeddingSum {
 	from, to, e := m.Start[number], m.Start[number+1], &m.at
-	*e = m.EmbeddingSum
 	e.Positions = m.Positions[from:to]
 	if m.Factors != nil {
 		e.Factors = m.Factors[from:to]
@@ -131,6 +131,7 @@ func (m *EmbeddingSums) one(number int) *EmbeddingSum {
 // each makes a kernel for many destinations of one for one.
 func each(one func(*EmbeddingSum)) func(*EmbeddingSums) {
 	return func(m *EmbeddingSums) {
+		m.at = m.EmbeddingSum
 		for number := range m.Destinations() {
 			one(m.one(number))
 		}

@@ -67,6 +67,10 @@ func Touch(s *Scratch, row Span, n int64) {
 var BagMaxBackward = definedOnly(ByCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])))
 
 func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
+	if len(e.Positions) == 0 && !e.Accumulate && e.Out.Contiguous() {
+		ZeroRow(e.Out, e.Columns)
+		return
+	}
 	for at := int64(0); at < e.Columns; at += Block {
 		width := int(min(Block, e.Columns-at))
 		dy := BlockOf[C](e.Scratch, 0, width)
@@ -74,14 +78,26 @@ func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 		for k, bag := range e.Positions {
 			acc := chunks.Next()
 			Load(dy, e.Terms.Row(bag, e.Column+at))
-			chosen := e.Chosen.Row(bag, e.Column+at)
-			for i, v := range dy {
-				if *(*int64)(chosen.At(int64(i)).P) == e.Sources[k] {
-					acc[i] += v
-				}
-			}
+			addChosen(acc, dy, e.Chosen.Row(bag, e.Column+at), e.Sources[k])
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
+	}
+}
+
+// addChosen adds the elements that were chosen at a position.
+func addChosen[C Compute](acc, dy []C, chosen Span, position int64) {
+	if chosen.Contiguous() {
+		for i, at := range unsafe.Slice((*int64)(chosen.P), len(dy)) {
+			if at == position {
+				acc[i] += dy[i]
+			}
+		}
+		return
+	}
+	for i, v := range dy {
+		if *(*int64)(chosen.At(int64(i)).P) == position {
+			acc[i] += v
+		}
 	}
 }
 

@@ -82,9 +82,9 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 		case n <= ChunkSize && m.Out.DType == s.dtype:
 			at += s.call(&m.EmbeddingSum, m.Start[at:end], to, m.Apart, 0, whole, mode)
 		default:
-			e := m.one(at)
-			e.Columns = whole
-			inChunks(s, e)
+			m.at = m.EmbeddingSum
+			m.at.Columns = whole
+			inChunks(s, m.one(at))
 			at++
 		}
 	}
