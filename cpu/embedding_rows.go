@@ -68,8 +68,11 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	if m.Stream && uintptr(m.Out.P)%streamAlignment == 0 && whole*m.Out.Stride%streamAlignment == 0 && m.Apart%streamAlignment == 0 {
 		mode |= sumStream
 	}
-	// Where the kernel cannot store around the caches, empty destinations still are.
-	clears, end := m.Stream && mode&(sumStream|sumAccumulate) == 0, len(m.Start)
+	// Empty destinations that the kernel does not store, or not around the caches, are cleared.
+	stores, end := m.Out.DType == s.dtype, len(m.Start)
+	clears := !m.Accumulate && (!stores || m.Stream && mode&sumStream == 0)
+	m.at = m.EmbeddingSum
+	m.at.Columns = whole
 	for at := 0; at < m.Destinations(); {
 		n, to := m.Start[at+1]-m.Start[at], unsafe.Add(m.Out.P, int64(at)*m.Apart)
 		if clears {
@@ -77,13 +80,11 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 		}
 		switch {
 		case clears && n == 0:
-			clearAround(unsafe.Slice((*byte)(to), whole*m.Out.Stride))
+			clearRow(unsafe.Slice((*byte)(to), whole*m.Out.Stride), m.Stream)
 			at++
-		case n <= ChunkSize && m.Out.DType == s.dtype:
+		case n <= ChunkSize && stores:
 			at += s.call(&m.EmbeddingSum, m.Start[at:end], to, m.Apart, 0, whole, mode)
 		default:
-			m.at = m.EmbeddingSum
-			m.at.Columns = whole
 			inChunks(s, m.one(at))
 			at++
 		}
@@ -117,9 +118,9 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 	}
 }
 
-// clearAround clears a row around the caches.
-func clearAround(row []byte) {
-	if len(row) >= 2*streamAlignment {
+// clearRow stores an empty sum.
+func clearRow(row []byte, stream bool) {
+	if stream && len(row) >= 2*streamAlignment {
 		head := int(-uintptr(unsafe.Pointer(&row[0])) % streamAlignment)
 		whole := (len(row) - head) / streamAlignment * streamAlignment
 		clear(row[:head])
