@@ -40,7 +40,7 @@ func addProducts[C Compute](lanes *[Lanes]C, a, b Span, n int, s *Scratch) {
 }
 
 // productRows makes the table of RowProduct: rows of float32 go through the
-// same kernel, whose lanes are a Stripe sum's.
+// kernel of weight_only_linear, whose lanes are a Stripe sum's.
 func productRows(definition func(Types) (rowProductKernel, bool)) []Row[rowProductKernel] {
 	return tableOf(definition, func(isa ISA, t Types) (rowProductKernel, bool) {
 		for _, k := range weightKernels {
