@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func fakeQuantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
 TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -402,7 +402,9 @@ one1:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPACKSSDW    Z14, Z14, Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPSRLD       $0x10, Z14, Z15
+	VPORD        Z15, Z14, Z14
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -1477,7 +1479,9 @@ one1:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPACKSSDW    Z14, Z14, Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPSRLD       $0x10, Z14, Z15
+	VPORD        Z15, Z14, Z14
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -2162,7 +2166,9 @@ one1:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z4, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
-	VPACKSSDW    Z19, Z19, Z19
+	VPSLLD       $0x10, Z19, Z19
+	VPSRLD       $0x10, Z19, Z20
+	VPORD        Z20, Z19, Z19
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -4946,7 +4952,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -5809,7 +5817,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -6591,7 +6601,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010

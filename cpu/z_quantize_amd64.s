@@ -387,7 +387,9 @@ one1:
 	VSUBPS       Z7, Z12, Z14
 	VMULPS       Z3, Z14, Z14
 	VCVTPS2DQ    Z7, Z17
-	VPACKSSDW    Z17, Z17, Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPSRLD       $0x10, Z17, Z18
+	VPORD        Z18, Z17, Z17
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -1060,7 +1062,9 @@ one1:
 	VSUBPS       Z7, Z12, Z14
 	VMULPS       Z3, Z14, Z14
 	VCVTPS2DQ    Z7, Z17
-	VPACKSSDW    Z17, Z17, Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPSRLD       $0x10, Z17, Z18
+	VPORD        Z18, Z17, Z17
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -2469,7 +2473,9 @@ one1:
 	VSUBPS       Z7, Z12, Z14
 	VMULPS       Z3, Z14, Z14
 	VCVTPS2DQ    Z7, Z17
-	VPACKSSDW    Z17, Z17, Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPSRLD       $0x10, Z17, Z18
+	VPORD        Z18, Z17, Z17
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -3054,7 +3060,9 @@ one1:
 	VSUBPS       Z7, Z12, Z14
 	VMULPS       Z3, Z14, Z14
 	VCVTPS2DQ    Z7, Z17
-	VPACKSSDW    Z17, Z17, Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPSRLD       $0x10, Z17, Z18
+	VPORD        Z18, Z17, Z17
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -3649,7 +3657,9 @@ one1:
 	VSUBPS       Z7, Z12, Z14
 	VMULPS       Z0, Z14, Z14
 	VCVTPS2DQ    Z7, Z17
-	VPACKSSDW    Z17, Z17, Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPSRLD       $0x10, Z17, Z18
+	VPORD        Z18, Z17, Z17
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -4305,7 +4315,9 @@ one1:
 	VSUBPS       Z7, Z12, Z14
 	VMULPS       Z0, Z14, Z14
 	VCVTPS2DQ    Z7, Z17
-	VPACKSSDW    Z17, Z17, Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPSRLD       $0x10, Z17, Z18
+	VPORD        Z18, Z17, Z17
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -4521,7 +4533,7 @@ done49:
 	RET
 
 // func quantizeAVX512F32F32(n int, f *frame)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $0-16
 	MOVQ         n+0(FP), AX
 	MOVQ         f+8(FP), CX
@@ -4902,7 +4914,9 @@ one1:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPACKSSDW    Z14, Z14, Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPSRLD       $0x10, Z14, Z15
+	VPORD        Z15, Z14, Z14
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -5897,7 +5911,9 @@ one1:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 	VCVTPS2DQ    Z4, Z14
-	VPACKSSDW    Z14, Z14, Z14
+	VPSLLD       $0x10, Z14, Z14
+	VPSRLD       $0x10, Z14, Z15
+	VPORD        Z15, Z14, Z14
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -6560,7 +6576,9 @@ one1:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z4, Z16, Z16
 	VCVTPS2DQ    Z9, Z19
-	VPACKSSDW    Z19, Z19, Z19
+	VPSLLD       $0x10, Z19, Z19
+	VPSRLD       $0x10, Z19, Z20
+	VPORD        Z20, Z19, Z19
 
 block34:
 	CMPQ       AX, $0x00000040
@@ -9554,7 +9572,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -10211,7 +10231,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -10846,7 +10868,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -11481,7 +11505,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -12134,7 +12160,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -12791,7 +12819,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -13418,7 +13448,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -14239,7 +14271,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010
@@ -15003,7 +15037,9 @@ one1:
 	VSUBPS       Y2, Y5, Y7
 	VMULPS       Y0, Y7, Y7
 	VCVTPS2DQ    Y2, Y10
-	VPACKSSDW    Y10, Y10, Y10
+	VPSLLD       $0x10, Y10, Y10
+	VPSRLD       $0x10, Y10, Y11
+	VPOR         Y11, Y10, Y10
 
 block48:
 	CMPQ       AX, $0x00000010

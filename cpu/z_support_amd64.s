@@ -446,44 +446,41 @@ TEXT ·quickParamsAVX2(SB), NOSPLIT, $0-25
 	MOVL         $0x3c000000, DX
 	VMOVD        DX, X4
 	VPBROADCASTD X4, Y4
-	MOVL         $0x0000ffff, DX
-	VMOVD        DX, X5
-	VPBROADCASTD X5, Y5
 	XORL         DX, DX
 
 runs:
-	VMOVUPS      (CX), Y6
-	VMOVUPS      1024(CX), Y7
-	VPSUBD       Y3, Y6, Y9
-	VPMINUD      Y4, Y9, Y8
-	VPCMPEQD     Y8, Y9, Y8
-	VCMPPS       $0x1d, Y0, Y7, Y9
-	VPAND        Y9, Y8, Y8
-	VCMPPS       $0x12, Y1, Y7, Y9
-	VPAND        Y9, Y8, Y8
-	VMOVMSKPS    Y8, SI
+	VMOVUPS      (CX), Y5
+	VMOVUPS      1024(CX), Y6
+	VPSUBD       Y3, Y5, Y8
+	VPMINUD      Y4, Y8, Y7
+	VPCMPEQD     Y7, Y8, Y7
+	VCMPPS       $0x1d, Y0, Y6, Y8
+	VPAND        Y8, Y7, Y7
+	VCMPPS       $0x12, Y1, Y6, Y8
+	VPAND        Y8, Y7, Y7
+	VMOVMSKPS    Y7, SI
 	NOTL         SI
 	MOVQ         $+255, BX
 	BZHIQ        AX, BX, BX
 	ANDL         BX, SI
 	ORL          SI, DX
-	VDIVPS       Y6, Y2, Y8
-	VMOVAPS      Y2, Y9
-	VFNMADD231PS Y8, Y6, Y9
-	VDIVPS       Y6, Y9, Y9
-	VMOVUPS      Y8, 3072(CX)
-	VMOVUPS      Y9, 3584(CX)
-	VSUBPS       Y7, Y0, Y8
-	VMULPS       Y6, Y8, Y8
-	VMOVUPS      Y8, 2048(CX)
-	VSUBPS       Y7, Y1, Y8
-	VMULPS       Y6, Y8, Y8
+	VMOVUPS      Y2, Y10
+	VDIVPS       Y5, Y10, Y9
+	VFNMADD231PS Y5, Y9, Y10
+	VDIVPS       Y5, Y10, Y10
+	VSUBPS       Y6, Y0, Y7
+	VMULPS       Y5, Y7, Y7
+	VSUBPS       Y6, Y1, Y8
+	VMULPS       Y5, Y8, Y8
+	VCVTPS2DQ    Y6, Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPSRLD       $0x10, Y5, Y6
+	VPOR         Y6, Y5, Y5
+	VMOVUPS      Y7, 2048(CX)
 	VMOVUPS      Y8, 2560(CX)
-	VCVTPS2DQ    Y7, Y6
-	VPSLLD       $0x10, Y6, Y9
-	VPAND        Y5, Y6, Y6
-	VPOR         Y9, Y6, Y6
-	VMOVDQU      Y6, 4096(CX)
+	VMOVUPS      Y9, 3072(CX)
+	VMOVUPS      Y10, 3584(CX)
+	VMOVDQU      Y5, 4096(CX)
 	ADDQ         $0x20, CX
 	SUBQ         $0x08, AX
 	JGT          runs

@@ -160,8 +160,9 @@ func (pl *plan) checkWorkspace(c *call) error {
 	if uintptr(memory.Data)%WorkspaceAlignment != 0 {
 		return errorf(InvalidArgument, o.name, "workspace", "is at an address that is not a multiple of %d", WorkspaceAlignment)
 	}
+	own := placeOf(&memory)
 	for i := range c.args {
-		if placeOf(&memory).overlaps(placeOf(&c.args[i])) {
+		if own.overlaps(placeOf(&c.args[i])) {
 			return errorf(InvalidArgument, o.name, "workspace", "overlaps %s in memory", o.args[i].name)
 		}
 	}

@@ -81,17 +81,7 @@ func columnJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 			}
 		})
 		fold.columns(sums, lanes)
-		if c.blocks > 1 {
-			for i := range n {
-				partials[C](c)[(group+i)*c.blocks+block] = [2]C{sums.Sums[0][i], sums.Sums[1][i]}
-			}
-			return
-		}
-		for i := int64(0); i < n; i += cpu.Block {
-			m := min(cpu.Block, n-i)
-			c.groups.seek(&w.cursors[0], group+i, maxOperands)
-			fold.finish(w, &c.groups, &w.cursors[0], [2][]C{sums.Sums[0][i:][:m], sums.Sums[1][i:][:m]})
-		}
+		fold.end(c, w, group, block, [2][]C{sums.Sums[0][:n], sums.Sums[1][:n]})
 	}
 }
 

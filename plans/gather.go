@@ -56,15 +56,7 @@ func gatherJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 			kernel(int(n), at-begin, a)
 			f.copyMembers(c, w, first, groups, at, n, true)
 		}
-		results := groupResults(w, fold, groups)
-		if c.blocks == 1 {
-			c.groups.seek(&w.cursors[0], first, maxOperands)
-			fold.finish(w, &c.groups, &w.cursors[0], results)
-			return
-		}
-		for i := range groups {
-			partials[C](c)[(first+i)*c.blocks+block] = [2]C{results[0][i], results[1][i]}
-		}
+		fold.end(c, w, first, block, groupResults(w, fold, groups))
 	}
 }
 

@@ -30,6 +30,23 @@ type folder[C cpu.Compute] struct {
 // results is its to use.
 type finisher[C cpu.Compute] func(w *worker, l *layout, cur *cursor, results [2][]C)
 
+// end finishes groups side by side of which a job has all results, or keeps
+// those of one block.
+func (fold *folder[C]) end(c *call, w *worker, first, block int64, results [2][]C) {
+	n := int64(len(results[0]))
+	if c.blocks > 1 {
+		for i := range n {
+			partials[C](c)[(first+i)*c.blocks+block] = [2]C{results[0][i], results[1][i]}
+		}
+		return
+	}
+	for i := int64(0); i < n; i += cpu.Block {
+		m := min(cpu.Block, n-i)
+		c.groups.seek(&w.cursors[0], first+i, maxOperands)
+		fold.finish(w, &c.groups, &w.cursors[0], [2][]C{results[0][i:][:m], results[1][i:][:m]})
+	}
+}
+
 // stripes folds by NUMERICS.md, section 4: lanes by halves, blocks pairwise.
 func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 	fold := pickByCompute[cpu.Fold[C]](cpu.Types{}, cpu.FoldRows32, cpu.FoldRows64)
@@ -156,10 +173,19 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 		finish(c, w, group, fold.join(&w.scratch, partials[C](c)[group*c.blocks:][:c.blocks]))
 	}
 	mapAll := newMapJobs(f, then)
-	columns := columnJob(f, kernel, fold)
-	short := shortGroupJob(f, kernel, fold, then)
-	runs := groupRunsJob(f, kernel, fold, then)
-	gather := gatherJob(f, kernel, fold)
+	// By how groups lie, best first; the last two take any.
+	ways := []struct {
+		jobs   func(c *call) int64
+		run    job
+		mapped func(c *call) bool // it maps elements, too
+	}{
+		{f.columns, columnJob(f, kernel, fold), never},
+		{func(c *call) int64 { return f.shortGroups(c, fold.short) }, shortGroupJob(f, kernel, fold, then), always},
+		{f.groupRuns, groupRunsJob(f, kernel, fold, then), always},
+		{func(c *call) int64 { return f.gathers(c, fold.gathered) }, gatherJob(f, kernel, fold), never},
+		{(*call).wholeGroups, whole, func(c *call) bool { return !f.mapsLater(c) }},
+		{func(c *call) int64 { return c.groups.count() * c.blocks }, part, never},
+	}
 	return func(c *call) error {
 		for i := range f.regions {
 			r := &f.regions[i]
@@ -167,27 +193,20 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 			f.layoutOf(c, &c.members, r, kernelOperands, memberDims)
 			groups, members := c.groups.count(), c.members.count()
 			c.blocks = blocksOf(members)
-			jobs, run, mapped := f.columns(c), columns, false
-			if jobs == 0 {
-				jobs, run, mapped = f.shortGroups(c, fold.short), short, true
-			}
-			if jobs == 0 {
-				jobs, run, mapped = f.groupRuns(c), runs, true
-			}
-			if jobs == 0 {
-				jobs, run, mapped = f.gathers(c, fold.gathered), gather, false
-			}
-			if jobs == 0 && c.blocks <= 1 {
-				jobs, run, mapped = ceilDiv(groups, c.groupsPerJob()), whole, !f.mapsLater(c)
-			} else if jobs == 0 {
-				jobs, run, mapped = groups*c.blocks, part, false
-			}
-			c.parallel(jobs, groups*members, run)
-			if c.blocks > 1 {
-				c.parallel(groups, 0, join)
-			}
-			if then != nil && !mapped {
-				f.mapRegion(c, r, mapAll)
+			for i := range ways {
+				way := &ways[i]
+				jobs := way.jobs(c)
+				if jobs == 0 {
+					continue
+				}
+				c.parallel(jobs, groups*members, way.run)
+				if c.blocks > 1 {
+					c.parallel(groups, 0, join)
+				}
+				if then != nil && !way.mapped(c) {
+					f.mapRegion(c, r, mapAll)
+				}
+				break
 			}
 		}
 		return nil
@@ -205,6 +224,18 @@ func (f *family) mapsLater(c *call) bool {
 func partials[C cpu.Compute](c *call) [][2]C {
 	n := c.groups.count() * c.blocks
 	return unsafe.Slice((*[2]C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), n)
+}
+
+func always(*call) bool { return true }
+func never(*call) bool  { return false }
+
+// wholeGroups returns how many jobs handle whole groups: none where groups have
+// several blocks.
+func (c *call) wholeGroups() int64 {
+	if c.blocks > 1 {
+		return 0
+	}
+	return ceilDiv(c.groups.count(), c.groupsPerJob())
 }
 
 // groupsPerJob makes jobs of about jobSize elements.

@@ -67,26 +67,8 @@ func (s *rowSum) storePair(v value, to memory) {
 		s.out.masked(s.kernel, packed, to)
 		return
 	}
-	around, done := s.newLabel("around"), s.newLabel("stored")
-	s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
-	s.c.JNE(operand.LabelRef(around))
-	for _, stream := range []bool{false, true} {
-		at := to
-		for _, r := range packed {
-			name := "VMOVDQU"
-			switch {
-			case stream:
-				name = "VMOVNTDQ"
-			case s.isa.masks:
-				name = "VMOVDQU64"
-			}
-			s.emit(name, r, at)
-			at = at.plus(int(r.Size()))
-		}
-		if !stream {
-			s.c.JMP(operand.LabelRef(done))
-			s.c.Label(around)
-		}
-	}
-	s.c.Label(done)
+	s.storeEither(packed, to, func(around string) {
+		s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
+		s.c.JNE(operand.LabelRef(around))
+	})
 }

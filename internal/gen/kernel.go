@@ -224,8 +224,14 @@ func (k *kernel) write(pack func(k *kernel, v value) []reg.Register, v value) {
 		k.out.masked(k, packed, to)
 		return
 	}
+	k.storeEither(packed, to, func(around string) { k.jumpIf("stream", around) })
+}
+
+// storeEither stores registers one after the other, around the caches where a
+// jump is taken.
+func (k *kernel) storeEither(packed []reg.Register, to memory, jump func(around string)) {
 	around, done := k.newLabel("around"), k.newLabel("stored")
-	k.jumpIf("stream", around)
+	jump(around)
 	for _, stream := range []bool{false, true} {
 		at := to
 		for _, r := range packed {

@@ -41,25 +41,31 @@ func (k *kernel) newQuick() *quick {
 	return &quick{k.vector(), k.vector(), k.vector(), k.vector(), k.vector()}
 }
 
+// makeQuick emits what quick codes are made of; one is 1 in every lane.
+func (k *kernel) makeQuick(scale, zero, lo, hi reg.VecVirtual, one any) *quick {
+	q, low := k.newQuick(), k.vector()
+	k.emit("VMOVUPS", one, q.rest)
+	k.emit("VDIVPS", scale, q.rest, q.inverse)
+	k.emit("VFNMADD231PS", scale, q.inverse, q.rest)
+	k.emit("VDIVPS", scale, q.rest, q.rest)
+	k.emit("VSUBPS", zero, lo, q.first)
+	k.emit("VMULPS", scale, q.first, q.first)
+	k.emit("VSUBPS", zero, hi, q.last)
+	k.emit("VMULPS", scale, q.last, q.last)
+	k.emit("VCVTPS2DQ", zero, q.zeros)
+	k.emit("VPSLLD", 16, q.zeros, q.zeros)
+	k.emit("VPSRLD", 16, q.zeros, low)
+	k.emit(k.bits("VPOR"), low, q.zeros, q.zeros)
+	return q
+}
+
 // quickBlocks handles all whole blocks, or none.
 func (k *kernel) quickBlocks(n reg.GPVirtual, block int) {
 	divide := k.newLabel("divide")
 	k.c.CMPQ(n, operand.U32(quickLength))
 	k.c.JLT(operand.LabelRef(divide))
 	k.allowQuick(divide)
-	q := k.newQuick()
-	scale, zero := k.param["scale"][0], k.param["zero"][0]
-	k.emit("VMOVUPS", k.one(), q.rest)
-	k.emit("VDIVPS", scale, q.rest, q.inverse)
-	k.emit("VFNMADD231PS", scale, q.inverse, q.rest)
-	k.emit("VDIVPS", scale, q.rest, q.rest)
-	k.emit("VSUBPS", zero, k.param["lo"][0], q.first)
-	k.emit("VMULPS", scale, q.first, q.first)
-	k.emit("VSUBPS", zero, k.param["hi"][0], q.last)
-	k.emit("VMULPS", scale, q.last, q.last)
-	k.emit("VCVTPS2DQ", zero, q.zeros)
-	k.emit("VPACKSSDW", q.zeros, q.zeros, q.zeros)
-	k.quick = q
+	k.quick = k.makeQuick(k.param["scale"][0], k.param["zero"][0], k.param["lo"][0], k.param["hi"][0], k.one())
 	k.loop(n, block, k.op.quick)
 	k.quick, k.finite = nil, false
 	k.c.Label(divide)
@@ -144,7 +150,7 @@ func quickParams(c *build.Context) {
 	lo, hi := c.YMM(), c.YMM()
 	c.VBROADCASTSS(operand.NewParamAddr("lo", 16), lo)
 	c.VBROADCASTSS(operand.NewParamAddr("hi", 20), hi)
-	one, smallest, extent, low := all(0x3F800000), all(smallestScale), all(largestScale-smallestScale), all(0xffff)
+	one, smallest, extent := all(0x3F800000), all(smallestScale), all(largestScale-smallestScale)
 	refused, bits := c.GP32(), c.GP64()
 	c.XORL(refused, refused)
 	c.Label("runs")
@@ -168,25 +174,12 @@ func quickParams(c *build.Context) {
 	c.ANDL(bits.As32(), mask)
 	c.ORL(mask, refused)
 
-	inverse, rest := c.YMM(), c.YMM()
-	c.VDIVPS(scale, one, inverse)
-	c.VMOVAPS(one, rest)
-	c.VFNMADD231PS(inverse, scale, rest)
-	c.VDIVPS(scale, rest, rest)
-	c.VMOVUPS(inverse, at("inverse"))
-	c.VMOVUPS(rest, at("rest"))
-	for i, bound := range []reg.VecVirtual{lo, hi} {
-		v := c.YMM()
-		c.VSUBPS(zero, bound, v)
-		c.VMULPS(scale, v, v)
-		c.VMOVUPS(v, at([]string{"first", "last"}[i]))
-	}
-	words := c.YMM()
-	c.VCVTPS2DQ(zero, words)
-	c.VPSLLD(operand.Imm(16), words, t)
-	c.VPAND(low, words, words)
-	c.VPOR(t, words, words)
-	c.VMOVDQU(words, at("zeros"))
+	q := (&kernel{c: c, isa: isas[1], compute: f32}).makeQuick(scale, zero, lo, hi, one)
+	c.VMOVUPS(q.first, at("first"))
+	c.VMOVUPS(q.last, at("last"))
+	c.VMOVUPS(q.inverse, at("inverse"))
+	c.VMOVUPS(q.rest, at("rest"))
+	c.VMOVDQU(q.zeros, at("zeros"))
 	c.ADDQ(operand.Imm(32), p)
 	c.SUBQ(operand.Imm(8), n)
 	c.JGT(operand.LabelRef("runs"))
