@@ -118,8 +118,11 @@ checks() {
 tests() {
   lib
   checks
-  step "test: go, without cgo"
-  CGO_ENABLED=0 go test ./...
+  step "test: go, without cgo, every pointer checked that is made (tensors lie in Go's heap)"
+  (
+    export CGO_ENABLED=0
+    go test -tags heap -gcflags="$(go list -m)/...=-d=checkptr" $(go list ./... | grep -v /tests$)
+  )
   step "test: go, with cgo, and the C and C++ consumers"
   ISOBIT_BUILD_DIR=$PWD/build go test ./...
   step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"

@@ -58,6 +58,10 @@ func elements[T any](t *cpuTensor) []T {
 	if t == nil {
 		return nil
 	}
+	var one T
+	if int64(unsafe.Sizeof(one)) != t.dtype.Size() {
+		panic(fmt.Sprintf("autodiff: %v read as elements of %T", infoOf(t), one))
+	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.buf.mem))), t.n)
 }
 

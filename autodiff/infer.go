@@ -207,6 +207,13 @@ func create(at *Attr, in []Info) ([3]Info, error) {
 	return one(at.DType, at.Shape)
 }
 
+func createFloats(at *Attr, in []Info) ([3]Info, error) {
+	if !at.DType.IsFloat() {
+		return fail("makes %v; want floats", at.DType)
+	}
+	return create(at, in)
+}
+
 // alike is the rule of operations in place on equal types and shapes.
 func alike(_ *Attr, in []Info) ([3]Info, error) {
 	for i, x := range in {

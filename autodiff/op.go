@@ -241,8 +241,8 @@ var ops = [opCount]opDef{
 
 	OpFill:    {name: "fill", infer: create},
 	OpArange:  {name: "arange", infer: create},
-	OpUniform: {name: "uniform", infer: floats(create)},
-	OpNormal:  {name: "normal", infer: floats(create)},
+	OpUniform: {name: "uniform", infer: createFloats},
+	OpNormal:  {name: "normal", infer: createFloats},
 
 	OpMatMul:           {name: "matmul", inputs: 2, infer: floats(matmul)},
 	OpLinear:           {name: "linear", inputs: 3, optional: 1, infer: floats(linear)},

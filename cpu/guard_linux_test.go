@@ -1,3 +1,5 @@
+//go:build !heap
+
 package cpu_test
 
 import (

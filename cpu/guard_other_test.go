@@ -1,10 +1,14 @@
-//go:build !linux
+//go:build !linux || heap
 
 package cpu_test
 
-import "bytes"
+import "github.com/isobit-ml/isobit/internal/testcase"
 
-// guard copies data: this system's pages are not used as guards.
-func guard(data []byte, _ bool) []byte { return bytes.Clone(data) }
+// guard copies data to the end of an object of Go's heap, or to its start.
+func guard(data []byte, atTheEnd bool) []byte {
+	memory := testcase.Heap(int64(len(data)), atTheEnd)
+	copy(memory, data)
+	return memory
+}
 
 func releaseGuards() {}

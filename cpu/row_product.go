@@ -57,7 +57,9 @@ func productRows(definition func(Types) (rowProductKernel, bool)) []Row[rowProdu
 						if whole > 0 {
 							k.products((*float32)(x.P), 0, 1, (*float32)(y.P), whole, &lanes[0], 0)
 						}
-						addProducts(lanes, x.At(int64(whole)), y.At(int64(whole)), int(stop-start)-whole, s)
+						if rest := int(stop-start) - whole; rest > 0 {
+							addProducts(lanes, x.At(int64(whole)), y.At(int64(whole)), rest, s)
+						}
 					})
 				}, true
 			}

@@ -137,12 +137,14 @@ func readIndices(list []int64, v *tensor.View, from int64) {
 // readNumbers fills list with the elements of a float type from a row-major
 // position on.
 func readNumbers(list []float64, v *tensor.View, from int64) {
-	if v.IsContiguous() {
+	switch {
+	case len(list) == 0: // from may be where memory ends
+	case v.IsContiguous():
 		cpu.Load(list, elementAt(v, from))
-		return
-	}
-	for i := range list {
-		list[i] = numberAt(v, from+int64(i))
+	default:
+		for i := range list {
+			list[i] = numberAt(v, from+int64(i))
+		}
 	}
 }
 

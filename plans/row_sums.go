@@ -71,6 +71,9 @@ func (b *rowSumsCall) firstRow(number int64) int64 {
 func sumRows(c *call, w *worker, number int64) {
 	b, sum := &c.rowSums, &w.embedding
 	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
+	if first == last { // a row before has more than its share; first may be where memory ends
+		return
+	}
 	column := number % b.tiles * b.width
 	*sum = cpu.EmbeddingSums{Start: b.start[first : last+1], Apart: b.to.Strides[0], EmbeddingSum: cpu.EmbeddingSum{
 		Terms: b.terms, Positions: b.order, Factors: b.factors, Sources: b.sources, Chosen: b.chosen,

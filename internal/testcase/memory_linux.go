@@ -1,3 +1,5 @@
+//go:build !heap
+
 package testcase
 
 import (
