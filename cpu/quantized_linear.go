@@ -52,18 +52,23 @@ func newScaled[C Compute](t *LinearTile) scaled[C] {
 }
 
 // storeScaled writes the outputs of row m.
-func storeScaled[C Compute, I int32 | int64](s scaled[C], m int64, acc []I) {
+func storeScaled[C Compute](s scaled[C], m int64, acc []int64) {
 	Load(s.sx, s.XScale.At(m))
-	sx, sw, y := s.sx[0], s.sw[:len(acc)], s.y[:len(acc)]
-	for i, a := range acc {
-		y[i] = C(a) * C(sx*sw[i])
+	scaleSums(s, s.y, 0, acc)
+	Store(s.Y.Row(m, s.N0), s.y[:len(acc)])
+}
+
+// scaleSums makes y of sums, from column first on.
+func scaleSums[C Compute, I int32 | int64](s scaled[C], y []C, first int, acc []I) {
+	sx := s.sx[0]
+	for i := first; i < len(acc); i++ {
+		y[i] = C(acc[i]) * C(sx*s.sw[i])
 	}
 	if s.Bias.P != nil {
-		for i, b := range s.bias[:len(y)] {
-			y[i] += b
+		for i := first; i < len(acc); i++ {
+			y[i] += s.bias[i]
 		}
 	}
-	Store(s.Y.Row(m, s.N0), y)
 }
 
 // dot returns the exact sum of products of n signed bytes.

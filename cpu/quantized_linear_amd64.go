@@ -21,13 +21,14 @@ var linearRows = []Row[func(*LinearTile)]{
 // dotKernel computes 4 rows against 4.
 type dotKernel struct {
 	dot     func(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+	scale   func(y *float32, acc *int32, n int, xScale float32, wScale, bias *float32)
 	step    int64 // what its k is a multiple of
 	shifted bool  // it adds 128 to x, which the correction takes off
 }
 
 var (
-	vnni = dotKernel{dotVNNI, 1, true}
-	avx2 = dotKernel{dotAVX2, 16, false}
+	vnni = dotKernel{dotVNNI, scaleSumsAVX512, 1, true}
+	avx2 = dotKernel{dotAVX2, scaleSumsAVX2, 16, false}
 )
 
 // linearTiles runs a tile in squares of 4 rows by 4 columns; the last square
@@ -38,26 +39,61 @@ func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 		quantizedLinearGo[C](t)
 		return
 	}
+	s := scaledBy[C]{newScaled[C](t), kernel.scale, t.Y.DType.Size() == int64(unsafe.Sizeof(C(0))) && t.Y.Contiguous()}
 	sums := linearSums{t: t, kernel: kernel, whole: t.K / kernel.step * kernel.step}
 	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), 4*columns)
 	sums.correct(columns)
-	s := newScaled[C](t)
 	for m := int64(0); m < rows; m += 4 {
 		first, stride := t.M0+min(m, max(rows-4, 0)), t.X.RowStride
 		if rows < 4 {
 			stride = 0 // the same row four times
 			for i := range rows {
 				sums.quad(t.M0+i, stride, 1)
-				storeScaled(s, t.M0+i, sums.acc[:columns])
+				s.store(t.M0+i, sums.acc[:columns])
 			}
 			return
 		}
 		sums.quad(first, stride, 4)
 		for i := range int64(4) {
-			storeScaled(s, first+i, sums.acc[i*columns:][:columns])
+			s.store(first+i, sums.acc[i*columns:][:columns])
 		}
 	}
 }
+
+// scaledBy is scaled with a kernel for float32.
+type scaledBy[C Compute] struct {
+	scaled[C]
+	kernel func(y *float32, acc *int32, n int, xScale float32, wScale, bias *float32)
+	direct bool // y is written where it lies
+}
+
+// store writes the outputs of row m.
+func (s scaledBy[C]) store(m int64, acc []int32) {
+	y := s.Y.Row(m, s.N0)
+	if s.direct {
+		s.row(m, unsafe.Slice((*C)(y.P), len(acc)), acc)
+		return
+	}
+	s.row(m, s.y, acc)
+	Store(y, s.y[:len(acc)])
+}
+
+// row makes y of the sums of row m.
+func (s scaledBy[C]) row(m int64, y []C, acc []int32) {
+	Load(s.sx, s.XScale.At(m))
+	whole := 0
+	if unsafe.Sizeof(s.sx[0]) == 4 {
+		whole = len(acc) &^ 15
+		bias := as32(s.bias)
+		if s.Bias.P == nil {
+			bias = nil
+		}
+		s.kernel(as32(y), unsafe.SliceData(acc), whole, *as32(s.sx), as32(s.sw), bias)
+	}
+	scaleSums(s.scaled, y, whole, acc)
+}
+
+func as32[C Compute](v []C) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(v))) }
 
 // linearSums computes the integer sums of 4 rows of x with a tile's columns.
 type linearSums struct {

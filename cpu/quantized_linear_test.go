@@ -63,7 +63,7 @@ func TestQuantizedLinearRows(t *testing.T) {
 }
 
 func BenchmarkQuantizedLinear(b *testing.B) {
-	for _, m := range []int64{1, 64} {
+	for _, m := range []int64{1, 64, 512} {
 		tile := linearTile(m, 4096, 64, make([]float32, m*64))
 		linearKernels(func(name string, kernel func(*LinearTile)) {
 			b.Run(fmt.Sprint(name, m), func(b *testing.B) {

@@ -13,3 +13,15 @@ func dotVNNI(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accS
 //
 //go:noescape
 func dotAVX2(x *int8, xStride int, w *int8, wStride int, k int, acc *int32, accStride int, correction *int32)
+
+// scaleSumsAVX512 is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.
+// n is a multiple of 16.
+//
+//go:noescape
+func scaleSumsAVX512(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)
+
+// scaleSumsAVX2 is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.
+// n is a multiple of 16.
+//
+//go:noescape
+func scaleSumsAVX2(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)

@@ -352,3 +352,65 @@ avx2_done2:
 	ADDQ         R12, R11
 	VZEROUPPER
 	RET
+
+// func scaleSumsAVX512(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)
+// Requires: AVX, AVX512F, SSE
+TEXT ·scaleSumsAVX512(SB), NOSPLIT, $0-48
+	MOVQ         y+0(FP), AX
+	MOVQ         acc+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         wScale+32(FP), BX
+	MOVQ         bias+40(FP), SI
+	MOVSS        xScale+24(FP), X0
+	VBROADCASTSS X0, Z0
+	XORQ         DI, DI
+
+block1:
+	CMPQ      DI, DX
+	JGE       done3
+	VMULPS    (BX)(DI*4), Z0, Z1
+	VCVTDQ2PS (CX)(DI*4), Z2
+	VMULPS    Z1, Z2, Z2
+	TESTQ     SI, SI
+	JEQ       store2
+	VADDPS    (SI)(DI*4), Z2, Z2
+
+store2:
+	VMOVUPS Z2, (AX)(DI*4)
+	ADDQ    $0x10, DI
+	JMP     block1
+
+done3:
+	VZEROUPPER
+	RET
+
+// func scaleSumsAVX2(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·scaleSumsAVX2(SB), NOSPLIT, $0-48
+	MOVQ         y+0(FP), AX
+	MOVQ         acc+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         wScale+32(FP), BX
+	MOVQ         bias+40(FP), SI
+	MOVSS        xScale+24(FP), X0
+	VBROADCASTSS X0, Y0
+	XORQ         DI, DI
+
+block1:
+	CMPQ      DI, DX
+	JGE       done3
+	VMULPS    (BX)(DI*4), Y0, Y1
+	VCVTDQ2PS (CX)(DI*4), Y2
+	VMULPS    Y1, Y2, Y2
+	TESTQ     SI, SI
+	JEQ       store2
+	VADDPS    (SI)(DI*4), Y2, Y2
+
+store2:
+	VMOVUPS Y2, (AX)(DI*4)
+	ADDQ    $0x08, DI
+	JMP     block1
+
+done3:
+	VZEROUPPER
+	RET

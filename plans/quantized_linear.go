@@ -45,7 +45,7 @@ var quantizedLinear = op{
 			return nil
 		}
 		columns := ceilDiv(n, cpu.LinearColumns)
-		rows := min(m, linearRows)
+		rows := min(m, max(linearRows, min(m*columns/linearJobs, mostLinearRows)))
 		job := func(c *call, w *worker, number int64) {
 			x, xScale, weight, weightScale, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
 			tile := &w.linear
@@ -66,8 +66,13 @@ var quantizedLinear = op{
 	rows: namesOf(cpu.QuantizedLinear),
 }
 
-// linearRows is the number of rows of x that one job handles.
-const linearRows = 64
+// Weights are read and corrected once for the rows of a job, as many as leave
+// enough jobs for the threads.
+const (
+	linearRows     = 64
+	mostLinearRows = 512
+	linearJobs     = 64
+)
 
 // linearCost is the cost of a product in elements of a streaming op: eight
 // multiplications take about as long as one of those.

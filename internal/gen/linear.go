@@ -196,3 +196,42 @@ func dotAVX2(c *build.Context) {
 	c.VZEROUPPER()
 	c.RET()
 }
+
+// scaleSums emits the scaling of sums, for each instruction set.
+func scaleSums(c *build.Context) {
+	for _, isa := range isas {
+		name := "scaleSums" + isa.name
+		c.Function(name)
+		c.Doc(name+" is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.",
+			"n is a multiple of 16.")
+		c.Attributes(attr.NOSPLIT)
+		c.Pragma("noescape")
+		c.SignatureExpr("func(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)")
+		k := &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}
+		y, acc, n, wScale, bias := param(c, "y"), param(c, "acc"), param(c, "n"), param(c, "wScale"), param(c, "bias")
+		scale := k.vector()
+		c.Load(c.Param("xScale"), scale.AsX())
+		k.emit("VBROADCASTSS", scale.AsX(), scale)
+		at := c.GP64()
+		c.XORQ(at, at)
+		loop, store, done := k.newLabel("block"), k.newLabel("store"), k.newLabel("done")
+		c.Label(loop)
+		c.CMPQ(at, n)
+		c.JGE(operand.LabelRef(done))
+		element := func(base reg.GPVirtual) operand.Mem { return operand.Mem{Base: base, Index: at, Scale: 4} }
+		both, sum := k.vector(), k.vector()
+		k.emit("VMULPS", element(wScale), scale, both)
+		k.emit("VCVTDQ2PS", element(acc), sum)
+		k.emit("VMULPS", both, sum, sum)
+		c.TESTQ(bias, bias)
+		c.JEQ(operand.LabelRef(store))
+		k.emit("VADDPS", element(bias), sum, sum)
+		c.Label(store)
+		k.emit("VMOVUPS", sum, element(y))
+		c.ADDQ(operand.Imm(uint64(k.lanes)), at)
+		c.JMP(operand.LabelRef(loop))
+		c.Label(done)
+		c.VZEROUPPER()
+		c.RET()
+	}
+}

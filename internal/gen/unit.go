@@ -19,7 +19,7 @@ type unit struct {
 
 // units lists them.
 var units = []unit{
-	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotVNNI, dotAVX2}},
+	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotVNNI, dotAVX2, scaleSums}},
 	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
