@@ -40,7 +40,7 @@ var affineGrid = op{
 			size := theta.DType.Size()
 			s.eachBlock(number, func(image, column, row int64) {
 				b := s.block(w, image, column, row, grid)
-				a := &w.affine.AffineBlock
+				a := &w.ownArgs().affine.AffineBlock
 				*a = cpu.AffineBlock{
 					Dims: s.Dims, Size: s.out, AlignCorners: s.AlignCorners, N: b.N, At: b.at,
 					Grid: s.gridRows(grid, b), Scratch: &w.scratch,

@@ -52,8 +52,8 @@ func buildAffineBackward[C cpu.Compute](pl *plan, table []cpu.Row[func(*cpu.Affi
 	}
 	part := func(c *call, w *worker, number int64) {
 		sum, block := number/blocks, number%blocks
-		grid, a := &c.args[0], &w.affine
-		b := &w.grid
+		grid, a := &c.args[0], &w.ownArgs().affine
+		b := &w.ownArgs().grid
 		b.image, b.at = sum/elements, [3]int64{}
 		*a = cpu.AffineSum{Row: int(sum % elements / columns), Column: int(sum % columns), Start: block * cpu.StripeBlock}
 		a.AffineBlock = cpu.AffineBlock{Dims: s.Dims, Size: s.out, AlignCorners: s.AlignCorners, Grid: s.gridRows(grid, b), Scratch: &w.scratch}

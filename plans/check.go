@@ -21,9 +21,11 @@ func (pl *plan) checkArgs(c *call) error {
 		return errorf(InvalidArgument, o.name, "args", "has %d tensors; want %d: %s", len(c.args), len(o.args), strings.Join(names, ", "))
 	}
 	for i := range c.args {
-		if err := pl.checkArg(&c.args[i], i); err != nil {
+		at, err := pl.checkArg(&c.args[i], i)
+		if err != nil {
 			return err
 		}
+		c.places[i] = at
 	}
 	if err := pl.checkOverlap(c); err != nil {
 		return err
@@ -34,11 +36,11 @@ func (pl *plan) checkArgs(c *call) error {
 	return nil
 }
 
-func (pl *plan) checkArg(v *tensor.View, i int) error {
+func (pl *plan) checkArg(v *tensor.View, i int) (at place, err error) {
 	o := pl.problem.op
 	a := &o.args[i]
-	bad := func(format string, args ...any) error {
-		return errorf(InvalidArgument, o.name, a.name, format, args...)
+	bad := func(format string, args ...any) (place, error) {
+		return place{}, errorf(InvalidArgument, o.name, a.name, format, args...)
 	}
 	want := pl.problem.types[i]
 	packed := want.Packed()
@@ -53,7 +55,7 @@ func (pl *plan) checkArg(v *tensor.View, i int) error {
 	case v.DType != want:
 		return bad("is %s; want %s%s", v, want, tensor.ShapeString(pl.shapes[i][0]))
 	case want == tensor.None:
-		return nil
+		return place{}, nil
 	case v.Device != pl.problem.device && !(v.Device.IsCPU() && pl.problem.device.IsCPU()):
 		return bad("is on %s; want %s", v.Device, pl.problem.device)
 	case v.Strides != nil && len(v.Strides) != len(v.Shape):
@@ -63,13 +65,13 @@ func (pl *plan) checkArg(v *tensor.View, i int) error {
 	case a.out && v.ReadOnly:
 		return bad("is read-only; it is an output")
 	}
-	if v.NumElements() == 0 {
-		return nil
+	lo, hi := v.Extent()
+	if lo == hi { // no elements
+		return place{}, nil
 	}
 	if v.Data == nil {
 		return bad("has a null data pointer for %s", v)
 	}
-	lo, hi := v.Extent()
 	if lo == math.MinInt64 {
 		return bad("has strides %s, which reach beyond all memory", tensor.ShapeString(v.Strides))
 	}
@@ -85,7 +87,8 @@ func (pl *plan) checkArg(v *tensor.View, i int) error {
 	if a.out && overlapsItself(v) {
 		return bad("has strides %s with which elements overlap; it is an output", tensor.ShapeString(v.Strides))
 	}
-	return nil
+	start := int64(uintptr(v.Data))
+	return place{start + lo, start + hi}, nil
 }
 
 func shapeChoices(shapes [][]int64) string {
@@ -125,10 +128,7 @@ func overlapsItself(v *tensor.View) bool {
 // unless the op says that the two may be the same tensor.
 func (pl *plan) checkOverlap(c *call) error {
 	o := pl.problem.op
-	var places [maxArgs]place
-	for i := range c.args {
-		places[i] = placeOf(&c.args[i])
-	}
+	places := &c.places
 	for i := range c.args {
 		if !o.args[i].out {
 			continue
@@ -156,13 +156,13 @@ func (pl *plan) checkWorkspace(c *call) error {
 	if pl.workspace == 0 {
 		return nil
 	}
-	memory := tensor.View{Data: unsafe.Pointer(unsafe.SliceData(c.workspace)), DType: tensor.U8, Shape: []int64{pl.workspace}}
-	if uintptr(memory.Data)%WorkspaceAlignment != 0 {
+	start := int64(uintptr(unsafe.Pointer(unsafe.SliceData(c.workspace))))
+	if start%WorkspaceAlignment != 0 {
 		return errorf(InvalidArgument, o.name, "workspace", "is at an address that is not a multiple of %d", WorkspaceAlignment)
 	}
-	own := placeOf(&memory)
+	own := place{start, start + pl.workspace}
 	for i := range c.args {
-		if own.overlaps(placeOf(&c.args[i])) {
+		if own.overlaps(c.places[i]) {
 			return errorf(InvalidArgument, o.name, "workspace", "overlaps %s in memory", o.args[i].name)
 		}
 	}
@@ -175,15 +175,6 @@ const maxArgs = 12
 // place is the addresses that a tensor takes, the last one not among them; none
 // where it is absent or empty.
 type place struct{ begin, end int64 }
-
-func placeOf(v *tensor.View) place {
-	if !v.Present() {
-		return place{}
-	}
-	lo, hi := v.Extent()
-	at := int64(uintptr(v.Data))
-	return place{at + lo, at + hi}
-}
 
 func (p place) overlaps(q place) bool {
 	return p.begin != p.end && q.begin != q.end && p.begin < q.end && q.begin < p.end
@@ -209,7 +200,7 @@ var noStrides [tensor.MaxRank]int64
 func (c *call) anchorEmpty() {
 	own := false
 	for i := range c.args {
-		if v := &c.args[i]; !v.Present() || v.NumElements() != 0 {
+		if !c.args[i].Present() || c.places[i] != (place{}) {
 			continue
 		}
 		if !own {

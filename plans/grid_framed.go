@@ -77,7 +77,7 @@ func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) 
 		})
 		switch {
 		case sums:
-			g.Store(&w.grid.GridBlock, s.image(&c.args[gradientOfInput], &w.grid))
+			g.Store(&w.ownArgs().grid.GridBlock, s.image(&c.args[gradientOfInput], &w.ownArgs().grid))
 		case input:
 			for i := range perImage {
 				scatter(c, w, image*perImage+i)

@@ -85,7 +85,7 @@ type gridBlock struct {
 
 // block prepares a block of the positions in the grid.
 func (s *sampler) block(w *worker, image, column, row int64, grid *tensor.View) *gridBlock {
-	b := &w.grid
+	b := &w.ownArgs().grid
 	b.image = image
 	b.at = [3]int64{column * s.span, row % s.out[1], row / s.out[1]}
 	b.N = int(min(s.span, s.out[0]-b.at[0]))

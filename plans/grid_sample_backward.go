@@ -141,7 +141,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 	each := cpu.GridScatterBytes(ceilDiv(rows, bands), s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
 	job := func(c *call, w *worker, number int64) {
-		s, b := &c.sampler, &w.grid
+		s, b := &c.sampler, &w.ownArgs().grid
 		band, first := number%bands, number/bands%groups*perJob
 		image := number / bands / groups
 		begin, end := rows*band/bands, rows*(band+1)/bands
@@ -170,7 +170,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 // scatterOf returns the worker's scatter.
 func scatterOf[C cpu.Compute](w *worker) *cpu.GridScatter[C] {
 	if unsafe.Sizeof(C(0)) == 8 {
-		return any(&w.scatter64).(*cpu.GridScatter[C])
+		return any(&w.ownArgs().scatter64).(*cpu.GridScatter[C])
 	}
-	return any(&w.scatter32).(*cpu.GridScatter[C])
+	return any(&w.ownArgs().scatter32).(*cpu.GridScatter[C])
 }

@@ -45,7 +45,12 @@ type worker struct {
 	cursors  [3]cursor      // of elements or groups; of the members of a group; of parameters
 	codes    [feedSize]int8 // unpacked
 	gathered gathered
-	// Arguments of the kernels of other ops.
+	own      ownArgs // of a run that is no family's
+	usesOwn  bool
+}
+
+// ownArgs are the arguments of kernels that are not Elementwise or Striped.
+type ownArgs struct {
 	embedding cpu.EmbeddingSums
 	grid      gridBlock
 	scatter32 cpu.GridScatter[float32]
@@ -53,6 +58,12 @@ type worker struct {
 	affine    cpu.AffineSum
 	linear    cpu.LinearTile
 	weights   cpu.WeightTile
+}
+
+// ownArgs are to be got from here, so that putWorker knows of them.
+func (w *worker) ownArgs() *ownArgs {
+	w.usesOwn = true
+	return &w.own
 }
 
 func newWorker() *worker {
@@ -87,9 +98,9 @@ func putWorker(w *worker) {
 		clear(w.cursors[i].at[:])
 	}
 	w.args = cpu.Args{Scratch: &w.scratch}
-	w.embedding, w.grid, w.affine, w.linear = cpu.EmbeddingSums{}, gridBlock{}, cpu.AffineSum{}, cpu.LinearTile{}
-	w.weights = cpu.WeightTile{}
-	w.scatter32, w.scatter64 = cpu.GridScatter[float32]{}, cpu.GridScatter[float64]{}
+	if w.usesOwn {
+		w.own, w.usesOwn = ownArgs{}, false
+	}
 	workerPool.Put(w)
 }
 

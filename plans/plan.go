@@ -94,6 +94,7 @@ type call struct {
 	stream      Stream
 	workspace   []byte
 	args        []tensor.View
+	places      [maxArgs]place
 	anchored    []tensor.View // args, where anchorEmpty changed them
 	threads     int
 	all         layout // elementwise ops: every element, but those of strands

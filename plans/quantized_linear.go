@@ -48,7 +48,7 @@ var quantizedLinear = op{
 		rows := min(m, max(linearRows, min(m*columns/linearJobs, mostLinearRows)))
 		job := func(c *call, w *worker, number int64) {
 			x, xScale, weight, weightScale, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
-			tile := &w.linear
+			tile := &w.ownArgs().linear
 			*tile = cpu.LinearTile{
 				X: rowsOf(x), Weight: rowsOf(weight), Y: rowsOf(y),
 				XScale: vectorOf(xScale), WScale: vectorOf(weightScale), Bias: vectorOf(bias),

@@ -69,7 +69,7 @@ func (b *rowSumsCall) firstRow(number int64) int64 {
 }
 
 func sumRows(c *call, w *worker, number int64) {
-	b, sum := &c.rowSums, &w.embedding
+	b, sum := &c.rowSums, &w.ownArgs().embedding
 	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
 	if first == last { // a row before has more than its share; first may be where memory ends
 		return

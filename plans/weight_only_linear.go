@@ -96,7 +96,7 @@ func (l *weightLinear) widenRow(c *call, _ *worker, row int64) {
 // runTile computes some columns of y for a tile of rows of x.
 func (l *weightLinear) runTile(c *call, w *worker, number int64) {
 	x, weight, scale, zero, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
-	t := &w.weights
+	t := &w.ownArgs().weights
 	*t = cpu.WeightTile{
 		X: rowsOf(x), Weight: rowsOf(weight), Scale: rowsOf(scale), Y: rowsOf(y), Bias: vectorOf(bias),
 		K: l.k, GroupSize: l.group, Scratch: &w.scratch,

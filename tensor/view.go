@@ -127,10 +127,11 @@ func NumElements(shape []int64) int64 {
 		}
 	}
 	for _, d := range shape {
-		if d < 0 || n > math.MaxInt64/d {
+		high, low := bits.Mul64(uint64(n), uint64(d))
+		if high != 0 || int64(low) < 0 || d < 0 {
 			return -1
 		}
-		n *= d
+		n = int64(low)
 	}
 	return n
 }
