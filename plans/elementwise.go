@@ -121,34 +121,42 @@ func (f *family) arm(w *worker) *cpu.Args {
 // operands of a call.
 func (f *family) layoutOf(c *call, l *layout, r *region, operands int, keep func(d *regionDim) bool) {
 	l.dims, l.packed = 0, f.packed
-	for k := range operands {
-		l.start[k] = nil
-		if i := f.operand[k]; i >= 0 && c.args[i].Present() {
-			if k == f.packed {
-				l.start[k], l.first, l.packedType = c.args[i].Data, f.firstNibble(c, r), c.problem.types[i]
-				continue
-			}
-			l.start[k] = unsafe.Add(c.args[i].Data, f.originOf(c, r, k))
+	var dims [maxDims]*regionDim
+	for d := range r.dims {
+		if dim := &r.dims[d]; keep(dim) {
+			dims[l.dims], l.size[l.dims], l.nibbles[l.dims] = dim, dim.size, f.nibblesOf(c, dim)
+			l.dims++
 		}
 	}
-	for d := range r.dims {
-		dim := &r.dims[d]
-		if !keep(dim) {
+	for k := range operands {
+		l.start[k] = nil
+		strides := l.stride[k][:l.dims]
+		clear(strides)
+		i := f.operand[k]
+		if i < 0 || !c.args[i].Present() {
 			continue
 		}
-		l.size[l.dims] = dim.size
-		for k := range operands {
-			l.stride[k][l.dims] = f.strideOf(c, dim, k)
+		v := &c.args[i]
+		if k == f.packed {
+			l.start[k], l.first, l.packedType = v.Data, f.firstNibble(c, r), c.problem.types[i]
+			continue
 		}
-		l.nibbles[l.dims] = f.nibblesOf(c, dim)
-		l.dims++
+		size := v.DType.Size()
+		l.start[k] = unsafe.Add(v.Data, f.originOf(v, r, k)*size)
+		for d, dim := range dims[:l.dims] {
+			switch {
+			case !f.param[k]:
+				strides[d] = dim.step * v.Stride(dim.axis) * size
+			case dim.group && dim.paramDim >= 0:
+				strides[d] = v.Stride(dim.paramDim) * size
+			}
+		}
 	}
 	l.coalesce(operands)
 }
 
-// originOf returns the offset in bytes of a region's first element.
-func (f *family) originOf(c *call, r *region, k int) (offset int64) {
-	v := &c.args[f.operand[k]]
+// originOf returns the offset in elements of a region's first element.
+func (f *family) originOf(v *tensor.View, r *region, k int) (offset int64) {
 	for axis := range f.shape {
 		switch {
 		case !f.param[k]:
@@ -157,24 +165,7 @@ func (f *family) originOf(c *call, r *region, k int) (offset int64) {
 			offset += r.paramOrigin[axis] * v.Stride(f.paramDim[axis])
 		}
 	}
-	return offset * v.DType.Size()
-}
-
-func (f *family) strideOf(c *call, dim *regionDim, k int) int64 {
-	i := f.operand[k]
-	if i < 0 || !c.args[i].Present() {
-		return 0
-	}
-	v := &c.args[i]
-	switch {
-	case k == f.packed:
-		return 0
-	case !f.param[k]:
-		return dim.step * v.Stride(dim.axis) * v.DType.Size()
-	case dim.group && dim.paramDim >= 0:
-		return v.Stride(dim.paramDim) * v.DType.Size()
-	}
-	return 0
+	return offset
 }
 
 func everyDim(*regionDim) bool     { return true }

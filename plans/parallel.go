@@ -84,7 +84,10 @@ func getCall() *call { return calls.Get().(*call) }
 // trip over one whose memory was given back.
 
 func putCall(c *call) {
-	c.plan, c.args, c.workspace, c.rowSums = nil, nil, nil, rowSumsCall{}
+	c.plan, c.args, c.workspace = nil, nil, nil
+	if c.rowSums.out != nil {
+		c.rowSums = rowSumsCall{}
+	}
 	clear(c.anchored)
 	for _, l := range []*layout{&c.all, &c.strands.first, &c.groups, &c.members} {
 		clear(l.start[:])
