@@ -5,7 +5,7 @@ import "unsafe"
 // Groups of a run each, many in a call of a striped kernel: see Args.Runs.
 
 // MaxGroupRuns is how many groups a Scratch has lanes for.
-const MaxGroupRuns = 16
+const MaxGroupRuns = 64
 
 // LanesOfGroup returns both sets of lanes of a call's group.
 func LanesOfGroup[C Compute](s *Scratch, number int) (sums [2]*[Lanes]C) {

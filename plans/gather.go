@@ -13,12 +13,13 @@ import (
 const (
 	longestGathered    = 1024 // elements of a run, for extremes
 	longestGatheredSum = 255  // for sums
+	gatherGroups       = 16   // side by side
 	gatherSize         = 512  // elements of a group in a call of a kernel: whole turns of its lanes
 )
 
 // gathered is a worker's memory for the elements of one call of a kernel, those
 // of a group one after the other.
-type gathered [3][cpu.MaxGroupRuns * gatherSize]float64
+type gathered [3][gatherGroups * gatherSize]float64
 
 // gathers lays out a reduction whose members are gathered, and returns the
 // number of its jobs; 0 where they are not.
@@ -33,7 +34,7 @@ func (f *family) gathers(c *call, longest int64) int64 {
 			return 0
 		}
 	}
-	c.columnWidth = min(cpu.MaxGroupRuns, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
+	c.columnWidth = min(gatherGroups, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
 	return c.tilesOfGroups() * c.blocks
 }
 

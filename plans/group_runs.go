@@ -19,7 +19,8 @@ func (f *family) groupRuns(c *call) int64 {
 			return 0
 		}
 	}
-	c.columnWidth = min(cpu.MaxGroupRuns, jobSize/2/n)
+	// Long calls, since between two nobody asks for memory, but some for each thread.
+	c.columnWidth = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/int64(4*c.threads)))/n)
 	c.tilesPerJob = max(1, jobSize/(c.columnWidth*n))
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
