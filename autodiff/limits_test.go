@@ -29,13 +29,18 @@ func TestMemoryOfForwardPasses(t *testing.T) {
 		for range 20_000 { // what the collector takes for itself
 			pass()
 		}
-		before := resident(t)
-		for range passes {
-			pass()
+		// The system's own account moves by some megabytes; a leak grows every time.
+		const limit = 2e6
+		grown := int64(math.MaxInt64)
+		for round := 0; round < 4 && grown >= limit; round++ {
+			before := resident(t)
+			for range passes {
+				pass()
+			}
+			grown = resident(t) - before
+			t.Logf("resident memory grew by %.1f MB over %d passes", float64(grown)/1e6, passes)
 		}
-		grown := resident(t) - before
-		t.Logf("resident memory grew by %.1f MB over %d passes", float64(grown)/1e6, passes)
-		require.Less(t, grown, int64(5e6))
+		require.Less(t, grown, int64(limit))
 	})
 }
 
