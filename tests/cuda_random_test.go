@@ -102,7 +102,7 @@ func randomCase(s *shim, o *testcase.Op, source *testcase.Source) error {
 // placedOnDevice gives every memory of a placement an address, off a vector's
 // alignment by shift, and makes a workspace. Buffers share the placement's bytes.
 func placedOnDevice(placed testcase.Placement, workspace int64, shift uint64) (buffers []deviceBuffer, views []tensor.View, work []byte) {
-	const base, apart uint64 = 1 << 44, 1 << 32
+	base, apart := deviceMemory()
 	at := map[*byte]uint64{} // an output in place of an input has its address
 	for i, p := range placed {
 		v := p.View

@@ -120,7 +120,7 @@ func (c deviceCase) run(s *shim, descending bool) error {
 
 // onDevice gives every memory an address, a workspace full of rubbish too.
 func (c deviceCase) onDevice(operands []*operand, workspace int64) (buffers []deviceBuffer, views []tensor.View, work []byte) {
-	const base, apart uint64 = 1 << 44, 1 << 32
+	base, apart := deviceMemory()
 	for i, o := range operands {
 		v := o.view
 		if o.info.Present {
@@ -138,6 +138,17 @@ func (c deviceCase) onDevice(operands []*operand, workspace int64) (buffers []de
 		work = unsafe.Slice((*byte)(devicePointer(address)), workspace)
 	}
 	return buffers, views, work
+}
+
+// deviceMemory returns where buffers begin and how far apart: away from Go's
+// heap, wherever the system put that, since the collector takes an address
+// within it for a pointer.
+func deviceMemory() (base, apart uint64) {
+	base = 1 << 44
+	if uint64(uintptr(unsafe.Pointer(new(int)))) < 2*base {
+		base *= 3
+	}
+	return base, 1 << 32
 }
 
 func devicePointer(address uint64) unsafe.Pointer {
