@@ -83,7 +83,7 @@ func (s scaledBy[C]) row(m int64, y []C, acc []int32) {
 	Load(s.sx, s.XScale.At(m))
 	whole := 0
 	if unsafe.Sizeof(s.sx[0]) == 4 {
-		whole = len(acc) &^ 15
+		whole = len(acc) &^ 15 // what the kernel takes
 		bias := as32(s.bias)
 		if s.Bias.P == nil {
 			bias = nil

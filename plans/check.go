@@ -128,13 +128,12 @@ func overlapsItself(v *tensor.View) bool {
 // unless the op says that the two may be the same tensor.
 func (pl *plan) checkOverlap(c *call) error {
 	o := pl.problem.op
-	places := &c.places
 	for i := range c.args {
 		if !o.args[i].out {
 			continue
 		}
 		for j := range c.args {
-			if j == i || (o.args[j].out && j < i) || !places[i].overlaps(places[j]) {
+			if j == i || (o.args[j].out && j < i) || !c.places[i].overlaps(c.places[j]) {
 				continue
 			}
 			if slices.Contains(o.inPlace, [2]int{i, j}) && sameTensor(&c.args[i], &c.args[j]) {

@@ -33,6 +33,7 @@ func TestPointersStayInTensors(t *testing.T) {
 			}
 		}
 		n := c.Arg("indices").Shape[0]
+		// All but every thousandth are 8.
 		set("indices", n, func(i int64) float64 { return float64(8 - i%1000/999*(i/1000%9)) })
 		if strings.Contains(text, "offsets") {
 			set("offsets", 5, func(i int64) float64 { return []float64{0, 10, 40, 40, 40}[i] })

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -46,15 +45,12 @@ type rowSum struct {
 
 func (s *rowSum) function() {
 	c, name := s.c, "sumRows"+s.isa.name+s.out.name
-	c.Function(name)
-	c.Doc(name+" sums columns of rows that lie stride bytes apart, times their factors if there are any:",
+	beginFunction(c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
+		"factors *float64, to *byte, apart int, columns int, mode int) int",
+		name+" sums columns of rows that lie stride bytes apart, times their factors if there are any:",
 		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
 		"Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,",
 		"and returns how many results are done.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(rows *byte, stride int, start *int64, results int, positions *int64, known int, " +
-		"factors *float64, to *byte, apart int, columns int, mode int) int")
 	s.stride, s.last, s.factors = param(c, "stride"), param(c, "known"), param(c, "factors")
 	positions, start := c.GP64(), c.GP64()
 	c.MOVQ(s.param("positions"), positions)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -62,11 +61,7 @@ func gridKernels(c *build.Context) {
 	globals := newTables()
 	for _, isa := range isas {
 		begin := func(name string, t *storage, signature string, doc ...string) *gridKernel {
-			c.Function(name)
-			c.Doc(doc...)
-			c.Attributes(attr.NOSPLIT)
-			c.Pragma("noescape")
-			c.SignatureExpr(signature)
+			beginFunction(c, name, signature, doc...)
 			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
 			return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64()}
 		}

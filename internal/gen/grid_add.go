@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -57,11 +56,8 @@ const maxAddChannels = 4
 // pixel, in the order of positions, then taps.
 func gridAdd(c *build.Context, channels int) {
 	name := fmt.Sprintf("gridAdd%d", channels)
-	c.Function(name)
-	c.Doc(fmt.Sprintf("%s adds dy times weight to every tap's pixel, for each of %d channels.", name, channels))
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)")
+	beginFunction(c, name, "func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)",
+		fmt.Sprintf("%s adds dy times weight to every tap's pixel, for each of %d channels.", name, channels))
 	planes := rowsApart(c, param(c, "plane"), param(c, "planeStride"), channels)
 	dy := rowsApart(c, param(c, "dy"), param(c, "dyStride"), channels)
 	cells, n := param(c, "cells"), param(c, "n")
@@ -138,12 +134,9 @@ func (k *gridKernel) addInterleaved() {
 
 // gridCount emits the count of contributions.
 func gridCount(c *build.Context) {
-	c.Function("gridCount")
-	c.Doc("gridCount counts the contributions of n positions to each pixel, and returns how",
+	beginFunction(c, "gridCount", "func(cells *byte, n int, count *uint8) (wraps int)",
+		"gridCount counts the contributions of n positions to each pixel, and returns how",
 		"often a count wrapped to 0.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(cells *byte, n int, count *uint8) (wraps int)")
 	cells, n, count, wraps := param(c, "cells"), param(c, "n"), param(c, "count"), c.GP64()
 	c.XORQ(wraps, wraps)
 	c.Label("position")
@@ -171,11 +164,8 @@ func gridCount(c *build.Context) {
 // of a vector's length.
 func (k *kernel) turnTile() {
 	c, name := k.c, "turnTile"+k.isa.name+k.out.name
-	c.Function(name)
-	c.Doc(name + " transposes squares of 16 by 16 elements.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)")
+	beginFunction(c, name, "func(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)",
+		name+" transposes squares of 16 by 16 elements.")
 	from, fromRow, fromTile := param(c, "from"), param(c, "fromRow"), param(c, "fromTile")
 	to, toRow, toTile, tiles := param(c, "to"), param(c, "toRow"), param(c, "toTile"), param(c, "tiles")
 	source, target := c.GP64(), c.GP64()

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -13,12 +12,9 @@ import (
 
 // framedCount emits the count of positions in each cell.
 func framedCount(c *build.Context) {
-	c.Function("gridFramedCount")
-	c.Doc("gridFramedCount counts the positions in each cell but that of number 0, and returns",
+	beginFunction(c, "gridFramedCount", "func(cells *byte, n int, count *uint8) (bits int)",
+		"gridFramedCount counts the positions in each cell but that of number 0, and returns",
 		"the union of all the counts' bits.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(cells *byte, n int, count *uint8) (bits int)")
 	cells, n, count, bits := param(c, "cells"), param(c, "n"), param(c, "count"), c.GP64()
 	c.XORQ(bits, bits)
 	c.LEAQ(operand.Mem{Base: cells, Index: n, Scale: 4, Disp: planePair * planeBytes}, cells)
@@ -42,11 +38,8 @@ func framedCount(c *build.Context) {
 // framedAdd emits gridAdd for sums with a frame, whose rows lie row bytes apart.
 func framedAdd(c *build.Context, channels int) {
 	name := fmt.Sprintf("gridFramedAdd%d", channels)
-	c.Function(name)
-	c.Doc(fmt.Sprintf("%s adds dy times weight to every tap's pixel, for each of %d channels.", name, channels))
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)")
+	beginFunction(c, name, "func(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)",
+		fmt.Sprintf("%s adds dy times weight to every tap's pixel, for each of %d channels.", name, channels))
 	planes := rowsApart(c, param(c, "plane"), param(c, "planeStride"), channels)
 	dy := rowsApart(c, param(c, "dy"), param(c, "dyStride"), channels)
 	cells, n, row := param(c, "cells"), param(c, "n"), param(c, "row")
@@ -90,12 +83,9 @@ func framedAdd(c *build.Context, channels int) {
 // side, in four places.
 func framedQuad(c *build.Context, channels int) {
 	name := fmt.Sprintf("gridFramedQuad%d", channels)
-	c.Function(name)
-	c.Doc(fmt.Sprintf("%s adds dy times weight to every tap's pixel, for %d channels that lie side by side", name, channels),
+	beginFunction(c, name, "func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)",
+		fmt.Sprintf("%s adds dy times weight to every tap's pixel, for %d channels that lie side by side", name, channels),
 		"in four places; rows of sums lie row bytes apart.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)")
 	cells, n, sums, row := param(c, "cells"), param(c, "n"), param(c, "sums"), param(c, "row")
 	dy := rowsApart(c, param(c, "dy"), param(c, "dyStride"), channels)
 	i := c.GP64()
@@ -135,12 +125,9 @@ func framedQuad(c *build.Context, channels int) {
 
 // framedTurn emits the way of such sums to planes.
 func framedTurn(c *build.Context) {
-	c.Function("gridFramedTurn")
-	c.Doc("gridFramedTurn moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie",
+	beginFunction(c, "gridFramedTurn", "func(from *float32, n int, to *float32, toStride int, channels int)",
+		"gridFramedTurn moves n sums, a multiple of 4, of 2 to 4 channels to planes that lie",
 		"toStride bytes apart.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(from *float32, n int, to *float32, toStride int, channels int)")
 	from, n, to, stride, channels := param(c, "from"), param(c, "n"), param(c, "to"), param(c, "toStride"), param(c, "channels")
 	third := c.GP64()
 	c.LEAQ(operand.Mem{Base: to, Index: stride, Scale: 2}, third)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -12,11 +11,8 @@ import (
 // sumGroups sums the terms of short groups, which lie one after the other, in
 // Stripe order.
 func sumGroups(c *build.Context) {
-	c.Function("sumGroupsAVX2")
-	c.Doc("sumGroupsAVX2 stores sums, in Stripe order, of count groups of n terms, of which", "none is -0: n is 8, 16, 32 or a multiple of 64.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(terms *float32, n, count int, to *float32)")
+	beginFunction(c, "sumGroupsAVX2", "func(terms *float32, n, count int, to *float32)",
+		"sumGroupsAVX2 stores sums, in Stripe order, of count groups of n terms, of which", "none is -0: n is 8, 16, 32 or a multiple of 64.")
 	terms, n, count, to := param(c, "terms"), param(c, "n"), param(c, "count"), param(c, "to")
 	for _, vectors := range []int{1, 2, 4, 8} {
 		next, other := fmt.Sprintf("next%d", vectors), fmt.Sprintf("other%d", vectors)
@@ -76,11 +72,8 @@ func groupExtremes(c *build.Context) {
 		}},
 	} {
 		name := "groupExtremesAVX2" + t.name
-		c.Function(name)
-		c.Doc(name+" stores, of count groups of n elements, the bits that are largest as", "unsigned and as signed numbers, or 0: n is a multiple of 8.")
-		c.Attributes(attr.NOSPLIT)
-		c.Pragma("noescape")
-		c.SignatureExpr("func(x *byte, n, count int, lo, hi *float32)")
+		beginFunction(c, name, "func(x *byte, n, count int, lo, hi *float32)",
+			name+" stores, of count groups of n elements, the bits that are largest as", "unsigned and as signed numbers, or 0: n is a multiple of 8.")
 		x, n, count, lo, hi := param(c, "x"), param(c, "n"), param(c, "count"), param(c, "lo"), param(c, "hi")
 		c.Label("group")
 		least, largest, v, left := c.YMM(), c.YMM(), c.YMM(), c.GP64()

@@ -201,12 +201,9 @@ func dotAVX2(c *build.Context) {
 func scaleSums(c *build.Context) {
 	for _, isa := range isas {
 		name := "scaleSums" + isa.name
-		c.Function(name)
-		c.Doc(name+" is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.",
+		beginFunction(c, name, "func(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)",
+			name+" is y[i] = acc[i] * (xScale * wScale[i]) + bias[i], without bias if that is nil.",
 			"n is a multiple of 16.")
-		c.Attributes(attr.NOSPLIT)
-		c.Pragma("noescape")
-		c.SignatureExpr("func(y *float32, acc *int32, n int, xScale float32, wScale *float32, bias *float32)")
 		k := &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}
 		y, acc, n, wScale, bias := param(c, "y"), param(c, "acc"), param(c, "n"), param(c, "wScale"), param(c, "bias")
 		scale := k.vector()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 )
@@ -15,13 +14,6 @@ func packed(c *build.Context) {
 	k := &kernel{c: c, globals: newTables(), isa: isas[1]}
 	words := func(w uint16) memory {
 		return k.table(map[uint16]string{0x0F0F: "lowHalves", 0x00FF: "lowBytes", 0x0808: "signs"}[w], operand.U16(w))
-	}
-	begin := func(name, doc, signature string) {
-		c.Function(name)
-		c.Doc(doc)
-		c.Attributes(attr.NOSPLIT)
-		c.Pragma("noescape")
-		c.SignatureExpr(signature)
 	}
 	loop := func(body func()) {
 		n := param(c, "n")
@@ -38,7 +30,7 @@ func packed(c *build.Context) {
 
 	for _, signed := range []bool{true, false} {
 		name := map[bool]string{true: "unpackS4", false: "unpackU4"}[signed]
-		begin(name, name+" takes n codes, a multiple of 32, apart.", "func(codes *int8, packed *byte, n int)")
+		beginFunction(c, name, "func(codes *int8, packed *byte, n int)", name+" takes n codes, a multiple of 32, apart.")
 		to, from := param(c, "codes"), param(c, "packed")
 		loop(func() {
 			v, upper := c.YMM(), c.YMM()
@@ -55,7 +47,7 @@ func packed(c *build.Context) {
 			c.ADDQ(operand.Imm(packedCodes), to)
 		})
 	}
-	begin("pack4", "pack4 puts n codes, a multiple of 32, together.", "func(packed *byte, codes *int8, n int)")
+	beginFunction(c, "pack4", "func(packed *byte, codes *int8, n int)", "pack4 puts n codes, a multiple of 32, together.")
 	to, from := param(c, "packed"), param(c, "codes")
 	loop(func() {
 		v, upper := c.YMM(), c.YMM()

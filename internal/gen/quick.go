@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -133,11 +132,8 @@ func (k *kernel) storeQuick(u value) {
 // whether all of them allow it. Fields of a vector behind the last run are
 // written, too.
 func quickParams(c *build.Context) {
-	c.Function("quickParamsAVX2")
-	c.Doc("quickParamsAVX2 fills in what the first n runs need for quick codes, and tells whether all may have them.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(n int, scale *float32, lo, hi float32) (ok bool)")
+	beginFunction(c, "quickParamsAVX2", "func(n int, scale *float32, lo, hi float32) (ok bool)",
+		"quickParamsAVX2 fills in what the first n runs need for quick codes, and tells whether all may have them.")
 	n, p := param(c, "n"), param(c, "scale")
 	at := func(name string) operand.Mem { return operand.Mem{Base: p, Disp: offsetOf(runFields, name)} }
 	all := func(bits uint32) reg.VecVirtual {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -13,12 +12,9 @@ import (
 func stripeProducts(c *build.Context) {
 	for _, isa := range isas {
 		name := "stripeProducts" + isa.name
-		c.Function(name)
-		c.Doc(name+" adds the products of n elements, a multiple of 64, of each of some rows of x,",
+		beginFunction(c, name, "func(x *float32, xRow, rows int, w *float32, n int, lanes *float32, lanesRow int)",
+			name+" adds the products of n elements, a multiple of 64, of each of some rows of x,",
 			"xRow bytes apart, with those of w to the row's 64 lanes, lanesRow bytes apart.")
-		c.Attributes(attr.NOSPLIT)
-		c.Pragma("noescape")
-		c.SignatureExpr("func(x *float32, xRow, rows int, w *float32, n int, lanes *float32, lanesRow int)")
 		k := &kernel{c: c, isa: isa, compute: f32, lanes: isa.bytes / 4}
 		p := products{k, param(c, "x"), param(c, "xRow"), param(c, "rows"), param(c, "w"), param(c, "n"), param(c, "lanes"), param(c, "lanesRow")}
 		if isa.masks {

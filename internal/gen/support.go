@@ -16,11 +16,8 @@ var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
-	c.Function("foldLanesAVX2")
-	c.Doc("foldLanesAVX2 adds up 64 lanes by halves.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(lanes *float32) float32")
+	beginFunction(c, "foldLanesAVX2", "func(lanes *float32) float32",
+		"foldLanesAVX2 adds up 64 lanes by halves.")
 	lanes := param(c, "lanes")
 	v := make([]reg.VecVirtual, 4)
 	for i := range v {
@@ -64,11 +61,8 @@ func storeFence(c *build.Context) {
 // foldMinMax returns the smallest and the largest of 64 lanes, and whether
 // there is a NaN among the second, from which the largest then may not be.
 func foldMinMax(c *build.Context) {
-	c.Function("foldMinMaxAVX2")
-	c.Doc("foldMinMaxAVX2 returns the smallest of 64 lanes and the largest of 64 others, of which nan", "tells whether one is a NaN.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(lo, hi *float32) (least, largest float32, nan int32)")
+	beginFunction(c, "foldMinMaxAVX2", "func(lo, hi *float32) (least, largest float32, nan int32)",
+		"foldMinMaxAVX2 returns the smallest of 64 lanes and the largest of 64 others, of which nan", "tells whether one is a NaN.")
 	nan, bits := c.YMM(), c.GP32()
 	c.VXORPS(nan, nan, nan)
 	for result, side := range []struct {
@@ -96,11 +90,8 @@ func foldMinMax(c *build.Context) {
 
 // storeZeros clears memory around the caches.
 func storeZeros(c *build.Context) {
-	c.Function("storeZerosAVX2")
-	c.Doc("storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(to *byte, n int)")
+	beginFunction(c, "storeZerosAVX2", "func(to *byte, n int)",
+		"storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.")
 	to, n, zero := param(c, "to"), param(c, "n"), c.YMM()
 	c.VPXOR(zero, zero, zero)
 	c.Label("line")
@@ -119,11 +110,8 @@ func storeZeros(c *build.Context) {
 
 // copyAround copies around the caches.
 func copyAround(c *build.Context) {
-	c.Function("copyAroundAVX2")
-	c.Doc("copyAroundAVX2 copies n bytes around the caches, and asks for as many from next on:", "n and the address to are multiples of 64.")
-	c.Attributes(attr.NOSPLIT)
-	c.Pragma("noescape")
-	c.SignatureExpr("func(to, from, next *byte, n int)")
+	beginFunction(c, "copyAroundAVX2", "func(to, from, next *byte, n int)",
+		"copyAroundAVX2 copies n bytes around the caches, and asks for as many from next on:", "n and the address to are multiples of 64.")
 	to, from, next, n := param(c, "to"), param(c, "from"), param(c, "next"), param(c, "n")
 	c.Label("copy")
 	c.TESTQ(n, n)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
@@ -48,4 +49,13 @@ func (u unit) write(files map[string][]byte) error {
 	}
 	files[name+".go"], err = printer.NewStubs(config).Print(file)
 	return err
+}
+
+// beginFunction begins a function that needs no more stack and keeps no pointer.
+func beginFunction(c *build.Context, name, signature string, doc ...string) {
+	c.Function(name)
+	c.Doc(doc...)
+	c.Attributes(attr.NOSPLIT)
+	c.Pragma("noescape")
+	c.SignatureExpr(signature)
 }
