@@ -21,6 +21,7 @@ type kernel struct {
 	block   int  // elements of a run that are taken at a time; 0: the kernel takes one run
 	quick   bool // has a way without divisions
 	heads   bool // stores around the caches in runs that begin anywhere
+	chooses bool // makes the parameters of runs
 	run     func(n int, f *frame)
 }
 

@@ -62,6 +62,7 @@ type Types struct {
 // Attrs are the attributes that a row may depend on.
 type Attrs struct {
 	Reciprocal bool         // multiply by 1/scale instead of dividing by scale
+	Symmetric  bool         // chosen scales are for a symmetric range, without zero points
 	Code       tensor.DType // codes are rounded to this 8-bit float type; None: to whole numbers
 }
 

@@ -138,13 +138,20 @@ func (k *kernel) operands(a *Args, step, at, m int) {
 // vectorBytes are the sizes of registers.
 var vectorBytes = [...]int{AVX2: 32, AVX512: 64}
 
-// loadRuns makes the parameters of every run, of n elements, of some steps.
+// loadRuns makes the parameters of every run, of n elements, of some steps,
+// unless the kernel does.
 func loadRuns[C Compute](k *kernel, a *Args, n, data, first, steps int) {
 	f, r := &a.frame, &a.Runs
 	setBounds[C](f, a)
 	f.ahead = a.Ahead
 	f.steps, f.strands, f.quick = steps, r.Strands, k.quick && !f.reciprocal && n >= quickRun
 	f.params, f.paramsStep = unsafe.Pointer(&a.Scratch.runs), r.Strands*int(unsafe.Sizeof(C(0)))
+	if k.chooses {
+		lo, hi := float32(a.Lo), float32(a.Hi)
+		f.symmetric = a.Attrs.Symmetric
+		f.small = f.quick && smallBound(lo) && smallBound(hi) && (!f.symmetric || lo <= 0 && hi >= 0)
+		return
+	}
 	paramsOfRuns(a, (*[maxRuns]C)(unsafe.Pointer(&a.Scratch.runs.scale)), data, 0, first, steps)
 	paramsOfRuns(a, (*[maxRuns]C)(unsafe.Pointer(&a.Scratch.runs.zero)), data, 1, first, steps)
 	if f.quick {

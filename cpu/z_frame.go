@@ -22,6 +22,7 @@ type frame struct {
 	stream     bool           // store around the caches; out is a multiple of the register size
 	quick      bool           // strands have what quick codes are made of
 	heads      bool           // runs do not begin at a cache line of the output
+	symmetric  bool           // chosen scales are for a symmetric range, without zero points
 	ahead      int            // bytes from a data input's element to one that is asked for, or 0
 	steps      int            // how many runs each strand has; 0: there is one run, with the parameters above
 	strands    int            // how many there are
@@ -44,6 +45,7 @@ type frame struct {
 	in0Row     int // where the kernel notes that a run begins
 	in1Row     int
 	outRow     int
+	small      bool // bounds and lengths allow quick codes where scales are chosen
 }
 
 // runParams is the parameters of many runs.

@@ -6,6 +6,8 @@ package cpu
 
 var (
 	quantizeKernels                  kernels
+	dynamicQuantizeKernels           kernels
+	chooseQParamsKernels             kernels
 	quantizeBackwardKernels          kernels
 	dequantizeKernels                kernels
 	dequantizeBackwardInputKernels   kernels

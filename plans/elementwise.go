@@ -92,6 +92,9 @@ func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 	if p.op.attr("rounding") >= 0 {
 		f.args.Attrs.Reciprocal = p.word("rounding") == "reciprocal"
 	}
+	if p.op.attr("symmetric") >= 0 {
+		f.args.Attrs.Symmetric = p.bool("symmetric")
+	}
 	t.Attrs = f.args.Attrs
 	f.args.Stream = f.bytes() > streamFrom
 	return t

@@ -30,6 +30,14 @@ func (f *family) groupRuns(c *call) int64 {
 func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
 	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		n := int(c.members.count())
+		if fold.choose != nil {
+			a, results := f.armGroups(c, w, first, groups), resultsOf[C](w, int(groups))
+			a.Ahead = c.nextGroups(f, 1)
+			if fold.choose(n, a, results) {
+				fold.store(w, &c.groups, &w.cursors[0], results)
+				return
+			}
+		}
 		kernel(n, 0, f.armGroups(c, w, first, groups))
 		results := groupResults(w, fold, groups)
 		fold.finish(w, &c.groups, &w.cursors[0], results)

@@ -35,14 +35,40 @@ var chooseQParams = familyOp{
 			return err
 		}
 		if t.Compute == tensor.F64 {
-			pl.run = runReduction(f, kernel, extremes(t, storeQParams[float64](&pl.problem)))
-			pl.workspace = reductionWorkspace[float64](f)
+			chooseThenMap[float64](pl, f, t, kernel, nil)
 		} else {
-			pl.run = runReduction(f, kernel, extremes(t, storeQParams[float32](&pl.problem)))
-			pl.workspace = reductionWorkspace[float32](f)
+			chooseThenMap[float32](pl, f, t, kernel, nil)
 		}
 		return nil
 	},
+}
+
+// chooseThenMap makes the run of an op that chooses scales and zero points, and
+// maps elements with them, if there is a kernel for it.
+func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
+	p := &pl.problem
+	qmin, qmax, symmetric, store := C(p.int("qmin")), C(p.int("qmax")), p.bool("symmetric"), storeQParams[C](p)
+	fold := extremes(t, func(w *worker, l *layout, cur *cursor, extremes [2][]C) {
+		for i, lo := range extremes[0] {
+			extremes[0][i], extremes[1][i] = cpu.QParams(lo, extremes[1][i], qmin, qmax, symmetric)
+		}
+		store(w, l, cur, extremes)
+	})
+	// In one step, unless another row is asked for.
+	if pl.needs == ISA() {
+		fold.store = store
+		switch {
+		case quantize == nil:
+			fold.choose = pickByCompute[cpu.ChooseRuns[C]](t, cpu.ChooseQParamsRows32, cpu.ChooseQParamsRows64)
+		case p.DType("scale") == t.Compute: // elements are divided by the scale as it is stored
+			fold.choose = pickByCompute[cpu.ChooseRuns[C]](t, cpu.DynamicQuantizeRows32, cpu.DynamicQuantizeRows64)
+		}
+		if fold.choose != nil {
+			fold.short = longestShortChoice
+		}
+	}
+	pl.run = runThenMap(f, minMax, fold, quantize)
+	pl.workspace = reductionWorkspace[C](f)
 }
 
 func checkChosen(p *Problem) error {
@@ -52,16 +78,12 @@ func checkChosen(p *Problem) error {
 	return nil
 }
 
-// storeQParams finishes groups: from their extremes to scales and zero points.
+// storeQParams finishes groups: it stores their scales and zero points.
 func storeQParams[C cpu.Compute](p *Problem) finisher[C] {
 	scale, zero := p.DType("scale"), p.DType("zero_point")
-	qmin, qmax, symmetric := C(p.int("qmin")), C(p.int("qmax")), p.bool("symmetric")
-	return func(_ *worker, l *layout, cur *cursor, extremes [2][]C) {
-		for i, lo := range extremes[0] {
-			extremes[0][i], extremes[1][i] = cpu.QParams(lo, extremes[1][i], qmin, qmax, symmetric)
-		}
-		cpu.Store(l.span(cur, firstGroupValue, scale), extremes[0])
-		cpu.Store(l.span(cur, firstGroupValue+1, zero), extremes[1])
+	return func(_ *worker, l *layout, cur *cursor, chosen [2][]C) {
+		cpu.Store(l.span(cur, firstGroupValue, scale), chosen[0])
+		cpu.Store(l.span(cur, firstGroupValue+1, zero), chosen[1])
 	}
 }
 
@@ -89,11 +111,9 @@ var dynamicQuantize = familyOp{
 			return err
 		}
 		if t.Compute == tensor.F64 {
-			pl.run = runThenMap(f, minMax, extremes(t, storeQParams[float64](&pl.problem)), quantize)
-			pl.workspace = reductionWorkspace[float64](f)
+			chooseThenMap[float64](pl, f, t, minMax, quantize)
 		} else {
-			pl.run = runThenMap(f, minMax, extremes(t, storeQParams[float32](&pl.problem)), quantize)
-			pl.workspace = reductionWorkspace[float32](f)
+			chooseThenMap[float32](pl, f, t, minMax, quantize)
 		}
 		return nil
 	},

@@ -23,6 +23,10 @@ type folder[C cpu.Compute] struct {
 	short    int64 // up to which number of elements this pays
 	gathered int64 // of how many elements runs are gathered
 	finish   finisher[C]
+	// choose does all for groups of a run each, if there is a way to, but store
+	// their results.
+	choose cpu.ChooseRuns[C]
+	store  finisher[C]
 }
 
 // finisher writes the results of groups along the innermost dimension of their

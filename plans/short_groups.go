@@ -8,9 +8,12 @@ import "github.com/isobit-ml/isobit/cpu"
 // accumulators for each element.
 
 const (
-	longestShortGroup = 256       // elements of a group of extremes
-	longestShortSum   = 127       // of a group of sums
-	mostShortGroups   = cpu.Block // of a tile: room for their results
+	longestShortGroup = 256 // elements of a group of extremes
+	longestShortSum   = 127 // of a group of sums
+	// of a group of extremes that kernels choose parameters from: longer ones
+	// have codes without divisions (cpu's quickRun)
+	longestShortChoice = 63
+	mostShortGroups    = cpu.Block // of a tile: room for their results
 )
 
 // shortGroups lays out a reduction of such groups, and returns the number of

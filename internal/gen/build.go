@@ -28,11 +28,14 @@ type op struct {
 	// relative says that it reads first and last, the bounds less the zero point.
 	relative bool
 	sums     int // sets of accumulators
-	group    int // vectors side by side on AVX-512, where fewer than usual
-	types    []variant
-	body     func(k *kernel)
-	quick    func(k *kernel) // body without divisions, see quick, or nil
-	held     *heldOp         // or nil
+	// chooses says that scale and zero point are made of a run's extremes. Such
+	// kernels take runs only, and need masks.
+	chooses bool
+	group   int // vectors side by side on AVX-512, where fewer than usual
+	types   []variant
+	body    func(k *kernel)
+	quick   func(k *kernel) // body without divisions, see quick, or nil
+	held    *heldOp         // or nil
 }
 
 // typeNames lists the types in a function's name.
@@ -81,6 +84,7 @@ var frameFields = []field{
 	{"stream", "bool", "store around the caches; out is a multiple of the register size", 76},
 	{"quick", "bool", "strands have what quick codes are made of", 77},
 	{"heads", "bool", "runs do not begin at a cache line of the output", 78},
+	{"symmetric", "bool", "chosen scales are for a symmetric range, without zero points", 79},
 	{"ahead", "int", "bytes from a data input's element to one that is asked for, or 0", 80},
 	{"steps", "int", "how many runs each strand has; 0: there is one run, with the parameters above", 88},
 	{"strands", "int", "how many there are", 96},
@@ -103,6 +107,7 @@ var frameFields = []field{
 	{"in0Row", "int", "where the kernel notes that a run begins", 232},
 	{"in1Row", "int", "", 240},
 	{"outRow", "int", "", 248},
+	{"small", "bool", "bounds and lengths allow quick codes where scales are chosen", 256},
 }
 
 func (o *op) functionName(isa *isa, v variant) string {
@@ -149,7 +154,7 @@ func (o *op) strandBlock(isa *isa, v variant) int {
 // codes out of f64.
 func (o *op) variants(isa *isa) []variant {
 	return slices.DeleteFunc(slices.Clone(o.types), func(v variant) bool {
-		return !isa.masks && v.compute == f64 && v.out != nil && v.out.size == 1
+		return !isa.masks && (o.chooses || v.compute == f64 && v.out != nil && v.out.size == 1)
 	})
 }
 
@@ -227,6 +232,10 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	k.pin(pinned)
 	if o.hasStrands(v) {
 		k.strands(n, o.strandBlock(isa, v), o.hasQuick(v), o.hasHeads(isa, v))
+	}
+	if o.chooses {
+		c.RET()
+		return k.pins.wanted
 	}
 	k.uniform(group)
 

@@ -46,7 +46,7 @@ func (o *op) declarations() ([]byte, error) {
 			if v.code != nil {
 				code = "tensor." + v.code.name
 			}
-			fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %v, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.functionName(isa, v))
+			fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %v, %v, %v, %s},\n", isa.name, v.compute.name, in[0], in[1], out, code, o.step(isa, v), strandBlock, o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.functionName(isa, v))
 		}
 	}
 	b.WriteString("}\n")

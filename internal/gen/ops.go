@@ -11,18 +11,22 @@ var ops = []*op{
 		docF8:  "q[i] = clamp(x[i]/scale, lo, hi), a NaN staying one",
 		params: 2, bounds: true,
 		types: join(pairs(floats, codes), same(1, floats), rounding(pairs(floats, float8Codes))),
-		body: func(k *kernel) {
-			u := k.quotient(k.load(0), k.scale())
-			k.store(k.code(u))
-		},
-		quick: func(k *kernel) {
-			u := k.quickQuotient(k.load(0))
-			if k.out.narrow != nil {
-				k.storeQuick(u)
-			} else {
-				k.store(k.add(k.rintOrZero(u), k.zero()))
-			}
-		},
+		body:  (*kernel).quantize,
+		quick: (*kernel).quickQuantize,
+	},
+	{
+		name:   "DynamicQuantize",
+		doc:    "of each run: scale and zero chosen from the extremes of x; then as Quantize",
+		params: 2, bounds: true, chooses: true,
+		types: pairs([]*storage{f32, f16, bf16}, codes),
+		body:  (*kernel).quantize,
+		quick: (*kernel).quickQuantize,
+	},
+	{
+		name:   "ChooseQParams",
+		doc:    "of each run: scale and zero chosen from the extremes of x",
+		params: 2, bounds: true, chooses: true,
+		types: inputs([]*storage{f32, f16, bf16}),
 	},
 	{
 		name:   "QuantizeBackward",
@@ -126,6 +130,19 @@ var ops = []*op{
 			})
 		},
 	},
+}
+
+// quantize stores the codes of elements.
+func (k *kernel) quantize() { k.store(k.code(k.quotient(k.load(0), k.scale()))) }
+
+// quickQuantize is quantize without divisions.
+func (k *kernel) quickQuantize() {
+	u := k.quickQuotient(k.load(0))
+	if k.out.narrow != nil {
+		k.storeQuick(u)
+	} else {
+		k.store(k.add(k.rintOrZero(u), k.zero()))
+	}
 }
 
 // code returns clamp(rint(u) + zero), a NaN u counting as 0; of 8-bit floats

@@ -44,6 +44,9 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)
 	k.forData(func(name string, _ *storage) { c.MOVQ(k.ptr[name], k.field(name+"Row")) })
+	if k.op.chooses {
+		k.choose(n, params, block)
+	}
 	if heads {
 		k.head(n, params, block)
 	}
@@ -55,8 +58,10 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 		k.quick, k.finite = nil, false
 		c.Label(divide)
 	}
-	k.strandBlocks(n, params, block, k.op.body)
-	k.someOfStrands(n, params, block)
+	if k.op.body != nil {
+		k.strandBlocks(n, params, block, k.op.body)
+		k.someOfStrands(n, params, block)
+	}
 	c.DECQ(steps)
 	c.JEQ(operand.LabelRef(done))
 	k.forData(func(name string, _ *storage) {
@@ -90,7 +95,9 @@ func (k *kernel) someOfStrands(n, params reg.GPVirtual, block int) {
 
 // hasHeads reports whether kernels store around the caches in runs that do not
 // begin at a cache line. Sums would have to be turned to begin there, too.
-func (o *op) hasHeads(isa *isa, v variant) bool { return o.hasStrands(v) && isa.masks && o.sums == 0 }
+func (o *op) hasHeads(isa *isa, v variant) bool {
+	return o.hasStrands(v) && isa.masks && o.sums == 0 && v.out != nil
+}
 
 // head handles the elements before the first cache line of a run, which lies
 // alike in all strands.
