@@ -15,6 +15,12 @@ func LanesOfGroup[C Compute](s *Scratch, number int) (sums [2]*[Lanes]C) {
 	return sums
 }
 
+// LanesOfGroups returns the lanes of a call's first groups, one set after the
+// other: both of a group, then both of the next.
+func LanesOfGroups[C Compute](s *Scratch, groups int) []C {
+	return unsafe.Slice((*C)(unsafe.Pointer(&s.groups)), groups*2*Lanes)
+}
+
 // lanesOfGroup returns where a set of lanes is, of elements of a size.
 func (s *Scratch) lanesOfGroup(number, sum, size int) unsafe.Pointer {
 	return unsafe.Pointer(&unsafe.Slice((*byte)(unsafe.Pointer(&s.groups)), unsafe.Sizeof(s.groups))[(2*number+sum)*Lanes*size])

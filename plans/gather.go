@@ -57,7 +57,7 @@ func gatherJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 			kernel(int(n), at-begin, a)
 			f.copyMembers(c, w, first, groups, at, n, true)
 		}
-		fold.end(c, w, first, block, groupResults(w, fold, groups))
+		fold.end(c, w, first, block, groupResults(w, fold, int(groups)))
 	}
 }
 

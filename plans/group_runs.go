@@ -39,7 +39,7 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 			}
 		}
 		kernel(n, 0, f.armGroups(c, w, first, groups))
-		results := groupResults(w, fold, groups)
+		results := groupResults(w, fold, int(groups))
 		fold.finish(w, &c.groups, &w.cursors[0], results)
 		if then != nil {
 			a := f.armGroups(c, w, first, groups)
@@ -49,12 +49,22 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 	})
 }
 
-// groupResults folds what a kernel left in the lanes of groups.
-func groupResults[C cpu.Compute](w *worker, fold folder[C], groups int64) [2][]C {
-	results := resultsOf[C](w, int(groups))
-	for i := range results[0] {
-		result := fold.block(cpu.LanesOfGroup[C](&w.scratch, i))
-		results[0][i], results[1][i] = result[0], result[1]
+// groupResults folds what a kernel left in the lanes of groups: sums as those of
+// short groups, as many as there are lanes.
+func groupResults[C cpu.Compute](w *worker, fold folder[C], groups int) [2][]C {
+	results := resultsOf[C](w, groups)
+	if fold.sums == nil {
+		for i := range groups {
+			result := fold.block(cpu.LanesOfGroup[C](&w.scratch, i))
+			results[0][i], results[1][i] = result[0], result[1]
+		}
+		return results
+	}
+	lanes, sums := cpu.LanesOfGroups[C](&w.scratch, groups), cpu.BlockOf[C](&w.scratch, 2, 2*groups)
+	half := groups * cpu.Lanes
+	fold.sums([2][]C{lanes[:half], lanes[half:]}, cpu.Lanes, [2][]C{sums[:groups], sums[groups:]})
+	for i := range groups {
+		results[0][i], results[1][i] = sums[2*i], sums[2*i+1]
 	}
 	return results
 }
