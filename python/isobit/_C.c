@@ -68,126 +68,6 @@ static PyObject *set_torch(PyObject *module, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* ---- plans by their text ---- */
-
-static PyObject *checked(isobit_status status, const char *err) {
-  if (!status) Py_RETURN_NONE;
-  lib_raise(status, err);
-  return NULL;
-}
-
-/* plan_create(problem, row, max_workspace, num_threads) -> handle */
-static PyObject *plan_create(PyObject *module, PyObject *args) {
-  (void)module;
-  isobit_preference p = {sizeof p, 0, NULL, 0};
-  const char *problem;
-  long long limit;
-  int threads;
-  if (!PyArg_ParseTuple(args, "szLi", &problem, &p.row, &limit, &threads) || lib_ready()) return NULL;
-  p.max_workspace = limit;
-  p.num_threads = threads;
-  isobit_plan handle = 0;
-  char err[ERR_SIZE] = "";
-  isobit_status status = lib.plan_create(problem, &p, &handle, err, sizeof err);
-  if (status) return checked(status, err);
-  return PyLong_FromUnsignedLongLong(handle);
-}
-
-/* plan_call(handle, tensors, writes, run): checks, and runs where run is true.
- * writes: per tensor, whether the plan writes it. None is an absent tensor. */
-static PyObject *plan_call(PyObject *module, PyObject *args) {
-  (void)module;
-  unsigned long long handle;
-  PyObject *tensors, *writes;
-  int execute;
-  if (!PyArg_ParseTuple(args, "KO!O!p", &handle, &PyTuple_Type, &tensors, &PyTuple_Type, &writes, &execute) ||
-      lib_ready())
-    return NULL;
-  Py_ssize_t n = PyTuple_Size(tensors);
-  if (n > MAX_ARGS) return PyErr_Format(PyExc_TypeError, "isobit: %zd tensors came; want at most %d", n, MAX_ARGS);
-  tensor_arg a[MAX_ARGS];
-  unsigned char present[MAX_ARGS] = {0};
-  const DLTensor *pointers[MAX_ARGS] = {0};
-  Py_ssize_t taken = 0;
-  int failed = 0;
-  for (; taken < n && !failed; taken++) {
-    PyObject *o = PyTuple_GetItem(tensors, taken);
-    if (o == Py_None) continue;
-    char name[32];
-    PyOS_snprintf(name, sizeof name, "tensor %d", (int)taken);
-    present[taken] = 1;
-    pointers[taken] = &a[taken].t;
-    failed = tensor_take(o, &a[taken], "isobit", name);
-    if (failed || !a[taken].read_only || taken >= PyTuple_Size(writes)) continue;
-    if (PyObject_IsTrue(PyTuple_GetItem(writes, taken))) {
-      PyErr_Format(PyExc_ValueError, "isobit: %s is read-only and would be written", name);
-      failed = 1;
-    }
-  }
-  char err[ERR_SIZE] = "";
-  uint64_t workspace = 0;
-  if (!failed) {
-    isobit_status status = execute ? lib.plan_workspace_size(handle, &workspace, err, sizeof err)
-                                   : lib.plan_can_implement(handle, pointers, (int32_t)n, err, sizeof err);
-    if (status) lib_raise(status, err);
-    failed = status != 0 || (execute && plan_run(handle, workspace, a, present, (int)n));
-  }
-  for (Py_ssize_t i = 0; i < taken; i++)
-    if (present[i]) tensor_release(&a[i]);
-  if (failed) return NULL;
-  Py_RETURN_NONE;
-}
-
-static PyObject *plan_workspace_size(PyObject *module, PyObject *handle) {
-  (void)module;
-  uint64_t bytes = 0;
-  char err[ERR_SIZE] = "";
-  unsigned long long h = PyLong_AsUnsignedLongLong(handle);
-  if (PyErr_Occurred() || lib_ready()) return NULL;
-  isobit_status status = lib.plan_workspace_size(h, &bytes, err, sizeof err);
-  if (status) return checked(status, err);
-  return PyLong_FromUnsignedLongLong(bytes);
-}
-
-static PyObject *plan_destroy(PyObject *module, PyObject *handle) {
-  (void)module;
-  char err[ERR_SIZE] = "";
-  unsigned long long h = PyLong_AsUnsignedLongLong(handle);
-  if (PyErr_Occurred() || lib_ready()) return NULL;
-  return checked(lib.plan_destroy(h, err, sizeof err), err);
-}
-
-/* ---- texts of the library: asked for its size, then for the text ---- */
-
-enum { DESCRIBE, SUPPORT, INFO };
-
-static isobit_status ask(int what, isobit_plan handle, char *buffer, size_t size, size_t *needed, char *err) {
-  if (what == DESCRIBE) return lib.plan_describe(handle, buffer, size, needed, err, ERR_SIZE);
-  return (what == SUPPORT ? lib.support : lib.info)(buffer, size, needed, err, ERR_SIZE);
-}
-
-static PyObject *text_of(int what, isobit_plan handle) {
-  char err[ERR_SIZE] = "";
-  size_t needed = 0;
-  if (lib_ready()) return NULL;
-  isobit_status status = ask(what, handle, NULL, 0, &needed, err);
-  if (status) return checked(status, err);
-  char *buffer = PyMem_Malloc(needed + 1);
-  if (!buffer) return PyErr_NoMemory();
-  status = ask(what, handle, buffer, needed + 1, &needed, err);
-  PyObject *text = status ? checked(status, err) : PyUnicode_FromString(buffer);
-  PyMem_Free(buffer);
-  return text;
-}
-
-static PyObject *plan_describe(PyObject *module, PyObject *handle) {
-  (void)module;
-  unsigned long long h = PyLong_AsUnsignedLongLong(handle);
-  return PyErr_Occurred() ? NULL : text_of(DESCRIBE, h);
-}
-static PyObject *support(PyObject *module, PyObject *none) { return (void)module, (void)none, text_of(SUPPORT, 0); }
-static PyObject *info(PyObject *module, PyObject *none) { return (void)module, (void)none, text_of(INFO, 0); }
-
 /* ---- the rest ---- */
 
 /* set_num_threads(n): 0 follows torch again */
@@ -255,7 +135,7 @@ static PyMethodDef methods[] = {
     {"set_torch", set_torch, METH_VARARGS, NULL},
     {"define", op_define, METH_VARARGS, NULL},
     {"plan_create", plan_create, METH_VARARGS, NULL},
-    {"plan_call", plan_call, METH_VARARGS, NULL},
+    {"plan_call", (PyCFunction)(void (*)(void))plan_call, METH_FASTCALL, NULL},
     {"plan_workspace_size", plan_workspace_size, METH_O, NULL},
     {"plan_destroy", plan_destroy, METH_O, NULL},
     {"plan_describe", plan_describe, METH_O, NULL},

@@ -4,6 +4,7 @@
  *   _C_load.c    finds and opens libisobit, again in a forked child
  *   _C_tensor.c  Python objects to DLTensor
  *   _C_plan.c    plans: cache by key, problem text, run
+ *   _C_problem.c plans that users make of a text: isobit.Plan
  *   _C_op.c      ops: a signature registered once, called often, with
  *   _C_args.c    its arguments,
  *   _C_output.c  its outputs, and
@@ -95,6 +96,7 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
 int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *name);
 /* Makes a Python int or float (or int as float) a tensor of rank 0: 1 if it was one. */
 int tensor_number(PyObject *object, tensor_arg *a, int as_float);
+int wants_gradient(PyObject *object, const DLTensor *t); /* autograd would have to see it; -1 with an exception */
 void tensor_release(tensor_arg *a);
 int64_t tensor_count(const DLTensor *t);
 /* Shape and type as the problem has them: those of the codes where they are packed. */
@@ -136,6 +138,15 @@ int threads_sync(void); /* 0, or -1 with an exception */
 /* ---- memory ---- */
 extern int huge_pages; /* set_huge_pages */
 void use_huge_pages(void *memory, int64_t bytes); /* before it is written for the first time */
+
+/* ---- plans by their text, as Python calls them ---- */
+PyObject *plan_create(PyObject *module, PyObject *args);
+PyObject *plan_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *plan_workspace_size(PyObject *module, PyObject *handle);
+PyObject *plan_destroy(PyObject *module, PyObject *handle);
+PyObject *plan_describe(PyObject *module, PyObject *handle);
+PyObject *support(PyObject *module, PyObject *none);
+PyObject *info(PyObject *module, PyObject *none);
 
 /* ---- ops ---- */
 PyObject *op_define(PyObject *module, PyObject *args);

@@ -98,21 +98,6 @@ int read_attribute(call *c, int i, PyObject *o) {
 
 /* ---- inputs ---- */
 
-/* Whether autograd would have to see this tensor: -1 with an exception. */
-static int wants_gradient(PyObject *o, const DLTensor *t) {
-  if (t->dtype.code == kDLInt || t->dtype.code == kDLUInt) return 0;
-  PyObject *flag = PyObject_GetAttr(o, torch.requires_grad);
-  if (!flag) return -1;
-  int wants = flag == Py_True;
-  Py_DECREF(flag);
-  if (!wants) return 0;
-  PyObject *enabled = PyObject_CallNoArgs(torch.is_grad_enabled);
-  if (!enabled) return -1;
-  wants = enabled == Py_True;
-  Py_DECREF(enabled);
-  return wants;
-}
-
 int take(call *c, int i, PyObject *o) {
   const op_tensor *t = &c->op->tensors[i];
   int direct = c->strict || is_plain(o);

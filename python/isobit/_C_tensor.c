@@ -197,6 +197,20 @@ int tensor_take(PyObject *object, tensor_arg *a, const char *op, const char *nam
   return tensor_read(object, a, op, name) ? -1 : check_memory(a, op, name);
 }
 
+int wants_gradient(PyObject *o, const DLTensor *t) {
+  if (t->dtype.code == kDLInt || t->dtype.code == kDLUInt) return 0;
+  PyObject *flag = PyObject_GetAttr(o, torch.requires_grad);
+  if (!flag) return -1;
+  int wants = flag == Py_True;
+  Py_DECREF(flag);
+  if (!wants) return 0;
+  PyObject *enabled = PyObject_CallNoArgs(torch.is_grad_enabled);
+  if (!enabled) return -1;
+  wants = enabled == Py_True;
+  Py_DECREF(enabled);
+  return wants;
+}
+
 int tensor_number(PyObject *object, tensor_arg *a, int as_float) {
   int is_float = PyFloat_CheckExact(object);
   if (!is_float && !PyLong_CheckExact(object)) return 0;

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from itertools import compress
 from typing import Any
 
-import torch
-
 from . import _C
-from ._load import increment_version
 
 
 class Plan:
@@ -23,45 +19,35 @@ class Plan:
 
     def __init__(self, problem: str, *, row: str | None = None, max_workspace: int = 0, num_threads: int = 0) -> None:
         self._create = (problem, row, max_workspace, num_threads)
-        self._generation = 0
-        self._handle = 0
-        self.describe()
+        self._made: tuple[int, int, int, tuple[bool, ...]] = (0, 0, 0, ())
+        self._make()
 
-    def _ready(self) -> int:
-        """The handle. A forked child has a library of its own, and needs a new one."""
-        if self._generation != _C.generation():
-            self._handle = _C.plan_create(*self._create)
-            self._generation = _C.generation()
-            self._description: dict[str, Any] = json.loads(_C.plan_describe(self._handle))
-            self._writes = tuple(arg["direction"] != "in" for arg in self._description["args"])
-        return self._handle
+    def _make(self) -> None:
+        """Makes the plan, or makes it again in a forked child, which has a library of its own."""
+        handle, generation = _C.plan_create(*self._create), _C.generation()
+        self._made = (handle, generation, 0, ())  # what is to be destroyed, should the rest fail
+        self._description: dict[str, Any] = json.loads(_C.plan_describe(handle))
+        writes = tuple(arg["direction"] != "in" for arg in self._description["args"])
+        self._made = (handle, generation, _C.plan_workspace_size(handle), writes)
 
     def describe(self) -> dict[str, Any]:
         """What the plan is: problem, category, row, arch, workspace_size, precision_guarantee, and args, a list of
         name, dtype, shape, direction, optional and present."""
-        self._ready()
         return self._description
 
     @property
     def workspace_size(self) -> int:
-        return _C.plan_workspace_size(self._ready())
+        return self._made[2]
 
     def can_implement(self, *tensors: Any) -> None:
         """Raises what run would, without running."""
-        handle = self._ready()
-        _C.plan_call(handle, tensors, self._writes, False)
+        while not _C.plan_call(self._made, tensors, False):
+            self._make()
 
     def run(self, *tensors: Any) -> None:
         """Computes. Autograd sees what is written: a tensor that wants a gradient is refused."""
-        handle = self._ready()
-        written = [t for t in compress(tensors, self._writes) if t is not None and isinstance(t, torch.Tensor)]
-        if torch.is_grad_enabled():
-            for t in written:
-                if t.requires_grad:
-                    raise RuntimeError(f"{self!r}: an output requires a gradient; use torch.no_grad()")
-        _C.plan_call(handle, tensors, self._writes, True)
-        if written:
-            increment_version(tuple(written))
+        while not _C.plan_call(self._made, tensors, True):
+            self._make()
 
     def __repr__(self) -> str:
         return f"Plan({self._create[0]!r})"
@@ -71,8 +57,9 @@ class Plan:
         return _restore, (problem, row, max_workspace, num_threads)
 
     def __del__(self) -> None:
-        if self._handle and _C.is_loaded() and self._generation == _C.generation():
-            _C.plan_destroy(self._handle)
+        handle, generation = self._made[:2]
+        if handle and _C.is_loaded() and generation == _C.generation():
+            _C.plan_destroy(handle)
 
 
 def _restore(problem: str, row: str | None, max_workspace: int, num_threads: int) -> Plan:
