@@ -17,6 +17,20 @@ const (
 	quickRun = 64
 )
 
+// TakesRuns reports whether rows of an instruction set are faster with runs of n
+// elements, many in a call and each with its parameters, than with a parameter for
+// each element. Without masks the last elements of a run are handled on their own.
+func (i ISA) TakesRuns(n int64) bool {
+	const whole = 16
+	switch {
+	case i == AVX2 && n%whole != 0:
+		return n >= 400
+	case i == Go:
+		return n >= 64
+	}
+	return n >= 32
+}
+
 // runByRun makes a kernel that takes many runs of one that takes one.
 func runByRun(one Elementwise) Elementwise {
 	return func(n int, a *Args) {

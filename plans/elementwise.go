@@ -19,6 +19,7 @@ type family struct {
 	packed  int // the operand with two codes to a byte, or -1
 	scale   int // the operand that holds scales, before zero points, or -1
 	compute tensor.DType
+	isa     cpu.ISA // of the row
 	expand  cpu.Expand
 	packing cpu.Packing
 	args    cpu.Args // types and constants; the spans are filled in while running

@@ -59,7 +59,9 @@ func (o familyOp) at(g granularity) op {
 			f.args.Attrs.Code = d
 		}
 		pl.check = checkZeroPoints
-		return o.build(pl, f, f.types(&pl.problem, cpu.ComputeType(pl.problem.DType(o.compute))))
+		err = o.build(pl, f, f.types(&pl.problem, cpu.ComputeType(pl.problem.DType(o.compute))))
+		f.isa, _ = cpu.ParseISA(pl.needs)
+		return err
 	}
 	return made
 }

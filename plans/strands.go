@@ -22,10 +22,9 @@ const (
 	strandBytes = 1 << 17
 	// cacheLine is what stores around the caches begin at, alike in all strands.
 	cacheLine = 64
-	// shortRun is how many elements with the same parameters are worth being
-	// taken as a run: less are in tiles. What comes from memory anyway, a tile
-	// whose parameters serve several rows takes as well up to shortFarRun.
-	shortRun, shortFarRun = 64, 256
+	// shortFarRun is up to how many elements with the same parameters a tile whose
+	// parameters serve several rows takes as well as runs, if they come from memory.
+	shortFarRun = 256
 	// longestStep is how many elements a run may have where there is one strand.
 	longestStep = jobSize / 2
 )
@@ -35,7 +34,7 @@ func (f *family) strand(c *call) {
 	l, s := &c.all, &c.strands
 	s.jobs = 0
 	inner := l.dims - 1
-	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || l.size[inner] < shortRun {
+	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.isa.TakesRuns(l.size[inner]) {
 		return
 	}
 	d, window := 0, int64(1) // one strand, of all rows

@@ -35,7 +35,7 @@ const tilingElements = 1 << 20
 func (f *family) tile(c *call) bool {
 	l, t := &c.all, &c.tiles
 	inner := l.dims - 1
-	run := !f.varies(l, inner) && l.size[inner] >= shortRun
+	run := !f.varies(l, inner) && f.isa.TakesRuns(l.size[inner])
 	if oneByOne || f.packed >= 0 || l.count() == 0 || run && (!f.args.Stream || l.size[inner] >= shortFarRun) {
 		return false
 	}
