@@ -48,7 +48,7 @@ var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types
 		tensor.F32: groupExtremesAVX2F32, tensor.F16: groupExtremesAVX2F16, tensor.BF16: groupExtremesAVX2BF16,
 	}[t.In[0]]
 	return func(s *Scratch, x Span, n int, to [2][]float32) {
-		if n%8 != 0 || !x.Contiguous() {
+		if n < 8 || !x.Contiguous() {
 			extremesOfGroups(s, x, n, to)
 			return
 		}

@@ -25,19 +25,19 @@ func foldMinMaxAVX2(lo *float32, hi *float32) (least float32, largest float32, n
 func sumGroupsAVX2(terms *float32, n int, count int, to *float32)
 
 // groupExtremesAVX2F32 stores, of count groups of n elements, the bits that are largest as
-// unsigned and as signed numbers, or 0: n is a multiple of 8.
+// unsigned and as signed numbers, or 0: n is 8 or more.
 //
 //go:noescape
 func groupExtremesAVX2F32(x *byte, n int, count int, lo *float32, hi *float32)
 
 // groupExtremesAVX2F16 stores, of count groups of n elements, the bits that are largest as
-// unsigned and as signed numbers, or 0: n is a multiple of 8.
+// unsigned and as signed numbers, or 0: n is 8 or more.
 //
 //go:noescape
 func groupExtremesAVX2F16(x *byte, n int, count int, lo *float32, hi *float32)
 
 // groupExtremesAVX2BF16 stores, of count groups of n elements, the bits that are largest as
-// unsigned and as signed numbers, or 0: n is a multiple of 8.
+// unsigned and as signed numbers, or 0: n is 8 or more.
 //
 //go:noescape
 func groupExtremesAVX2BF16(x *byte, n int, count int, lo *float32, hi *float32)

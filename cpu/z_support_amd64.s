@@ -266,12 +266,22 @@ group:
 	MOVQ  CX, DI
 
 vector:
-	VMOVUPS      (AX), Y2
-	ADDQ         $0x20, AX
-	VPMAXUD      Y2, Y0, Y0
-	VPMAXSD      Y2, Y1, Y1
-	SUBQ         $0x08, DI
-	JNE          vector
+	VMOVUPS (AX), Y2
+	ADDQ    $0x20, AX
+	VPMAXUD Y2, Y0, Y0
+	VPMAXSD Y2, Y1, Y1
+	SUBQ    $0x08, DI
+	CMPQ    DI, $0x08
+	JGE     vector
+	TESTQ   DI, DI
+	JEQ     group_done
+	LEAQ    -32(AX)(DI*4), AX
+	VMOVUPS (AX), Y2
+	ADDQ    $0x20, AX
+	VPMAXUD Y2, Y0, Y0
+	VPMAXSD Y2, Y1, Y1
+
+group_done:
 	VEXTRACTF128 $0x01, Y0, X2
 	VPMAXUD      X2, X0, X0
 	VMOVHLPS     X0, X0, X2
@@ -308,12 +318,22 @@ group:
 	MOVQ  CX, DI
 
 vector:
-	VCVTPH2PS    (AX), Y2
-	ADDQ         $0x10, AX
-	VPMAXUD      Y2, Y0, Y0
-	VPMAXSD      Y2, Y1, Y1
-	SUBQ         $0x08, DI
-	JNE          vector
+	VCVTPH2PS (AX), Y2
+	ADDQ      $0x10, AX
+	VPMAXUD   Y2, Y0, Y0
+	VPMAXSD   Y2, Y1, Y1
+	SUBQ      $0x08, DI
+	CMPQ      DI, $0x08
+	JGE       vector
+	TESTQ     DI, DI
+	JEQ       group_done
+	LEAQ      -16(AX)(DI*2), AX
+	VCVTPH2PS (AX), Y2
+	ADDQ      $0x10, AX
+	VPMAXUD   Y2, Y0, Y0
+	VPMAXSD   Y2, Y1, Y1
+
+group_done:
 	VEXTRACTF128 $0x01, Y0, X2
 	VPMAXUD      X2, X0, X0
 	VMOVHLPS     X0, X0, X2
@@ -350,13 +370,24 @@ group:
 	MOVQ  CX, DI
 
 vector:
-	VPMOVZXWD    (AX), Y2
-	VPSLLD       $0x10, Y2, Y2
-	ADDQ         $0x10, AX
-	VPMAXUD      Y2, Y0, Y0
-	VPMAXSD      Y2, Y1, Y1
-	SUBQ         $0x08, DI
-	JNE          vector
+	VPMOVZXWD (AX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	ADDQ      $0x10, AX
+	VPMAXUD   Y2, Y0, Y0
+	VPMAXSD   Y2, Y1, Y1
+	SUBQ      $0x08, DI
+	CMPQ      DI, $0x08
+	JGE       vector
+	TESTQ     DI, DI
+	JEQ       group_done
+	LEAQ      -16(AX)(DI*2), AX
+	VPMOVZXWD (AX), Y2
+	VPSLLD    $0x10, Y2, Y2
+	ADDQ      $0x10, AX
+	VPMAXUD   Y2, Y0, Y0
+	VPMAXSD   Y2, Y1, Y1
+
+group_done:
 	VEXTRACTF128 $0x01, Y0, X2
 	VPMAXUD      X2, X0, X0
 	VMOVHLPS     X0, X0, X2

@@ -1,6 +1,9 @@
 package plans
 
-import "github.com/isobit-ml/isobit/cpu"
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Groups of one run of elements each, such as the channels of a first axis: a
 // kernel takes many in a call (cpu.Runs), each with parameters and accumulators
@@ -38,8 +41,14 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 				return
 			}
 		}
-		kernel(n, 0, f.armGroups(c, w, first, groups))
-		results := groupResults(w, fold, int(groups))
+		var results [2][]C
+		if a := f.armGroups(c, w, first, groups); fold.extremes != nil && f.extremesOfRuns(a, n) {
+			results = resultsOf[C](w, int(groups))
+			fold.extremes(&w.scratch, a.In[0], n, results)
+		} else {
+			kernel(n, 0, a)
+			results = groupResults(w, fold, int(groups))
+		}
 		fold.finish(w, &c.groups, &w.cursors[0], results)
 		if then != nil {
 			a := f.armGroups(c, w, first, groups)
@@ -47,6 +56,12 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 			then(n, a)
 		}
 	})
+}
+
+// extremesOfRuns reports whether what finds the extremes of short groups is the
+// fastest for these, too. AVX-512 kernels read long runs as fast.
+func (f *family) extremesOfRuns(a *cpu.Args, n int) bool {
+	return f.compute == tensor.F32 && a.Runs.Step[0] == int64(n)*f.sizeOf(0) && (n <= 1024 || f.isa < cpu.AVX512)
 }
 
 // groupResults folds what a kernel left in the lanes of groups: sums as those of

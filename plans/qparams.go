@@ -43,6 +43,10 @@ var chooseQParams = familyOp{
 	},
 }
 
+// shortestChoice is of how many elements kernels choose parameters: shorter runs
+// have codes with a division for each (cpu's quickRun).
+const shortestChoice = 64
+
 // chooseThenMap makes the run of an op that chooses scales and zero points, and
 // maps elements with them, if there is a kernel for it.
 func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
@@ -64,7 +68,7 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.S
 			fold.choose = pickByCompute[cpu.ChooseRuns[C]](t, cpu.DynamicQuantizeRows32, cpu.DynamicQuantizeRows64)
 		}
 		if fold.choose != nil {
-			fold.short = longestShortChoice
+			fold.short = func(isa cpu.ISA, n int64) bool { return n < shortestChoice }
 		}
 	}
 	pl.run = runThenMap(f, minMax, fold, quantize)

@@ -20,8 +20,8 @@ type folder[C cpu.Compute] struct {
 	// each element; or extremes needs no kernel.
 	sums     cpu.GroupSums[C]
 	extremes cpu.GroupExtremes[C]
-	short    int64 // up to which number of elements this pays
-	gathered int64 // of how many elements runs are gathered
+	short    func(isa cpu.ISA, n int64) bool // of how many elements this pays
+	gathered int64                           // of how many elements runs are gathered
 	finish   finisher[C]
 	// choose does all for groups of a run each, if there is a way to, but store
 	// their results.
@@ -66,7 +66,7 @@ func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 		},
 		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
 		sums:  pickByCompute[cpu.GroupSums[C]](cpu.Types{}, cpu.GroupSumRows32, cpu.GroupSumRows64),
-		short: longestShortSum, gathered: longestGatheredSum,
+		short: shortSum, gathered: longestGatheredSum,
 		finish: finish,
 	}
 }
@@ -83,7 +83,7 @@ func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 		},
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
 		extremes: pickByCompute[cpu.GroupExtremes[C]](t, cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
-		short:    longestShortGroup, gathered: longestGathered,
+		short:    shortExtremes, gathered: longestGathered,
 		finish: finish,
 	}
 }

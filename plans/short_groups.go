@@ -8,20 +8,26 @@ import "github.com/isobit-ml/isobit/cpu"
 // accumulators for each element.
 
 const (
-	longestShortGroup = 256 // elements of a group of extremes
-	longestShortSum   = 127 // of a group of sums
-	// of a group of extremes that kernels choose parameters from: longer ones
-	// have codes without divisions (cpu's quickRun)
-	longestShortChoice = 63
-	mostShortGroups    = cpu.Block // of a tile: room for their results
+	longestShortGroup = 256       // elements of a group of extremes
+	longestShortSum   = 127       // of a group of sums
+	mostShortGroups   = cpu.Block // of a tile: room for their results
 )
+
+// shortSum reports whether sums of groups of n elements are faster so: where
+// kernels do not take such runs, and where there is one for the sums.
+func shortSum(isa cpu.ISA, n int64) bool {
+	return n <= longestShortSum && !isa.TakesRuns(n) || n == 32
+}
+
+// shortExtremes is shortSum for extremes.
+func shortExtremes(isa cpu.ISA, n int64) bool { return n <= longestShortGroup || !isa.TakesRuns(n) }
 
 // shortGroups lays out a reduction of such groups, and returns the number of
 // its jobs; 0 where they are longer, or lie otherwise.
-func (f *family) shortGroups(c *call, longest int64) int64 {
+func (f *family) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
-	if oneByOne || f.packed >= 0 || c.blocks != 1 || n > longest || m.dims > 1 || g.size[inner] < 2 {
+	if oneByOne || f.packed >= 0 || c.blocks != 1 || !short(f.isa, n) || m.dims > 1 || g.size[inner] < 2 {
 		return 0
 	}
 	for k := range kernelOperands {

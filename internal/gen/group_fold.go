@@ -73,20 +73,29 @@ func groupExtremes(c *build.Context) {
 	} {
 		name := "groupExtremesAVX2" + t.name
 		beginFunction(c, name, "func(x *byte, n, count int, lo, hi *float32)",
-			name+" stores, of count groups of n elements, the bits that are largest as", "unsigned and as signed numbers, or 0: n is a multiple of 8.")
+			name+" stores, of count groups of n elements, the bits that are largest as", "unsigned and as signed numbers, or 0: n is 8 or more.")
 		x, n, count, lo, hi := param(c, "x"), param(c, "n"), param(c, "count"), param(c, "lo"), param(c, "hi")
 		c.Label("group")
 		least, largest, v, left := c.YMM(), c.YMM(), c.YMM(), c.GP64()
 		c.VPXOR(least, least, least)
 		c.VPXOR(largest, largest, largest)
+		take := func() {
+			t.load(operand.Mem{Base: x}, v)
+			c.ADDQ(operand.Imm(uint64(8*t.size)), x)
+			c.VPMAXUD(v, least, least)
+			c.VPMAXSD(v, largest, largest)
+		}
 		c.MOVQ(n, left)
 		c.Label("vector")
-		t.load(operand.Mem{Base: x}, v)
-		c.ADDQ(operand.Imm(uint64(8*t.size)), x)
-		c.VPMAXUD(v, least, least)
-		c.VPMAXSD(v, largest, largest)
+		take()
 		c.SUBQ(operand.Imm(8), left)
-		c.JNE(operand.LabelRef("vector"))
+		c.CMPQ(left, operand.Imm(8))
+		c.JGE(operand.LabelRef("vector"))
+		c.TESTQ(left, left)
+		c.JEQ(operand.LabelRef("group_done"))
+		c.LEAQ(operand.Mem{Base: x, Index: left, Scale: uint8(t.size), Disp: -8 * t.size}, x) // some a second time
+		take()
+		c.Label("group_done")
 		c.VMOVSS(foldHalves(c, []reg.VecVirtual{least}, c.VPMAXUD, c.VPMAXUD), operand.Mem{Base: lo})
 		c.VMOVSS(foldHalves(c, []reg.VecVirtual{largest}, c.VPMAXSD, c.VPMAXSD), operand.Mem{Base: hi})
 		c.ADDQ(operand.Imm(4), lo)
