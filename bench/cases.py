@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import isobit
 import torch
 import torch.ao.quantization.fx._decomposed  # defines torch.ops.quantized_decomposed
-from composites import Learned, Straight, dequantize, dynamic, fake_quantize, quantize
+from composites import Learned, Nothing, Straight, dequantize, dynamic, fake_quantize, quantize
 from torch import Tensor
 
 Call = Callable[[], object]
@@ -30,6 +30,7 @@ class Case:
     allocates: str = "neither side"
     operations: int = 0  # for products: multiply-adds
     row: int = 0  # bytes of which all must be read before the first is used
+    least: Call | None = None  # what PyTorch takes around any such op
 
 
 def square(n: int, dtype: torch.dtype) -> Tensor:
@@ -115,6 +116,7 @@ def dequantize_case(n: int, fresh: bool = False) -> Case:
         None,
         {"eager": 1.3, "compiled": 1.2, "roofline": 0.9},
         allocates,
+        least=lambda: torch.neg(y, out=y),
     )
 
 
@@ -155,6 +157,7 @@ def fake_quantize_training_case(n: int) -> Case:
         None,
         {"eager": 8, "compiled": 1.2, "roofline": 0.9},
         "both",
+        least=gradients(Nothing.apply, (x, s, z), dy),
     )
 
 
@@ -175,6 +178,7 @@ def lsq_case(n: int) -> Case:
         None,
         {"eager": 9, "compiled": 1.5, "roofline": 0.85},
         "both",
+        least=gradients(Nothing.apply, (x, s, z), dy),
     )
 
 
@@ -289,6 +293,11 @@ def sweep_cases(n: int) -> list[Callable[[], Case]]:
 
 FAMILY = (dequantize_case, fake_quantize_case, fake_quantize_training_case, lsq_case, dynamic_case, dynamic_group_case)
 AXES = ("first", "middle", "last")
+
+
+def small_cases() -> list[Callable[[], Case]]:
+    """Eager calls on 512 elements, which are to take 0.6 of PyTorch's time at most."""
+    return [lambda m=m: replace(m(), targets={"eager": 1 / 0.6}) for m in sweep_cases(512)]
 
 
 def untargeted(case: Case) -> Case:

@@ -40,6 +40,19 @@ class Straight(torch.autograd.Function):
         return torch.where(inside, dy, 0.0), None, None
 
 
+class Nothing(torch.autograd.Function):
+    """A gradient that takes no time: what is left is torch's own."""
+
+    @staticmethod
+    def forward(ctx: object, *inputs: Tensor) -> Tensor:
+        ctx.gradients = tuple(t if wanted else None for t, wanted in zip(inputs, ctx.needs_input_grad, strict=True))
+        return inputs[0].detach()
+
+    @staticmethod
+    def backward(ctx: object, dy: Tensor) -> tuple[Tensor | None, ...]:
+        return ctx.gradients
+
+
 class Learned(torch.autograd.Function):
     """LSQ with all three gradients, for torch.compile."""
 

@@ -9,7 +9,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-RATIOS = ("eager", "compiled", "torchao", "roofline", "loop")
+RATIOS = ("eager", "compiled", "torchao", "roofline", "loop", "least")
 TITLES = {
     "quick": "Targets: 16M elements, 2 threads, memory reused",
     "fresh": "New memory: 16M elements, 2 threads, the C allocator as it comes",
@@ -36,7 +36,7 @@ def cell(row: dict, name: str) -> str:
     ratio, target = row["ratios"].get(name), row["targets"].get(name)
     if ratio is None:
         return ""
-    return f"**{ratio:.2f}** (< {target:g})" if target is not None and ratio < target else f"{ratio:.2f}"
+    return f"**{ratio:.2f}** (< {target:.3g})" if target is not None and ratio < target else f"{ratio:.2f}"
 
 
 def table(rows: list[dict]) -> str:

@@ -10,7 +10,8 @@
 
 Ratios are times of PyTorch over times of isobit, measured in turns in one run.
 "roofline" is isobit's bandwidth over the machine's best of copy, read and fill;
-"loop" is isobit's speed over that of a loop in C that only moves the same bytes.
+"loop" is isobit's speed over that of a loop in C that only moves the same bytes;
+"least" is what the first ratio would be if isobit's own part took no time.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ import scatter_cases  # noqa: E402
 import torch  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results"
-RATIOS = ("eager", "compiled", "torchao", "roofline", "loop")
+RATIOS = ("eager", "compiled", "torchao", "roofline", "loop", "least")
+SMALL = 1 << 20  # bytes; below, the calls are what is measured
 
 
 class Bench:
@@ -61,9 +63,13 @@ class Bench:
             functions["torchao"] = case.torchao
         if case.reads + case.writes >= 1 << 24 and not case.operations:
             functions["loop"] = self.roofline.loop(case.reads, case.writes, self.threads, case.row)
+        if case.least is not None and case.reads + case.writes < SMALL:
+            functions["least"] = case.least
         best = measure.times(functions)
         own = best["isobit"]
         ratios = {k: t / own for k, t in best.items() if k != "isobit"}
+        if "least" in best:
+            ratios["least"] = best["eager"] / best["least"]
         if case.operations:
             if self.products:
                 ratios["roofline"] = case.operations / own / self.products
@@ -95,7 +101,7 @@ def line(row: dict) -> str:
         ratio, target = row["ratios"].get(name), row["targets"].get(name)
         if ratio is None:
             continue
-        mark = "" if target is None else f" ({'>=' if ratio >= target else 'MISSED'} {target:g})"
+        mark = "" if target is None else f" ({'>=' if ratio >= target else 'MISSED'} {target:.3g})"
         text += f"  {name} {ratio:.2f}x{mark}"
     return text
 
@@ -110,7 +116,7 @@ def scatter(compile: bool) -> list[dict]:
 
 def small(compile: bool) -> list[dict]:
     """Calls on 512 elements, where PyTorch's and isobit's overheads are what is measured."""
-    return Bench(1, False).table(cases.sweep_cases(512))
+    return Bench(1, False).table(cases.small_cases())
 
 
 def threads(compile: bool) -> list[dict]:

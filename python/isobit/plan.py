@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from . import _C
+from ._C import plan_call
 
 
 class Plan:
@@ -41,12 +42,12 @@ class Plan:
 
     def can_implement(self, *tensors: Any) -> None:
         """Raises what run would, without running."""
-        while not _C.plan_call(self._made, tensors, False):
+        while not plan_call(self._made, tensors, False):
             self._make()
 
     def run(self, *tensors: Any) -> None:
         """Computes. Autograd sees what is written: a tensor that wants a gradient is refused."""
-        while not _C.plan_call(self._made, tensors, True):
+        while not plan_call(self._made, tensors, True):
             self._make()
 
     def __repr__(self) -> str:
