@@ -9,7 +9,7 @@ CUDA implementations, a fake one, vmap and autograd.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,11 +25,18 @@ OPS: dict[str, Op] = {}
 
 def keep(ctx: Any, *values: Any) -> None:
     """Saves tensors, and Python numbers that stand for tensors, for `kept` in the backward."""
-    ctx.save_for_backward(*(v if isinstance(v, torch.Tensor) else None for v in values))
-    ctx.others = [None if isinstance(v, torch.Tensor) else v for v in values]
+    ctx.others = None
+    for v in values:
+        if v is not None and not isinstance(v, torch.Tensor):
+            ctx.others = [None if isinstance(v, torch.Tensor) else v for v in values]
+            values = tuple(v if isinstance(v, torch.Tensor) else None for v in values)
+            break
+    ctx.save_for_backward(*values)
 
 
-def kept(ctx: Any) -> list[Any]:
+def kept(ctx: Any) -> Sequence[Any]:
+    if ctx.others is None:
+        return ctx.saved_tensors
     return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
 
 
@@ -224,7 +231,9 @@ class Op:
         torch.autograd.Function; backward gives a gradient for each argument of the schema."""
 
         def forward(ctx: Any, *args: Any) -> Any:
-            y = self(*args)
+            y = self.fast(*args)
+            if y is NotImplemented:
+                y = self.dispatch(*args)
             setup_context(ctx, args, y)
             return y
 
