@@ -219,6 +219,9 @@ func runElementwise(f *family, kernel cpu.Elementwise) func(c *call) error {
 // mapRegion runs one of the jobs over a region.
 func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
+	if f.packed < 0 {
+		c.all.asStored(firstOutput, kernelOperands)
+	}
 	n := c.all.count()
 	if t := &c.tiles; f.tile(c) {
 		units := t.outer * t.high * t.wide
