@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -99,52 +98,6 @@ func shapeChoices(shapes [][]int64) string {
 	return strings.Join(names, " or ")
 }
 
-// overlapsItself reports whether two indices may name the same element: true
-// unless every dimension steps over all of those with smaller strides.
-func overlapsItself(v *tensor.View) bool {
-	if v.IsContiguous() {
-		return false
-	}
-	var dims [tensor.MaxRank][2]int64
-	n := 0
-	for i, d := range v.Shape {
-		if d > 1 {
-			dims[n] = [2]int64{max(v.Strides[i], -v.Strides[i]), d}
-			n++
-		}
-	}
-	slices.SortFunc(dims[:n], func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
-	reach := int64(0) // the largest distance within the dimensions so far
-	for _, d := range dims[:n] {
-		if d[0] <= reach {
-			return true
-		}
-		reach += d[0] * (d[1] - 1)
-	}
-	return false
-}
-
-// checkOverlap refuses outputs that share memory with another argument,
-// unless the op says that the two may be the same tensor.
-func (pl *plan) checkOverlap(c *call) error {
-	o := pl.problem.op
-	for i := range c.args {
-		if !o.args[i].out {
-			continue
-		}
-		for j := range c.args {
-			if j == i || (o.args[j].out && j < i) || !c.places[i].overlaps(c.places[j]) {
-				continue
-			}
-			if slices.Contains(o.inPlace, [2]int{i, j}) && sameTensor(&c.args[i], &c.args[j]) {
-				continue
-			}
-			return errorf(InvalidArgument, o.name, o.args[i].name, "overlaps %s in memory", o.args[j].name)
-		}
-	}
-	return nil
-}
-
 // checkWorkspace holds the memory for intermediate results against the plan
 // and against the arguments, none of which it may share.
 func (pl *plan) checkWorkspace(c *call) error {
@@ -170,26 +123,6 @@ func (pl *plan) checkWorkspace(c *call) error {
 
 // maxArgs is more than any op has.
 const maxArgs = 12
-
-// place is the addresses that a tensor takes, the last one not among them; none
-// where it is absent or empty.
-type place struct{ begin, end int64 }
-
-func (p place) overlaps(q place) bool {
-	return p.begin != p.end && q.begin != q.end && p.begin < q.end && q.begin < p.end
-}
-
-func sameTensor(a, b *tensor.View) bool {
-	if a.Data != b.Data || a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) {
-		return false
-	}
-	for i := range a.Shape {
-		if a.Shape[i] != 1 && a.Stride(i) != b.Stride(i) {
-			return false
-		}
-	}
-	return true
-}
 
 var noStrides [tensor.MaxRank]int64
 

@@ -198,11 +198,11 @@ func mapJob(f *family, kernel cpu.Elementwise) job {
 }
 
 // mapJobs are the jobs of a kernel that maps every element on its own: over
-// runs, and over tiles.
-type mapJobs struct{ runs, tiles job }
+// runs, over tiles, and over tiles of inputs that lie across the output.
+type mapJobs struct{ runs, tiles, turned job }
 
 func newMapJobs(f *family, kernel cpu.Elementwise) mapJobs {
-	return mapJobs{mapJob(f, kernel), tileJob(f, kernel)}
+	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel)}
 }
 
 // runElementwise makes the run of an op that maps every element on its own.
@@ -219,10 +219,17 @@ func runElementwise(f *family, kernel cpu.Elementwise) func(c *call) error {
 // mapRegion runs one of the jobs over a region.
 func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
+	if f.packed < 0 {
+		c.all.asStored(firstOutput, kernelOperands)
+	}
 	n := c.all.count()
 	if t := &c.tiles; f.tile(c) {
 		units := t.outer * t.high * t.wide
 		c.parallel(ceilDiv(units, t.unitsPerJob), n, jobs.tiles)
+		return
+	}
+	if tiles := f.turn(c); tiles > 0 {
+		c.parallel(tiles, n, jobs.turned)
 		return
 	}
 	f.strand(c)

@@ -72,6 +72,30 @@ func (l *layout) even(outer, inner, operands int) bool {
 	return l.nibbles[outer] == l.nibbles[inner]*l.size[inner]
 }
 
+// asStored orders the dimensions as an operand lies in memory, for work to which the order of
+// elements is nothing: channels last, say, are taken in long runs like any other.
+func (l *layout) asStored(by, operands int) {
+	far := func(d int) int64 { return max(l.stride[by][d], -l.stride[by][d]) }
+	moved := false
+	for d := 1; d < l.dims; d++ {
+		for at := d; at > 0 && far(at-1) < far(at); at-- {
+			l.swap(at-1, at, operands)
+			moved = true
+		}
+	}
+	if moved {
+		l.coalesce(operands)
+	}
+}
+
+func (l *layout) swap(a, b, operands int) {
+	l.size[a], l.size[b] = l.size[b], l.size[a]
+	l.nibbles[a], l.nibbles[b] = l.nibbles[b], l.nibbles[a]
+	for k := range operands {
+		l.stride[k][a], l.stride[k][b] = l.stride[k][b], l.stride[k][a]
+	}
+}
+
 // cursor is a place in a layout.
 type cursor struct {
 	index  [maxDims]int64

@@ -101,6 +101,7 @@ type call struct {
 	strands     strands
 	perJob      int64  // elementwise ops: elements of one job
 	tiles       tiling // elementwise ops: short groups
+	turned      turned // ... inputs across the output
 	groups      layout // reductions: the groups
 	members     layout // reductions: the elements of the first group
 	blocks      int64  // reductions: blocks per group

@@ -230,3 +230,12 @@ def test_errors(name):
         isobit.embedding_bag(*args, **keywords)
     with pytest.raises((ValueError, TypeError, AttributeError, RuntimeError)):
         functional.embedding_bag(*args, **keywords)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_comes_before_max_norm_writes(name):
+    kind, _, (given, weight, *rest), keywords = ERRORS[name]
+    before = weight.clone()
+    with pytest.raises(kind):
+        isobit.embedding_bag(given, weight, *rest, max_norm=0.1, **keywords)
+    assert torch.equal(weight, before)

@@ -187,47 +187,6 @@ def test_packed_codes_that_lie_apart():
     assert_same(y[1], want)
 
 
-@pytest.mark.parametrize("dtype", (torch.float8_e4m3fn, torch.float8_e5m2))
-def test_float8(dtype):
-    most = int(torch.finfo(dtype).max)
-    x, s = draw(6, 9, spread=300.0, special=True), draw(6, seed=5).abs() + 0.5
-    at = (0, -most, most)
-    u = x / s[:, None]
-    q = isobit.quantize_per_channel(x, s, None, *at, dtype)
-    assert_same(q.float(), u.clamp(-most, most).to(dtype).float())
-    y = isobit.dequantize_per_channel(q, s, None, *at, dtype)
-    assert_same(y, q.float() * s[:, None])
-    assert_same(isobit.fake_quantize_per_channel_affine(x, s, None, *at, code_dtype=dtype), y)
-    inside = (u >= -most) & (u <= most)
-    dy = draw(6, 9, seed=2)
-    got = isobit.quantize_per_channel_backward(dy, x, s, None, *at, code_dtype=dtype)
-    assert_same(got, torch.where(inside, dy / s[:, None], 0.0))
-    leaves = x.clone().requires_grad_(), s.clone().requires_grad_()
-    z = isobit.fake_quantize_per_channel_affine(*leaves, None, *at, code_dtype=dtype)
-    dx, ds = torch.autograd.grad(z, leaves, dy)
-    assert_same(dx, torch.where(inside, dy, 0.0))
-    want = isobit.fake_quantize_per_channel_affine_backward(dy, x, s, None, *at, code_dtype=dtype)
-    assert_same((dx, ds), want[:2])
-    assert isobit.dequantize_per_channel_backward(dy, q, s, None, *at)[1].shape == s.shape
-
-
-def test_float8_zero_points():
-    """None, 0 and integers that are all 0 mean the same; nothing else is taken."""
-    x, f8 = draw(4, 6), torch.float8_e4m3fn
-    want = isobit.quantize_per_tensor(x, 0.1, None, -448, 448, f8)
-    for zero in (0, torch.tensor(0), torch.zeros(1, dtype=torch.int32)):
-        assert_same(isobit.quantize_per_tensor(x, 0.1, zero, -448, 448, f8).float(), want.float())
-        isobit.dequantize_per_tensor(want, 0.1, zero, -448, 448, f8)
-        isobit.fake_quantize_per_tensor_affine(x, 0.1, zero, -448, 448, code_dtype=f8)
-    for zero in (1, torch.tensor(1), torch.tensor(0.0)):
-        with pytest.raises(ValueError, match="scale only"):
-            isobit.quantize_per_tensor(x, 0.1, zero, -448, 448, f8)
-        with pytest.raises(ValueError, match="scale only"):
-            isobit.fake_quantize_per_tensor_affine(x, 0.1, zero, -448, 448, code_dtype=f8)
-    with pytest.raises(ValueError, match="code_dtype"):
-        isobit.fake_quantize_per_tensor_affine(x, 0.1, None, -8, 7, code_dtype=torch.int8)
-
-
 def weight_only(x, codes, s, z, bias, group_size):
     """The contract's rule: dequantized weights, products summed in Stripe order, then the bias."""
     bounds = (-128, 127) if codes.dtype == torch.int8 else (0, 255)

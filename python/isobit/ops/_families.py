@@ -65,7 +65,8 @@ def code_name(op: str, dtype: torch.dtype | None) -> str:
 
 def without_zero_point(op: str, args: tuple[Any, ...], at: int) -> tuple[Any, ...]:
     """The arguments with None for the zero point, which stands at this place. 8-bit float codes have a scale
-    only: it has to be None, 0, or an integer tensor that eager code finds to be all 0."""
+    only: it has to be None, 0, or an integer tensor that eager code finds to be all 0. Their bounds, which come
+    after it, may be floats, as torch.finfo has them."""
     zero_point = args[at]
     if isinstance(zero_point, Tensor):
         is_zero = not zero_point.is_floating_point() and not is_dynamo_compiling() and not zero_point.any()
@@ -75,4 +76,5 @@ def without_zero_point(op: str, args: tuple[Any, ...], at: int) -> tuple[Any, ..
         raise ValueError(
             f"{op}: 8-bit float codes have a scale only; want zero_point=None (or integers that are all 0)"
         )
-    return (*args[:at], None, *args[at + 1 :])
+    bounds = (int(b) if isinstance(b, float) and b.is_integer() else b for b in args[at + 1 : at + 4])
+    return (*args[:at], None, *bounds, *args[at + 4 :])

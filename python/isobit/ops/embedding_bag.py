@@ -130,10 +130,12 @@ def embedding_bag(
             raise ValueError("embedding_bag: offsets has shape [0]; want at least the last offset")
         bags -= 1
     row = _row(padding_idx, weight.shape[0], "embedding_bag")
+    attributes = (bags, mode, row, include_last_offset, scale_grad_by_freq, sparse)
     if max_norm is not None:
         with torch.no_grad():
+            # On no columns: what it refuses, it refuses before weight is written.
+            _FORWARD(weight[:, :0], input, offsets, per_sample_weights, *attributes, False)
             embedding_renorm_(weight, input, max_norm, norm_type)
-    attributes = (bags, mode, row, include_last_offset, scale_grad_by_freq, sparse)
     if not is_dynamo_compiling():
         results = _fast(weight, input, offsets, per_sample_weights, *attributes, False)
         if results is not NotImplemented:

@@ -1,0 +1,115 @@
+package plans_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// within is a tensor of floats somewhere in a larger one.
+func within(memory []float32, at int64, shape, strides []int64) tensor.View {
+	return tensor.View{Data: unsafe.Pointer(&memory[at]), DType: tensor.F32, Shape: shape, Strides: strides}
+}
+
+// offsets are the places of a tensor's elements.
+func offsets(at int64, shape, strides []int64) []int64 {
+	all := []int64{at}
+	for d, n := range shape {
+		var more []int64
+		for _, o := range all {
+			for i := range n {
+				more = append(more, o+i*strides[d])
+			}
+		}
+		all = more
+	}
+	return all
+}
+
+func fakeQuantize(t *testing.T, shape []int64) plans.Plan {
+	t.Helper()
+	text := fmt.Sprintf("fake_quantize_per_tensor x=f32%s zero_point=none qmin=-8 qmax=7", tensor.ShapeString(shape))
+	plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{Threads: 1})
+	require.NoError(t, err)
+	return plan
+}
+
+// An output may lie between an input's elements: columns of one matrix, say.
+func TestOutputBetweenInputs(t *testing.T) {
+	for name, c := range map[string]struct {
+		shape, strides []int64
+		in, out        int64
+	}{
+		"columns":             {[]int64{6, 4}, []int64{8, 1}, 0, 4},
+		"columns before":      {[]int64{6, 4}, []int64{8, 1}, 4, 0},
+		"every other element": {[]int64{6, 4}, []int64{8, 2}, 0, 1},
+		"every other row":     {[]int64{3, 8}, []int64{16, 1}, 0, 8},
+		"channels":            {[]int64{2, 2, 4}, []int64{24, 4, 1}, 0, 8},
+		"backwards":           {[]int64{6, 4}, []int64{8, -1}, 3, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := make([]float32, 64)
+			for i := range memory {
+				memory[i] = float32(i%7) / 2
+			}
+			scale := []float32{1}
+			x, y := within(memory, c.in, c.shape, c.strides), within(memory, c.out, c.shape, c.strides)
+			apart := tensor.New(tensor.F32, c.shape...)
+			plan := fakeQuantize(t, c.shape)
+			require.NoError(t, plan.Run(0, nil, []tensor.View{x, tensor.Of(scale), {}, apart}))
+			require.NoError(t, plan.Run(0, nil, []tensor.View{x, tensor.Of(scale), {}, y}))
+			want := unsafe.Slice((*float32)(apart.Data), apart.NumElements())
+			for i, o := range offsets(c.out, c.shape, c.strides) {
+				assert.Equal(t, want[i], memory[o], "element %d", i)
+			}
+		})
+	}
+}
+
+// An output that shares an element with an input is refused, however both lie.
+func TestSharedElementIsRefused(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	memory := make([]float32, 256)
+	shared, between := 0, 0
+	for range 20000 {
+		shape := make([]int64, 1+r.IntN(3))
+		draw := func() (at int64, strides []int64) {
+			at, strides = 100+r.Int64N(40), make([]int64, len(shape))
+			for d := range strides {
+				strides[d] = []int64{1, 2, 3, 4, 6, 8, 12, -1, -4, -8}[r.IntN(10)]
+			}
+			return at, strides
+		}
+		for d := range shape {
+			shape[d] = 1 + r.Int64N(4)
+		}
+		xAt, xStrides := draw()
+		yAt, yStrides := draw()
+		taken := map[int64]bool{}
+		for _, o := range offsets(xAt, shape, xStrides) {
+			taken[o] = true
+		}
+		common := false
+		for _, o := range offsets(yAt, shape, yStrides) {
+			common = common || taken[o]
+		}
+		args := []tensor.View{within(memory, xAt, shape, xStrides), tensor.Of([]float32{1}), {}, within(memory, yAt, shape, yStrides)}
+		err := fakeQuantize(t, shape).CanImplement(args)
+		same := xAt == yAt && fmt.Sprint(offsets(xAt, shape, xStrides)) == fmt.Sprint(offsets(yAt, shape, yStrides))
+		switch {
+		case common && !same:
+			shared++
+			require.Error(t, err, "x %d %v, y %d %v, of %v", xAt, xStrides, yAt, yStrides, shape)
+		case err == nil:
+			between++
+		}
+	}
+	assert.Greater(t, min(shared, between), 2000)
+}

@@ -1,0 +1,62 @@
+package plans_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// crossed is a tensor of drawn values, stored along its first dimension, and the same row-major.
+func crossed(r *rand.Rand, batch, rows, n int64) (across, plain tensor.View) {
+	stored, same := make([]float32, batch*rows*n), make([]float32, batch*rows*n)
+	for b := range batch {
+		for i := range rows {
+			for j := range n {
+				v := float32(r.NormFloat64() * 4)
+				stored[(b*n+j)*rows+i], same[(b*rows+i)*n+j] = v, v
+			}
+		}
+	}
+	across = tensor.Of(stored, batch, rows, n)
+	across.Strides = []int64{n * rows, 1, rows}
+	return across, tensor.Of(same, batch, rows, n)
+}
+
+// Inputs that lie across the output, around the sizes of tiles: the bits of inputs that do not.
+func TestInputsAcrossTheOutput(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, size := range [][3]int64{{1, 2, 8}, {1, 16, 496}, {2, 15, 495}, {3, 17, 497}, {1, 33, 993}, {2, 3, 2000}, {1, 300, 9}, {1, 64, 7}} {
+		shape := size[:]
+		x, plainX := crossed(r, size[0], size[1], size[2])
+		dy, plainDy := crossed(r, size[0], size[1], size[2])
+		for axis := range 3 {
+			scale, zero := make([]float32, size[axis]), make([]float32, size[axis])
+			for i := range scale {
+				scale[i], zero[i] = 0.1+r.Float32(), float32(r.IntN(5)-2)
+			}
+			run := func(op string, threads int, inputs ...tensor.View) []float32 {
+				text := fmt.Sprintf(op, tensor.ShapeString(shape), axis)
+				plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{Threads: threads})
+				require.NoError(t, err)
+				y := tensor.New(tensor.F32, shape...)
+				args := append(inputs, tensor.Of(scale), tensor.Of(zero), y)
+				require.NoError(t, plan.Run(0, nil, args))
+				return unsafe.Slice((*float32)(y.Data), y.NumElements())
+			}
+			forward := "fake_quantize_per_channel x=f32%s zero_point=f32 axis=%d qmin=-8 qmax=7"
+			backward := "quantize_per_channel_backward grad_output=f32%s zero_point=f32 axis=%d qmin=-8 qmax=7"
+			want, wantDx := run(forward, 1, plainX), run(backward, 1, plainDy, plainX)
+			for _, threads := range []int{1, 3} {
+				require.Equal(t, want, run(forward, threads, x), "%v, axis %d", shape, axis)
+				require.Equal(t, wantDx, run(backward, threads, dy, x), "%v, axis %d", shape, axis)
+				require.Equal(t, wantDx, run(backward, threads, plainDy, x), "%v, axis %d", shape, axis)
+			}
+		}
+	}
+}
