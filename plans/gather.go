@@ -6,9 +6,10 @@ import (
 	"github.com/isobit-ml/isobit/cpu"
 )
 
-// Members of a group in many short runs, such as a channel of small images:
-// those of some groups side by side are copied together, so that memory is read
-// in order and a call of the kernel has long runs, one for each group.
+// Members of a group in many short runs, such as a channel of small images, or
+// that lie apart while groups lie side by side, such as channels last: those of
+// some groups are copied together, so that memory is read in order and a call of
+// the kernel has long runs, one for each group.
 
 const (
 	longestGathered    = 1024 // elements of a run, for extremes
@@ -26,16 +27,28 @@ type gathered [3][gatherGroups * gatherSize]float64
 func (f *family) gathers(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
-	if oneByOne || f.packed >= 0 || c.blocks == 0 || inner == 0 || m.size[inner] > longest {
+	if oneByOne || f.packed >= 0 || c.blocks == 0 || inner < 0 {
 		return 0
 	}
+	apart := false
 	for _, k := range gatheredOperands {
-		if !f.param[k] && m.start[k] != nil && m.size[inner] > 1 && m.stride[k][inner] != f.sizeOf(k) {
+		if f.param[k] || m.start[k] == nil || !m.apart(k, f.sizeOf(k)) {
+			continue
+		}
+		if apart = true; g.stride[k][g.dims-1] != f.sizeOf(k) {
 			return 0
 		}
 	}
+	if !apart && (inner == 0 || m.size[inner] > longest) {
+		return 0
+	}
 	c.columnWidth = min(gatherGroups, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
 	return c.tilesOfGroups() * c.blocks
+}
+
+// apart reports whether the elements of an operand's runs do not follow one another.
+func (l *layout) apart(k int, size int64) bool {
+	return l.size[l.dims-1] > 1 && l.stride[k][l.dims-1] != size
 }
 
 // gatheredOperands are the data inputs and the data output of a kernel.
@@ -90,6 +103,10 @@ func (f *family) copyMembers(c *call, w *worker, first, groups, at, n int64, bac
 			}
 			size, step := f.sizeOf(k), g.stride[k][g.dims-1]
 			own := unsafe.Add(unsafe.Pointer(&w.gathered[i]), done*size)
+			if l.apart(k, size) {
+				turners[size](ownTile{own, gatherSize}, p, l.stride[k][l.dims-1], run, groups, back)
+				continue
+			}
 			for group := range groups {
 				theirs, ours := unsafe.Add(p, group*step), unsafe.Add(own, group*gatherSize*size)
 				if back {

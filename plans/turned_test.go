@@ -28,6 +28,21 @@ func crossed(r *rand.Rand, batch, rows, n int64) (across, plain tensor.View) {
 	return across, tensor.Of(same, batch, rows, n)
 }
 
+// straightened is a tensor of crossed as a row-major one.
+func straightened(v tensor.View) tensor.View {
+	batch, rows, n := v.Shape[0], v.Shape[1], v.Shape[2]
+	to := tensor.New(v.DType, v.Shape...)
+	stored := unsafe.Slice((*float32)(v.Data), batch*rows*n)
+	for b := range batch {
+		for i := range rows {
+			for j := range n {
+				tensor.Slice[float32](to)[(b*rows+i)*n+j] = stored[(b*n+j)*rows+i]
+			}
+		}
+	}
+	return to
+}
+
 // Inputs that lie across the output, around the sizes of tiles: the bits of inputs that do not.
 func TestInputsAcrossTheOutput(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
@@ -58,5 +73,33 @@ func TestInputsAcrossTheOutput(t *testing.T) {
 				require.Equal(t, wantDx, run(backward, threads, plainDy, x), "%v, axis %d", shape, axis)
 			}
 		}
+	}
+}
+
+// The same for sums and extremes along an image's channels.
+func TestReductionsAcrossMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, size := range [][3]int64{{1, 1, 9}, {2, 3, 20}, {1, 16, 512}, {3, 17, 513}, {2, 40, 1100}, {1, 5, 70000}} {
+		dims := tensor.ShapeString(size[:])
+		x, plainX := crossed(r, size[0], size[1], size[2])
+		dy, plainDy := crossed(r, size[0], size[1], size[2])
+		scale, zero := random(r, size[1]), random(r, size[1])
+		gradients := "fake_quantize_per_channel_backward grad_output=f32" + dims + " axis=1 qmin=-8 qmax=7 zero_point=f32 grad_scale=f32 grad_zero_point=f32"
+		want := outputs(t, gradients, plainDy, plainX, scale, zero)
+		requireSame(t, outputs(t, gradients, dy, plainX, scale, zero), want)
+		requireSame(t, outputs(t, gradients, plainDy, x, scale, zero), want)
+		requireSame(t, outputs(t, gradients, dy, x, scale, zero), want)
+
+		// With the gradient of the input across, beside inputs that are not.
+		plan, err := plans.Select(0, plans.MustParse(gradients), plans.Preference{})
+		require.NoError(t, err)
+		dx, _ := crossed(r, size[0], size[1], size[2])
+		gradScale, gradZero := tensor.New(tensor.F32, size[1]), tensor.New(tensor.F32, size[1])
+		workspace := make([]byte, plan.WorkspaceSize())
+		require.NoError(t, plan.Run(0, workspace, []tensor.View{plainDy, plainX, scale, zero, dx, gradScale, gradZero}))
+		requireSame(t, []tensor.View{straightened(dx), gradScale, gradZero}, want)
+
+		choose := "choose_qparams_per_channel x=f32" + dims + " axis=1 qmin=-128 qmax=127"
+		requireSame(t, outputs(t, choose, x), outputs(t, choose, plainX))
 	}
 }
