@@ -13,10 +13,11 @@ import (
 // this project's plans. Results do not depend on the number of threads.
 //
 // The memory of released tensors is kept for new ones, so a training step
-// that releases what it made allocates next to nothing.
+// that releases what it made allocates next to nothing. A CPU is not copied;
+// &CPU{} is what NewCPU makes.
 type CPU struct {
 	threads int
-	pool    *pool
+	pool    pool
 	plans   planCache
 }
 
@@ -28,7 +29,7 @@ func NewCPU() *CPU { return NewCPUThreads(0) }
 
 // NewCPUThreads makes a backend with its own number of threads.
 func NewCPUThreads(n int) *CPU {
-	return &CPU{threads: min(max(n, 0), plans.MaxThreads), pool: &pool{}}
+	return &CPU{threads: min(max(n, 0), plans.MaxThreads)}
 }
 
 // Name returns "cpu".

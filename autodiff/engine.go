@@ -19,6 +19,12 @@ type engine struct {
 }
 
 func newEngine(inner Backend, s Strategy) *engine {
+	if s == nil {
+		s = None{}
+	}
+	if isNil(inner) {
+		inner = noBackend{}
+	}
 	_, none := s.(None)
 	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit(), again: !none, stride: 1}}
 }

@@ -169,16 +169,22 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 	})
 }
 
-// OneCycle is a schedule of rates: from max/25 up to max in the first part of
-// the steps, then down to nearly 0, both along half a cosine.
-func OneCycle(step, steps int, max, warm float64) float64 {
-	low, end := max/25, max/25e4
-	up := float64(float64(steps)*warm) - 1
-	at := float64(step)
-	if at <= up {
-		return between(low, max, at/up)
+// OneCycle is a schedule of rates for steps 0 to steps-1: from rate/25 up to rate
+// in the first part of the steps, a share of warm of them, then down to nearly
+// 0, both along half a cosine. A step before or after those is the first or
+// the last of them.
+func OneCycle(step, steps int, rate, warm float64) float64 {
+	low, end := rate/25, rate/25e4
+	steps = max(steps, 1)
+	up := float64(float64(steps)*min(max(warm, 0), 1)) - 1
+	at := float64(min(max(step, 0), steps-1))
+	if up > 0 && at <= up { // where up is 0 the first step is the highest
+		return between(low, rate, at/up)
 	}
-	return between(max, end, (at-up)/(float64(steps-1)-up))
+	if down := float64(steps-1) - up; down > 0 {
+		return between(rate, end, (at-up)/down)
+	}
+	return rate
 }
 
 func between(a, b, t float64) float64 {
