@@ -96,6 +96,14 @@ def check_dense(op: str, **named: Any) -> None:
             raise TypeError(f"{op}: {name} is {kind}; want a dense tensor")
 
 
+def check_kinds(where: str, kind: str, **named: Any) -> None:
+    """For what is no op: that values are of a kind of _signature.py, or None where the kind ends in ``?``."""
+    for name, value in named.items():
+        error = None if value is None and kind.endswith("?") else _KINDS[kind[0]](None, name, value)
+        if error is not None:
+            raise error[0](f"{where}: {name} {error[1]}")
+
+
 def _is_numpy_number(value: Any) -> bool:
     return type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
 
@@ -133,7 +141,7 @@ def _wrong(wanted: str, value: Any) -> _Error:
     return TypeError, f"must be {wanted}, not {spell(value)}"
 
 
-def _int(op: Op, name: str, value: Any, wanted: str = "an int") -> _Error:
+def _int(op: Op | None, name: str, value: Any, wanted: str = "an int") -> _Error:
     if isinstance(value, torch.SymInt):
         return None
     try:
@@ -145,7 +153,7 @@ def _int(op: Op, name: str, value: Any, wanted: str = "an int") -> _Error:
     return None if -(1 << 63) <= number < 1 << 63 else (ValueError, f"is {spell(number)}; want an int64")
 
 
-def _float(op: Op, name: str, value: Any) -> _Error:
+def _float(op: Op | None, name: str, value: Any) -> _Error:
     if isinstance(value, torch.SymFloat):
         return None
     if isinstance(value, (bool, str, bytes)):
@@ -159,19 +167,19 @@ def _float(op: Op, name: str, value: Any) -> _Error:
     return None
 
 
-def _bool(op: Op, name: str, value: Any) -> _Error:
+def _bool(op: Op | None, name: str, value: Any) -> _Error:
     known = isinstance(value, (bool, torch.SymBool)) or type(value).__name__ in ("bool", "bool_")  # numpy's
     return None if known else _wrong("a bool", value)
 
 
-def _word(op: Op, name: str, value: Any) -> _Error:
-    if not isinstance(value, str):
-        return _wrong("a str", value)
+def _word(op: Op | None, name: str, value: Any) -> _Error:
+    if not isinstance(value, str) or op is None:
+        return None if isinstance(value, str) else _wrong("a str", value)
     words = _support()[op.plan][name]
     return None if value in words else (ValueError, f"is {spell(value)}; want one of {', '.join(words)}")
 
 
-def _ints(op: Op, name: str, value: Any) -> _Error:
+def _ints(op: Op | None, name: str, value: Any) -> _Error:
     if not isinstance(value, (list, tuple)):
         return _wrong("a list of ints", value)
     if len(value) > _MOST:
@@ -183,10 +191,10 @@ def _ints(op: Op, name: str, value: Any) -> _Error:
     return None if kind is None else _wrong("a list of ints", value)
 
 
-def _dtype(op: Op, name: str, value: Any) -> _Error:
+def _dtype(op: Op | None, name: str, value: Any) -> _Error:
     if not isinstance(value, torch.dtype):
         return _wrong("a torch.dtype", value)
-    if value in _KNOWN:
+    if value in _KNOWN or op is None:
         return None
     s = op.signature
     tensors = [o.name for o in s.outputs if s.dtype_argument(o) == name] or [i.name for i in s.inputs if i.codes]

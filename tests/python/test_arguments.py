@@ -187,3 +187,23 @@ def test_the_last_extent_of_codes_is_looked_at():
     assert isobit.dequantize_per_tensor(CODES, 0.5, 0, -8, 7, torch.int8, last_dim=6).shape == (4, 6)
     with pytest.raises(TypeError, match="last_dim must be None or input's last extent"):
         isobit.dequantize_per_tensor(CODES, 0.5, 0, -8, 7, torch.int8, last_dim=5)
+
+
+LAYER = {
+    **dict.fromkeys(("quant_min", "quant_max", "ch_axis"), INTS),
+    **dict.fromkeys(("channels", "group_size"), INTS[1:]),
+    **dict.fromkeys(("block_size", "shape"), LISTS[1:]),
+    **dict.fromkeys(("learn_scale", "learn_zero_point"), BOOLS),
+    **dict.fromkeys(("start", "rounding"), (None, 1, b"lsq", torch.int8, torch.ones(2))),
+    "eps": FLOATS,
+}
+
+
+@pytest.mark.parametrize("argument", LAYER)
+def test_wrong_kinds_for_a_fake_quantizer(argument):
+    for value in LAYER[argument]:
+        with pytest.raises((TypeError, ValueError)) as raised:
+            isobit.nn.FakeQuantize(**{argument: value})
+        assert re.match(rf"FakeQuantize: {argument} .*(must be|want)", str(raised.value)), (value, raised.value)
+    with pytest.raises(ValueError, match="channels is 0; want at least 1"):
+        isobit.nn.FakeQuantize(channels=0)
