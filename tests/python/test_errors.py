@@ -170,7 +170,7 @@ class TestPlan:
     def test_read_only_output(self):
         q = np.zeros(6, np.int8)
         q.setflags(write=False)
-        with pytest.raises(ValueError, match="tensor 3 is read-only"):
+        with pytest.raises(ValueError, match="quantize_per_tensor: q is read-only"):
             isobit.Plan(self.problem).run(np.ones(6, np.float32), np.float32([1]), None, q)
         assert not q.any()
 
