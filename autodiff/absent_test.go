@@ -67,3 +67,64 @@ func TestOneCycleAtItsEnds(t *testing.T) {
 		}
 	}
 }
+
+// A negative limit turned the gradients around.
+func TestClipNormOfNoLimit(t *testing.T) {
+	ad := New(NewCPU(), None{})
+	x := ad.Track(Floats(ad, []float32{3, 4}))
+	g, err := ad.Backward(x, WithSeed(Floats(ad.InnerBackend(), []float32{3, 4})))
+	require.NoError(t, err)
+	for _, limit := range []float64{-1, math.Inf(-1), math.NaN()} {
+		_, err := g.ClipNorm(limit)
+		require.ErrorContains(t, err, "want 0 or more")
+	}
+	norm, err := g.ClipNorm(math.Inf(1))
+	require.NoError(t, err)
+	require.Equal(t, 5.0, norm)
+	dx, _ := ad.Grad(x, g)
+	got, err := dx.Float32s()
+	require.NoError(t, err)
+	require.Equal(t, []float32{3, 4}, got)
+}
+
+// Views that cannot be read are errors: the memory of a slice is known.
+func TestViewsThatCannotBeRead(t *testing.T) {
+	be := New(NewCPU(), None{})
+	for want, change := range map[string]func(v *tensor.View){
+		"it has 3 strides":            func(v *tensor.View) { v.Strides = []int64{1, 1, 1} },
+		"its data is nil":             func(v *tensor.View) { v.Data = nil },
+		"it spans bytes [0, 20)":      func(v *tensor.View) { v.Strides = []int64{2, 2} },
+		"it spans bytes [-8, 8)":      func(v *tensor.View) { v.Strides = []int64{-2, 1} },
+		"elements have bytes of the":  func(v *tensor.View) { v.DType = tensor.S4 },
+		"elements have bytes of thei": func(v *tensor.View) { v.DType = tensor.DType(99) },
+		"want a tensor in host":       func(v *tensor.View) { v.Shape = []int64{-2, -2} },
+	} {
+		v := tensor.Of([]float32{1, 2, 3, 4}, 2, 2)
+		change(&v)
+		require.ErrorContains(t, FromView(be, v).Err(), want)
+	}
+	v := tensor.Of([]float32{1, 2, 3, 4}, 2, 2)
+	v.Strides = []int64{1, 2}
+	got, err := FloatView(be, v).Float32s()
+	require.NoError(t, err)
+	require.Equal(t, []float32{1, 3, 2, 4}, got)
+}
+
+// Run is public: any operation, with any number of inputs and any attributes, is an error and no panic.
+func TestRunOfWrongInputs(t *testing.T) {
+	ad := New(NewCPU(), None{})
+	f, err := ad.FromView(tensor.Of([]float32{1, 2, 3, 4}, 2, 2))
+	require.NoError(t, err)
+	i, err := ad.FromView(tensor.Of([]int64{0, 1}))
+	require.NoError(t, err)
+	attrs := []*Attr{nil, {}, {Axis: -9, Axes: []int{5, -7, 5}, Shape: []int64{-1, 1 << 62}, Starts: []int{-9}, DType: 77, Mode: "?"}}
+	for op := Op(0); op < opCount+3; op++ {
+		for _, be := range []Backend{ad, ad.InnerBackend()} {
+			for _, at := range attrs {
+				for _, in := range [][]Value{nil, {nil}, {f}, {f, nil}, {f, f}, {f, i}, {i, f}, {nil, f, i, f, f}, {f, f, f, f, f, f, f, f, f, f}} {
+					require.NotPanics(t, func() { _, _ = be.Run(op, at, in...) }, "%v of %d inputs, %+v", op, len(in), at)
+				}
+			}
+		}
+	}
+}

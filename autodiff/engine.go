@@ -115,7 +115,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		}
 	}
 	defer e.letGo(in...)
-	if op < opCount && ops[op].inPlace {
+	if op < opCount && ops[op].inPlace && len(in) > 0 { // without an input the inner backend says so
 		return e.update(op, at, in, inner)
 	}
 	out, err := e.inner.Run(op, at, inner...)
