@@ -87,6 +87,35 @@ func TestClipNormOfNoLimit(t *testing.T) {
 	require.Equal(t, []float32{3, 4}, got)
 }
 
+// Settings that turn the descent around, or end in NaN, are refused before a parameter changes.
+func TestSettingsOfOptimizers(t *testing.T) {
+	ad := New(NewCPU(), None{})
+	p := NewParams(ad, 1)
+	w := p.Full("w", 1, 2)
+	g, err := ad.Backward(w.Mul(w).Sum())
+	require.NoError(t, err)
+	nan := math.NaN()
+	for want, o := range map[string]Optimizer{
+		"SGD: Rate is NaN":        &SGD{Rate: nan},
+		"SGD: Rate is -1":         &SGD{Rate: -1},
+		"SGD: Momentum is -2":     &SGD{Rate: 1, Momentum: -2},
+		"SGD: WeightDecay is +In": &SGD{Rate: 1, WeightDecay: math.Inf(1)},
+		"Adam: Rate is NaN":       &Adam{Rate: nan},
+		"Adam: Beta1 is 1; want ": &Adam{Rate: 1, Beta1: 1},
+		"Adam: Beta2 is -1; want": &Adam{Rate: 1, Beta2: -1},
+		"Adam: Eps is NaN":        &Adam{Rate: 1, Eps: nan},
+		"AdamW: Beta2 is 1; want": &AdamW{Rate: 1, Beta2: 1},
+		"AdamW: WeightDecay is -": &AdamW{Rate: 1, WeightDecay: -1},
+	} {
+		require.ErrorContains(t, o.Step(p, g), "autodiff: "+want)
+		require.ErrorContains(t, (&SGD{Rate: 1}).Step((*Params[*Autodiff[*CPU, None]])(nil), g), "the parameters are nil")
+		got, err := w.Float32s()
+		require.NoError(t, err)
+		require.Equal(t, []float32{1, 1}, got)
+	}
+	require.NoError(t, (&SGD{Rate: 1, Momentum: 2}).Step(p, g))
+}
+
 // Views that cannot be read are errors: the memory of a slice is known.
 func TestViewsThatCannotBeRead(t *testing.T) {
 	be := New(NewCPU(), None{})

@@ -60,9 +60,9 @@ type Backend interface {
 
 var errNoBackend = errors.New("autodiff: the backend is nil; want one, such as NewCPU makes")
 
-// isNil reports whether there is no backend: an interface or a pointer that is nil.
-func isNil(be Backend) bool {
-	switch v := reflect.ValueOf(be); v.Kind() {
+// isNil reports whether there is nothing: an interface or a pointer that is nil.
+func isNil(it any) bool {
+	switch v := reflect.ValueOf(it); v.Kind() {
 	case reflect.Invalid:
 		return true
 	case reflect.Pointer:

@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -65,6 +66,9 @@ func (o *SGD) Step(p Parameters, g GradientSet) error {
 	if o.Nesterov && o.Momentum == 0 {
 		return fmt.Errorf("autodiff: SGD: Nesterov needs a momentum")
 	}
+	if err := checkNumbers("SGD", number{"Rate", o.Rate, inf}, number{"Momentum", o.Momentum, inf}, number{"WeightDecay", o.WeightDecay, inf}); err != nil {
+		return err
+	}
 	count := 0
 	if o.Momentum != 0 {
 		count = 1
@@ -72,6 +76,25 @@ func (o *SGD) Step(p Parameters, g GradientSet) error {
 	return o.state.step(p, g, OpSGD, count, func(int) *Attr {
 		return &Attr{Floats: [6]float64{o.Rate, o.Momentum, o.WeightDecay}, Flag: o.Nesterov}
 	})
+}
+
+// number is a setting of an optimizer, from 0 up to a limit that is not in it.
+type number struct {
+	name         string
+	value, below float64
+}
+
+var inf = math.Inf(1)
+
+// checkNumbers refuses settings that would turn the descent around or fill the
+// parameters with NaN.
+func checkNumbers(of string, numbers ...number) error {
+	for _, n := range numbers {
+		if !(n.value >= 0 && n.value < n.below) {
+			return fmt.Errorf("autodiff: %s: %s is %g; want 0 or more, and less than %g", of, n.name, n.value, n.below)
+		}
+	}
+	return nil
 }
 
 // Adam adapts the rate to each element. WeightDecay is added to the gradient;
@@ -121,6 +144,13 @@ func orDefault(v, def float64) float64 {
 
 func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float64, decoupled bool) error {
 	b1, b2, eps = orDefault(b1, 0.9), orDefault(b2, 0.999), orDefault(eps, 1e-8)
+	of := "Adam"
+	if decoupled {
+		of = "AdamW"
+	}
+	if err := checkNumbers(of, number{"Rate", rate, inf}, number{"Beta1", b1, 1}, number{"Beta2", b2, 1}, number{"Eps", eps, inf}, number{"WeightDecay", decay, inf}); err != nil {
+		return err
+	}
 	return s.step(p, g, OpAdam, 2, func(step int) *Attr {
 		return &Attr{Floats: [6]float64{rate, b1, b2, eps, decay, float64(step)}, Flag: decoupled}
 	})
@@ -131,6 +161,9 @@ func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float
 func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step int) *Attr) error {
 	if g == nil || g.absent() {
 		return errNoGradients
+	}
+	if isNil(p) {
+		return errors.New("autodiff: the parameters are nil; want those that NewParams makes")
 	}
 	if *s == nil {
 		*s = state{}
