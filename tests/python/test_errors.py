@@ -34,7 +34,11 @@ BAD = {
         ": input has 9 dimensions; want at most 8",
         lambda: quantize(x=X.reshape(4, 6, *[1] * 7)),
     ),
-    "meta beside cpu": ((RuntimeError, ValueError), "scales is on meta; want cpu, where input is", lambda: quantize(s=S.to("meta"))),
+    "meta beside cpu": (
+        (RuntimeError, ValueError),
+        "scales is on meta; want cpu, where input is",
+        lambda: quantize(s=S.to("meta")),
+    ),
     "sparse input": (
         (RuntimeError, TypeError, ValueError, NotImplementedError),
         "[Ss]parse",
