@@ -18,7 +18,7 @@ type Autodiff[B Backend, C Strategy] struct {
 	b B
 }
 
-// New decorates a backend.
+// New decorates a backend. A nil strategy is None.
 func New[B Backend, C Strategy](inner B, strategy C) *Autodiff[B, C] {
 	return &Autodiff[B, C]{newEngine(inner, strategy), inner}
 }
@@ -85,7 +85,10 @@ func (a *Autodiff[B, C]) InnerBackend() B { return a.b }
 // itself, and what was marked with Keep, can still be read.
 func (a *Autodiff[B, C]) Backward(x Float[*Autodiff[B, C]], options ...BackwardOption) (*Gradients[B], error) {
 	var o backwardOptions
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return nil, fmt.Errorf("autodiff: backward: option %d is nil; want WithSum, WithSeed or KeepGraph", i)
+		}
 		option(&o)
 	}
 	if err := x.Err(); err != nil {

@@ -1,6 +1,9 @@
 package autodiff
 
 import (
+	"errors"
+	"reflect"
+
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -54,6 +57,29 @@ type Backend interface {
 	// Owns reports whether v is a tensor of this backend.
 	Owns(v Value) bool
 }
+
+var errNoBackend = errors.New("autodiff: the backend is nil; want one, such as NewCPU makes")
+
+// isNil reports whether there is nothing: an interface or a pointer that is nil.
+func isNil(it any) bool {
+	switch v := reflect.ValueOf(it); v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer:
+		return v.IsNil()
+	}
+	return false
+}
+
+// noBackend stands for an inner backend that is nil, so that using it is an error.
+type noBackend struct{}
+
+func (noBackend) Name() string                                      { return "nil" }
+func (noBackend) Device() tensor.Device                             { return tensor.Device{} }
+func (noBackend) Run(op Op, at *Attr, in ...Value) (Outputs, error) { return Outputs{}, errNoBackend }
+func (noBackend) FromView(v tensor.View) (Value, error)             { return nil, errNoBackend }
+func (noBackend) View(v Value) (tensor.View, error)                 { return tensor.View{}, errNoBackend }
+func (noBackend) Owns(v Value) bool                                 { return false }
 
 // Scheme says how a tensor is quantized; see the problem texts of plans for
 // the meaning of each granularity.

@@ -13,10 +13,11 @@ import (
 // this project's plans. Results do not depend on the number of threads.
 //
 // The memory of released tensors is kept for new ones, so a training step
-// that releases what it made allocates next to nothing.
+// that releases what it made allocates next to nothing. A CPU is not copied;
+// &CPU{} is what NewCPU makes.
 type CPU struct {
 	threads int
-	pool    *pool
+	pool    pool
 	plans   planCache
 }
 
@@ -28,7 +29,7 @@ func NewCPU() *CPU { return NewCPUThreads(0) }
 
 // NewCPUThreads makes a backend with its own number of threads.
 func NewCPUThreads(n int) *CPU {
-	return &CPU{threads: min(max(n, 0), plans.MaxThreads), pool: &pool{}}
+	return &CPU{threads: min(max(n, 0), plans.MaxThreads)}
 }
 
 // Name returns "cpu".
@@ -64,10 +65,30 @@ func (c *CPU) Owns(v Value) bool {
 	return ok
 }
 
+// checkView refuses what cannot be read: plans ask the same of their arguments.
+func checkView(v *tensor.View) error {
+	switch {
+	case v.DType.Size() == 0 || v.DType.Packed():
+		return fmt.Errorf("autodiff: cannot copy %v; want a type whose elements have bytes of their own", v)
+	case v.Strides != nil && len(v.Strides) != len(v.Shape):
+		return fmt.Errorf("autodiff: cannot copy %v: it has %d strides; want one for each dimension", v, len(v.Strides))
+	case v.Data == nil && v.NumElements() > 0:
+		return fmt.Errorf("autodiff: cannot copy %v: its data is nil; want the address of its elements", v)
+	case v.Low != 0 || v.High != 0:
+		if lo, hi := v.Extent(); lo < v.Low || hi > v.High {
+			return fmt.Errorf("autodiff: cannot copy %v: it spans bytes [%d, %d); want at most [%d, %d), which its memory has", v, lo, hi, v.Low, v.High)
+		}
+	}
+	return nil
+}
+
 // FromView copies a tensor from host memory.
 func (c *CPU) FromView(v tensor.View) (Value, error) {
 	if !v.Present() || !v.Device.IsCPU() || tensor.NumElements(v.Shape) < 0 {
 		return nil, fmt.Errorf("autodiff: cannot copy %v on %v; want a tensor in host memory", &v, v.Device)
+	}
+	if err := checkView(&v); err != nil {
+		return nil, err
 	}
 	t := c.new(Info{v.DType, append([]int64{}, v.Shape...)})
 	if v.IsContiguous() {

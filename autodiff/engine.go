@@ -19,6 +19,12 @@ type engine struct {
 }
 
 func newEngine(inner Backend, s Strategy) *engine {
+	if s == nil {
+		s = None{}
+	}
+	if isNil(inner) {
+		inner = noBackend{}
+	}
 	_, none := s.(None)
 	return &engine{inner: inner, keep: keeper{strategy: s, limit: s.Limit(), again: !none, stride: 1}}
 }
@@ -109,7 +115,7 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 		}
 	}
 	defer e.letGo(in...)
-	if op < opCount && ops[op].inPlace {
+	if op < opCount && ops[op].inPlace && len(in) > 0 { // without an input the inner backend says so
 		return e.update(op, at, in, inner)
 	}
 	out, err := e.inner.Run(op, at, inner...)

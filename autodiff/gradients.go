@@ -140,8 +140,12 @@ func (g *Gradients[B]) Norm() (float64, error) {
 }
 
 // ClipNorm scales the gradients so that their Norm is at most a limit, and
-// returns the norm before.
+// returns the norm before. A NaN or negative limit is an error, and a norm of NaN
+// is above no limit.
 func (g *Gradients[B]) ClipNorm(limit float64) (float64, error) {
+	if !(limit >= 0) {
+		return 0, fmt.Errorf("autodiff: clip_norm: the limit is %g; want 0 or more", limit)
+	}
 	norm, err := g.Norm()
 	if err == nil && norm > limit {
 		err = g.Scale(limit / norm)

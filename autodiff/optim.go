@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -65,6 +66,9 @@ func (o *SGD) Step(p Parameters, g GradientSet) error {
 	if o.Nesterov && o.Momentum == 0 {
 		return fmt.Errorf("autodiff: SGD: Nesterov needs a momentum")
 	}
+	if err := checkNumbers("SGD", number{"Rate", o.Rate, inf}, number{"Momentum", o.Momentum, inf}, number{"WeightDecay", o.WeightDecay, inf}); err != nil {
+		return err
+	}
 	count := 0
 	if o.Momentum != 0 {
 		count = 1
@@ -72,6 +76,25 @@ func (o *SGD) Step(p Parameters, g GradientSet) error {
 	return o.state.step(p, g, OpSGD, count, func(int) *Attr {
 		return &Attr{Floats: [6]float64{o.Rate, o.Momentum, o.WeightDecay}, Flag: o.Nesterov}
 	})
+}
+
+// number is a setting of an optimizer, from 0 up to a limit that is not in it.
+type number struct {
+	name         string
+	value, below float64
+}
+
+var inf = math.Inf(1)
+
+// checkNumbers refuses settings that would turn the descent around or fill the
+// parameters with NaN.
+func checkNumbers(of string, numbers ...number) error {
+	for _, n := range numbers {
+		if !(n.value >= 0 && n.value < n.below) {
+			return fmt.Errorf("autodiff: %s: %s is %g; want 0 or more, and less than %g", of, n.name, n.value, n.below)
+		}
+	}
+	return nil
 }
 
 // Adam adapts the rate to each element. WeightDecay is added to the gradient;
@@ -121,6 +144,13 @@ func orDefault(v, def float64) float64 {
 
 func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float64, decoupled bool) error {
 	b1, b2, eps = orDefault(b1, 0.9), orDefault(b2, 0.999), orDefault(eps, 1e-8)
+	of := "Adam"
+	if decoupled {
+		of = "AdamW"
+	}
+	if err := checkNumbers(of, number{"Rate", rate, inf}, number{"Beta1", b1, 1}, number{"Beta2", b2, 1}, number{"Eps", eps, inf}, number{"WeightDecay", decay, inf}); err != nil {
+		return err
+	}
 	return s.step(p, g, OpAdam, 2, func(step int) *Attr {
 		return &Attr{Floats: [6]float64{rate, b1, b2, eps, decay, float64(step)}, Flag: decoupled}
 	})
@@ -131,6 +161,9 @@ func (s *state) adam(p Parameters, g GradientSet, rate, b1, b2, eps, decay float
 func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step int) *Attr) error {
 	if g == nil || g.absent() {
 		return errNoGradients
+	}
+	if isNil(p) {
+		return errors.New("autodiff: the parameters are nil; want those that NewParams makes")
 	}
 	if *s == nil {
 		*s = state{}
@@ -169,16 +202,22 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 	})
 }
 
-// OneCycle is a schedule of rates: from max/25 up to max in the first part of
-// the steps, then down to nearly 0, both along half a cosine.
-func OneCycle(step, steps int, max, warm float64) float64 {
-	low, end := max/25, max/25e4
-	up := float64(float64(steps)*warm) - 1
-	at := float64(step)
-	if at <= up {
-		return between(low, max, at/up)
+// OneCycle is a schedule of rates for steps 0 to steps-1: from rate/25 up to rate
+// in the first part of the steps, a share of warm of them, then down to nearly
+// 0, both along half a cosine. A step before or after those is the first or
+// the last of them.
+func OneCycle(step, steps int, rate, warm float64) float64 {
+	low, end := rate/25, rate/25e4
+	steps = max(steps, 1)
+	up := float64(float64(steps)*min(max(warm, 0), 1)) - 1
+	at := float64(min(max(step, 0), steps-1))
+	if up > 0 && at <= up { // where up is 0 the first step is the highest
+		return between(low, rate, at/up)
 	}
-	return between(max, end, (at-up)/(float64(steps-1)-up))
+	if down := float64(steps-1) - up; down > 0 {
+		return between(rate, end, (at-up)/down)
+	}
+	return rate
 }
 
 func between(a, b, t float64) float64 {

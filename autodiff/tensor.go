@@ -139,6 +139,9 @@ func results[B Backend](be B, op Op, at *Attr, in []Value, err error) (out [3]Te
 	for i := range out {
 		out[i].be = be
 	}
+	if err == nil && isNil(be) {
+		err = errNoBackend
+	}
 	if err == nil {
 		if at == nil {
 			at = new(Attr)
@@ -181,6 +184,9 @@ func wide(shape []int) []int64 {
 
 // FromView copies a tensor from host memory.
 func FromView[B Backend](be B, v tensor.View) Tensor[B] {
+	if isNil(be) {
+		return Tensor[B]{err: errNoBackend}
+	}
 	value, err := be.FromView(v)
 	return Tensor[B]{be: be, v: value, err: err}
 }

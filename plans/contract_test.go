@@ -60,6 +60,7 @@ func TestSupport(t *testing.T) {
 	for _, s := range table {
 		require.Equal(t, "go", s.Rows[len(s.Rows)-1], s.Op)
 		require.Contains(t, s.Devices, "cpu", s.Op)
+		require.NotNil(t, s.Attributes, s.Op) // a list in JSON, not null
 		outputs := 0
 		for _, a := range s.Args {
 			require.NotEmpty(t, a.DTypes)

@@ -97,7 +97,7 @@ type SupportAttr struct {
 func Support() (table []SupportRow) {
 	for i := range ops {
 		o := &ops[i]
-		row := SupportRow{Op: o.name, Category: o.category, Devices: devicesOf(o), Rows: o.rows()}
+		row := SupportRow{Op: o.name, Category: o.category, Attributes: []SupportAttr{}, Devices: devicesOf(o), Rows: o.rows()}
 		for k := range o.args {
 			a := SupportArg{Name: o.args[k].name, Direction: direction(&o.args[k]), Optional: o.args[k].optional}
 			for _, d := range o.args[k].allow {

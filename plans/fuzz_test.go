@@ -4,8 +4,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,6 +29,9 @@ func FuzzParse(f *testing.F) {
 		"quantize_per_group x=f32[3,4] q=s8 group_size=9223372036854775807 qmin=0 qmax=1",
 		"quantize_per_block x=f32[3,4] q=s8 block_size=[9223372036854775807,1] qmin=0 qmax=1",
 		"weight_only_linear x=f32[2,3] weight=s8[4,3] group_size=9223372036854775807",
+		"grid_sample input=f32[1,1,2,2] grid=f32[1,1,2,2] mo\ne=nearest",
+		"dequantize_per_tensor q=s8\n[3] qmin=-128 qmax=127",
+		"dequantize_per_tensor q=s\x1b qmin=-128 qmax=127",
 	} {
 		f.Add(text)
 	}
@@ -34,6 +39,7 @@ func FuzzParse(f *testing.F) {
 		p, err := plans.Parse(text)
 		if err != nil {
 			requireKind(t, err, plans.InvalidProblem)
+			require.False(t, strings.ContainsFunc(err.Error(), unicode.IsControl), "one line: %q", err)
 			return
 		}
 		again, err := plans.Parse(p.String())

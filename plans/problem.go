@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -37,7 +38,8 @@ func Parse(text string) (Problem, error) {
 	given := map[string]string{}
 	for _, f := range fields[1:] {
 		key, value, ok := strings.Cut(f, "=")
-		if _, twice := given[key]; !ok || twice || key == "" || value == "" {
+		_, twice := given[key]
+		if !ok || twice || key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) {
 			return p, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
 		}
 		given[key] = value

@@ -129,6 +129,8 @@ void key_put(plan_key *k, const void *bytes, size_t size);
 plan_entry *plan_find(const plan_key *k);
 plan_entry *plan_add(const plan_key *k, const char *text); /* NULL with an exception */
 void plan_counts(int *entries, uint64_t *hits, uint64_t *misses);
+int plan_check(isobit_plan handle, const tensor_arg *args, const unsigned char *present,
+               int n); /* as plan_run, computes nothing */
 int plan_run(isobit_plan handle, uint64_t workspace, tensor_arg *args, const unsigned char *present, int n);
 
 extern int threads_fixed; /* set_num_threads was called: 0 or the count */

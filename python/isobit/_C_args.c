@@ -90,7 +90,11 @@ int read_attribute(call *c, int i, PyObject *o) {
     return v->kind == 'm' && take_codes(c, &torch.dtypes[v->i]) ? bad_attribute(c, i, o, "the dtype of input") : 0;
   case 'e':
     if (read_int(o, &v->i)) return bad_attribute(c, i, o, "an int");
-    if (c->args[c->op->coded].packed) c->args[c->op->coded].last = v->i;
+    tensor_arg *codes = &c->args[c->op->coded];
+    if (codes->packed)
+      codes->last = v->i;
+    else if (c->op->attributes[i].optional && codes->t.ndim && v->i != codes->t.shape[codes->t.ndim - 1])
+      return bad_attribute(c, i, o, "None or input's last extent, as its codes are not packed");
     return 0;
   }
   return 0;

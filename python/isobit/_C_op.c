@@ -3,11 +3,12 @@
  *
  * A call's positional arguments: the inputs (tensor, Python number where a
  * parameter may be one, None where absent), the attributes, and optionally the
- * outputs (None: allocate). Two callables share the code:
+ * outputs (None: allocate). Three callables share the code:
  *   run    checks everything and raises
  *   fast   answers NotImplemented where the call needs torch's dispatcher: a
  *          gradient is wanted, a mode is active, a tensor is not plain, or no
- *          plan takes the problem (the dispatcher's path then says why)     */
+ *          plan takes the problem (the dispatcher's path then says why)
+ *   check  as fast, but computes nothing and answers None: whether fast would */
 #include "_C_op.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ static int run(call *c) {
     }
   }
   e->running++;
-  int failed = plan_run(e->handle, e->workspace, c->args, c->present, c->n);
+  int failed = c->only_check ? plan_check(e->handle, c->args, c->present, c->n)
+                             : plan_run(e->handle, e->workspace, c->args, c->present, c->n);
   e->running--;
   if (failed && !c->strict) c->missed = 1; /* nothing was written: the dispatcher's path says why */
   return failed;
@@ -101,11 +103,12 @@ static PyObject *results(call *c) {
   return tuple;
 }
 
-static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int strict) {
+static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int strict, int only_check) {
   call c;
   c.op = PyCapsule_GetPointer(self, "isobit.op");
   if (!c.op || lib_ready()) return NULL;
   c.strict = strict;
+  c.only_check = only_check;
   c.missed = 0;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
@@ -113,7 +116,12 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   memset(c.given, 0, sizeof c.given);
   memset(c.made, 0, sizeof c.made);
   PyObject *result = NULL;
-  if (prepare(&c, args, nargs) == 0 && run(&c) == 0 && count_writes(&c) == 0) result = results(&c);
+  if (prepare(&c, args, nargs) == 0 && run(&c) == 0) {
+    if (only_check)
+      Py_INCREF(result = Py_None);
+    else if (count_writes(&c) == 0)
+      result = results(&c);
+  }
   for (int i = 0; i < c.n; i++) {
     if (c.taken[i]) tensor_release(&c.args[i]);
     Py_XDECREF(c.made[i]);
@@ -127,10 +135,13 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
 }
 
 static PyObject *op_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 1);
+  return invoke(self, args, nargs, 1, 0);
 }
 static PyObject *op_fast(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
-  return invoke(self, args, nargs, 0);
+  return invoke(self, args, nargs, 0, 0);
+}
+static PyObject *op_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+  return invoke(self, args, nargs, 0, 1);
 }
 
 /* ---- registration ---- */
@@ -145,13 +156,14 @@ static int define_output(op_tensor *t, PyObject *parts) {
   return 0;
 }
 
-/* define(name, plan, inputs, attributes, outputs) -> (run, fast); see _signature.py */
+/* define(name, plan, inputs, attributes, outputs) -> (run, fast, check); see _signature.py */
 PyObject *op_define(PyObject *module, PyObject *args) {
   (void)module;
   static int next_id;
-  static PyMethodDef methods[2] = {
+  static PyMethodDef methods[3] = {
       {"run", (PyCFunction)(void (*)(void))op_run, METH_FASTCALL, NULL},
       {"fast", (PyCFunction)(void (*)(void))op_fast, METH_FASTCALL, NULL},
+      {"check", (PyCFunction)(void (*)(void))op_check, METH_FASTCALL, NULL},
   };
   PyObject *ins, *attrs, *outs;
   op *o = PyMem_Calloc(1, sizeof *o); /* ops live as long as the process */
@@ -193,10 +205,11 @@ PyObject *op_define(PyObject *module, PyObject *args) {
   o->spec = args;
   PyObject *self = PyCapsule_New(o, "isobit.op", NULL);
   if (!self) goto fail;
-  PyObject *pair =
-      Py_BuildValue("NN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL));
+  PyObject *calls =
+      Py_BuildValue("NNN", PyCFunction_NewEx(&methods[0], self, NULL), PyCFunction_NewEx(&methods[1], self, NULL),
+                    PyCFunction_NewEx(&methods[2], self, NULL));
   Py_DECREF(self);
-  return pair;
+  return calls;
 fail:
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "define: malformed signature");
   PyMem_Free(o);

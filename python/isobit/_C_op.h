@@ -64,6 +64,7 @@ typedef struct {
 typedef struct {
   op *op;
   int strict, missed; /* missed: answer NotImplemented */
+  int only_check; /* nothing is computed */
   int n;
   tensor_arg args[MAX_ARGS];
   unsigned char present[MAX_ARGS], taken[MAX_ARGS], given[MAX_ARGS]; /* given: by out= */

@@ -233,7 +233,10 @@ int make_output(call *c, int i, PyObject *given) {
   shape s = {.rank = 0};
   if (t->wanted_by >= 0 && (int)c->values[t->wanted_by].i != t->wanted_if) return 0;
   int dtype = output_dtype(c, t);
-  if (dtype < 0) return -1;
+  if (dtype < 0) {
+    c->missed = !c->strict;
+    return -1;
+  }
   for (int k = 0; k < t->n_parts; k++) append_part(c, &s, &t->parts[k]);
   if (s.overflow) {
     PyErr_Format(PyExc_ValueError, "%s: %s has too many dimensions; want at most %d", c->op->name, t->name, MAX_RANK);
@@ -244,7 +247,10 @@ int make_output(call *c, int i, PyObject *given) {
     c->given[i] = 1;
     if (take_given(c, i, given, &s, dtype)) return -1;
   } else {
-    if (!(c->made[i] = allocate(c, t, &s, dtype))) return -1;
+    if (!(c->made[i] = allocate(c, t, &s, dtype))) {
+      c->missed = !c->strict; /* what makes it too large, or negative, the dispatcher's path says */
+      return -1;
+    }
     c->taken[i] = 1;
     if (tensor_read(c->made[i], a, c->op->name, t->name)) {
       c->missed = !c->strict; /* within a torch.func transform even a new tensor may be a wrapper */

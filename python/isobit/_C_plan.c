@@ -176,6 +176,15 @@ static int current_stream(const tensor_arg *a, void **stream) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
+int plan_check(isobit_plan handle, const tensor_arg *args, const unsigned char *present, int n) {
+  const DLTensor *pointers[MAX_ARGS];
+  char err[ERR_SIZE] = "";
+  for (int i = 0; i < n; i++) pointers[i] = present[i] ? &args[i].t : NULL;
+  isobit_status status = lib.plan_can_implement(handle, pointers, n, err, sizeof err);
+  if (status) lib_raise(status, err);
+  return status ? -1 : 0;
+}
+
 int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, const unsigned char *present, int n) {
   const DLTensor *pointers[MAX_ARGS];
   const tensor_arg *first = NULL;

@@ -187,7 +187,7 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
   a->api = exchange_api(Py_TYPE(object));
   int failed = a->api ? a->api->dltensor_from_py_object_no_sync(object, &a->t) : take_by_dlpack(object, a, op, name);
   if (failed) {
-    if (a->api || !PyErr_Occurred()) name_failure(op, name);
+    if (a->api || !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_BufferError)) name_failure(op, name);
     return -1;
   }
   return 0;

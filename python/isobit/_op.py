@@ -16,6 +16,7 @@ import torch
 from torch.compiler import is_dynamo_compiling
 
 from . import _C
+from ._explain import check_attributes, explain, spell
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature
 
@@ -119,7 +120,7 @@ class Op:
         self.name = schema.partition("(")[0]
         self.plan = plan
         self.signature = Signature.parse(inputs, attributes, outputs)
-        self.run, self.fast = _C.define(self.name, plan, *self.signature.for_extension())
+        self.run, self.fast, self.check = _C.define(self.name, plan, *self.signature.for_extension())
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
@@ -148,7 +149,8 @@ class Op:
             return self.run(*self._packed_in_rows(args))
         except (TypeError, ValueError) as error:
             text = re.sub(r'(?<!")\b[a-z]\w*\b(?!")', lambda m: self.names.get(m[0], m[0]), str(error))
-            raise type(error)(text) from None
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(text) from None
 
     def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
@@ -167,11 +169,12 @@ class Op:
 
     def _fake(self) -> Callable[..., Any]:
         def fake(*args: Any) -> Any:
-            devices = {a.device for a in args if isinstance(a, torch.Tensor)}
-            if len(devices) > 1:
-                raise RuntimeError(
-                    f"{self.name}: want tensors of one device, not {', '.join(sorted(map(str, devices)))}"
-                )
+            tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
+            for i, a in tensors:
+                if a.device != tensors[0][1].device:
+                    first, name = (self.names[self.signature.inputs[at].name] for at in (tensors[0][0], i))
+                    want = f"want {tensors[0][1].device}, where {first} is"
+                    raise RuntimeError(f"{self.name}: {name} is on {a.device}; {want}")
             outputs = self.signature.allocate(self.complete(args))
             return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
 
@@ -190,8 +193,17 @@ class Op:
 
     def dispatch(self, *args: Any) -> Any:
         """The call through torch's dispatcher."""
-        args = self.with_tensors(args)
-        y = self.raw(*args)
+        if is_dynamo_compiling():
+            args = self.with_tensors(args)
+            y = self.raw(*args)
+        else:
+            check_attributes(self, args)
+            try:
+                args = self.with_tensors(args)
+                y = self.raw(*args)
+            except Exception:
+                explain(self, args)
+                raise
         if not self.optional_outputs:
             return y
         attributes = args[len(self.signature.inputs) :]
@@ -213,7 +225,7 @@ class Op:
 
     def _as_kept(self, i: int, number: int | float) -> int | float:
         """A Python number as the tensor for it holds it."""
-        name, kind = self.signature.inputs[i].name, self.signature.inputs[i].number
+        name, kind = self.names[self.signature.inputs[i].name], self.signature.inputs[i].number
         if isinstance(number, int) and kind == NUMBER_AS_FLOAT:
             try:
                 return float(number)
@@ -221,7 +233,7 @@ class Op:
                 bits = number.bit_length()
                 raise ValueError(f"{self.name}: {name} is an int of {bits} bits; want a float64") from None
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
-            raise ValueError(f"{self.name}: {name} is {number}; want an int64")
+            raise ValueError(f"{self.name}: {name} is {spell(number)}; want an int64")
         return number
 
     def differentiable(self, setup_context: Callable[..., None], backward: Callable[..., Any]) -> None:
@@ -256,9 +268,13 @@ class Op:
         """The call where a gradient may be wanted."""
         if is_dynamo_compiling():
             return self.dispatch(*args)
-        if torch._C._are_functorch_transforms_active():
-            return self.transformed.apply(*args)
-        return self.apply_eager(*args)
+        try:
+            if torch._C._are_functorch_transforms_active():
+                return self.transformed.apply(*args)
+            return self.apply_eager(*args)
+        except Exception:
+            explain(self, args)
+            raise
 
     def not_differentiable(self, message: str = _ONCE) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
@@ -282,6 +298,8 @@ def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     """The call with a given output, where the direct call did not take it."""
     if not isinstance(out, torch.Tensor):
         raise TypeError(f"{op.name}: out must be a Tensor, not {type(out).__name__}")
+    if not is_dynamo_compiling():
+        explain(op, args)
     check_out(out, *(a for a in args if isinstance(a, torch.Tensor)))
     if torch._C._are_functorch_transforms_active():
         raise RuntimeError(f"{op.name}: out= does not work within vmap and torch.func's transforms; use the result")

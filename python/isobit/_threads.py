@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _C
+from ._explain import spell
 
 
 def set_num_threads(n: int | None) -> None:
@@ -10,8 +11,8 @@ def set_num_threads(n: int | None) -> None:
     starts, follows torch.get_num_threads(). It never changes a result."""
     if n is not None and (isinstance(n, bool) or not isinstance(n, int)):
         raise TypeError(f"set_num_threads: n must be an int or None, not {n!r}")
-    if n is not None and n < 1:
-        raise ValueError(f"set_num_threads: n is {n}; want at least 1")
+    if n is not None and not 1 <= n <= 1024:
+        raise ValueError(f"set_num_threads: n is {spell(n)}; want 1 to 1024")
     _C.set_num_threads(0 if n is None else n)
 
 

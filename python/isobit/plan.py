@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from . import _C
 from ._C import plan_call
+from ._explain import check_kinds, spell
 
 
 class Plan:
@@ -19,8 +21,16 @@ class Plan:
     the order of ``describe()["args"]``; None for one that the problem says is ``none``."""
 
     def __init__(self, problem: str, *, row: str | None = None, max_workspace: int = 0, num_threads: int = 0) -> None:
-        self._create = (problem, row, max_workspace, num_threads)
         self._made: tuple[int, int, int, tuple[bool, ...]] = (0, 0, 0, ())
+        check_kinds("Plan", "s", problem=problem)
+        check_kinds("Plan", "s?", row=row)
+        check_kinds("Plan", "i", max_workspace=max_workspace, num_threads=num_threads)
+        for name, text in (("problem", problem), ("row", row or "")):
+            if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+                raise ValueError(f"Plan: {name} is {spell(text)}; want text without NUL and surrogates")
+        if not 0 <= num_threads <= 1024:
+            raise ValueError(f"Plan: num_threads is {spell(num_threads)}; want 0 to 1024")
+        self._create = (problem, row, max_workspace, num_threads)
         self._make()
 
     def _make(self) -> None:
@@ -42,13 +52,27 @@ class Plan:
 
     def can_implement(self, *tensors: Any) -> None:
         """Raises what run would, without running."""
-        while not plan_call(self._made, tensors, False):
-            self._make()
+        try:
+            while not plan_call(self._made, tensors, False):
+                self._make()
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._naming(error) from None
 
     def run(self, *tensors: Any) -> None:
         """Computes. Autograd sees what is written: a tensor that wants a gradient is refused."""
-        while not plan_call(self._made, tensors, True):
-            self._make()
+        try:
+            while not plan_call(self._made, tensors, True):
+                self._make()
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._naming(error) from None
+
+    def _naming(self, error: Exception) -> Exception:
+        """An error of the extension, which counts the tensors, with an argument's name."""
+        found = re.match(r"isobit: tensor (\d+)\b", str(error))
+        if not found or int(found[1]) >= len(self._description["args"]):
+            return error
+        op, name = self._create[0].split(" ")[0], self._description["args"][int(found[1])]["name"]
+        return type(error)(f"{op}: {name}{str(error)[found.end() :]}")
 
     def __repr__(self) -> str:
         return f"Plan({self._create[0]!r})"

@@ -198,8 +198,8 @@ def test_second_derivative_is_an_error():
 
 INDICES, W, OFFSETS = torch.tensor([1, 2, 4, 5]), draw(ROWS, WIDTH), torch.tensor([0, 2])
 ERRORS = {
-    "index": (ValueError, ": indices is 13 at position 1; want 0 to 12", (torch.tensor([1, 13]), W, OFFSETS), {}),
-    "index below": (ValueError, ": indices is -1 at position 0", (torch.tensor([[-1]]), W), {}),
+    "index": (ValueError, ": input is 13 at position 1; want 0 to 12", (torch.tensor([1, 13]), W, OFFSETS), {}),
+    "index below": (ValueError, ": input is -1 at position 0", (torch.tensor([[-1]]), W), {}),
     "first offset": (ValueError, ": offsets is 1 at position 0; want 0 to 0", (INDICES, W, OFFSETS + 1), {}),
     "last offset": (ValueError, ": offsets is 5 at position 1; want 0 to 4", (INDICES, W, torch.tensor([0, 5])), {}),
     "descending": (ValueError, ": offsets is 2 at position 2; want 3 to 4", (INDICES, W, torch.tensor([0, 3, 2])), {}),
@@ -209,10 +209,10 @@ ERRORS = {
     "offsets of two dimensions": (ValueError, "offsets has shape", (INDICES, W, OFFSETS[None]), {}),
     "offsets no tensor": (TypeError, "offsets must be a Tensor, not list", (INDICES, W, [0, 2]), {}),
     "float offsets": (ValueError, "offsets is f32; want", (INDICES, W, OFFSETS.float()), {}),
-    "float input": (ValueError, "indices is f32; want", (INDICES.float(), W, OFFSETS), {}),
+    "float input": (ValueError, "input is f32; want", (INDICES.float(), W, OFFSETS), {}),
     "input of no dimension": (ValueError, "input has shape", (INDICES[0], W), {}),
     "weight of one dimension": (ValueError, "weight has shape", (INDICES, W[0], OFFSETS), {}),
-    "no tensors": (TypeError, "want two Tensors, not list and Tensor", ([1], W, OFFSETS), {}),
+    "no tensors": (TypeError, "input must be a Tensor, not list", ([1], W, OFFSETS), {}),
     "mode": (ValueError, "mode is 'avg'; want 'sum', 'mean' or 'max'", (INDICES, W, OFFSETS), {"mode": "avg"}),
     "max sparse": (ValueError, "no sparse gradient", (INDICES, W, OFFSETS), {"mode": "max", "sparse": True}),
     "max by frequency": (ValueError, "does not work", (INDICES, W, OFFSETS), {"mode": "max", "scale_grad_by_freq": True}),

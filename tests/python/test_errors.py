@@ -28,13 +28,17 @@ BAD = {
     "codes of no dtype": ((TypeError, RuntimeError), "dtype", lambda: quantize(dtype="int8")),
     "rounding": (ValueError, ": rounding is .up.; want", lambda: quantize(rounding="up")),
     "not a tensor": (TypeError, "input must be a Tensor, not list", lambda: quantize(x=[1.0])),
-    "scale of None": ((TypeError, RuntimeError), "scales must be a tensor", lambda: quantize(s=None)),
+    "scale of None": ((TypeError, RuntimeError), "scales must be a Tensor", lambda: quantize(s=None)),
     "too many dimensions": (
         ValueError,
         ": input has 9 dimensions; want at most 8",
         lambda: quantize(x=X.reshape(4, 6, *[1] * 7)),
     ),
-    "meta beside cpu": ((RuntimeError, ValueError), "one device, not cpu, meta", lambda: quantize(s=S.to("meta"))),
+    "meta beside cpu": (
+        (RuntimeError, ValueError),
+        "scales is on meta; want cpu, where input is",
+        lambda: quantize(s=S.to("meta")),
+    ),
     "sparse input": (
         (RuntimeError, TypeError, ValueError, NotImplementedError),
         "[Ss]parse",
@@ -58,15 +62,15 @@ BAD = {
     ),
     "index too large": (
         ValueError,
-        ": indices is 13 at position 1",
+        ": input is 13 at position 1",
         lambda: isobit.embedding(torch.tensor([[1, 13]]), draw(13, 2)),
     ),
     "index negative": (
         ValueError,
-        ": indices is -1 at position 0",
+        ": input is -1 at position 0",
         lambda: isobit.embedding(torch.tensor([-1]), draw(13, 2)),
     ),
-    "index float": (ValueError, ": indices is f32; want", lambda: isobit.embedding(torch.tensor([1.0]), draw(13, 2))),
+    "index float": (ValueError, ": input is f32; want", lambda: isobit.embedding(torch.tensor([1.0]), draw(13, 2))),
     "padding_idx": (
         ValueError,
         ": padding_idx is 13; want",
@@ -170,7 +174,7 @@ class TestPlan:
     def test_read_only_output(self):
         q = np.zeros(6, np.int8)
         q.setflags(write=False)
-        with pytest.raises(ValueError, match="tensor 3 is read-only"):
+        with pytest.raises(ValueError, match="quantize_per_tensor: q is read-only"):
             isobit.Plan(self.problem).run(np.ones(6, np.float32), np.float32([1]), None, q)
         assert not q.any()
 

@@ -158,7 +158,7 @@ def test_packed_codes_refuse():
     packed = torch.zeros(3, 4, dtype=torch.uint8)
     with pytest.raises(ValueError, match="dimension"):
         isobit.quantize_per_tensor(torch.tensor(1.0), 0.5, None, -8, 7, INT4)
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(ValueError, match="last_dim is 9; want 7 or 8"):
         isobit.dequantize_per_tensor(packed, s, None, -8, 7, INT4, last_dim=9)
     with pytest.raises(ValueError, match="dtype"):
         isobit.dequantize_per_tensor(packed.char(), s, None, -8, 7, INT4)

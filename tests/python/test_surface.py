@@ -176,12 +176,12 @@ def test_scales_of_other_rows_are_refused():
 def test_odd_arguments_are_named():
     q, fq = isobit.quantize_per_tensor, isobit.fake_quantize_per_tensor_affine
     for error, message, call in (
-        (RuntimeError, "'dtype'", lambda: q(X, 0.1, 0, -8, 7, None)),
-        (RuntimeError, "'rounding'", lambda: fq(X, 0.1, 0, -8, 7, rounding=None)),
-        (ValueError, "dtype is None; want torch.int8, that of input", lambda: isobit.dequantize_per_tensor(X.to(torch.int8), 0.1, 0, -8, 7, None)),
+        (TypeError, "dtype must be a torch.dtype, not None", lambda: q(X, 0.1, 0, -8, 7, None)),
+        (TypeError, "rounding must be a str, not None", lambda: fq(X, 0.1, 0, -8, 7, rounding=None)),
+        (TypeError, "dtype must be a torch.dtype, not None; want torch.int8, that of input", lambda: isobit.dequantize_per_tensor(X.to(torch.int8), 0.1, 0, -8, 7, None)),
         (ValueError, "zero_point is 1180591620717411303424; want an int64", lambda: q(X, 0.1, 2**70, *INT8)),
         (ValueError, "scale is an int of 1329 bits; want a float64", lambda: q(X, 10**400, 0, *INT8)),
-        (TypeError, "zero_point is torch.int16, which isobit does not know", lambda: q(X, 0.1, torch.tensor(1, dtype=torch.int16), *INT8)),
+        (TypeError, "zero_point is torch.int16; want one of i32, i64", lambda: q(X, 0.1, torch.tensor(1, dtype=torch.int16), *INT8)),
         (TypeError, "input is torch.complex64", lambda: q(X.to(torch.complex64), 0.1, 0, *INT8)),
         (TypeError, "choose_qparams_per_tensor: input must be a Tensor, not list", lambda: isobit.choose_qparams_per_tensor([1.0])),
         (TypeError, "quantize_per_token_dynamic: input must be a Tensor", lambda: isobit.quantize_per_token_dynamic(None)),
@@ -196,10 +196,10 @@ def test_odd_arguments_are_named():
         (ValueError, "dtype is i32; want one of s8", lambda: q(X, 0.1, 0, -8, 7, torch.int32)),
         (ValueError, "quant_min is -129; s8 starts", lambda: q(X, 0.1, 0, -129, 7, torch.int8)),
         (ValueError, "quant_min is -129; torch.int8 starts", lambda: isobit.choose_qparams_per_tensor(X, quant_min=-129)),
-        (RuntimeError, "'grad_factor'", lambda: fq(X, 0.1, 0, -8, 7, grad_factor="1")),
+        (TypeError, "grad_factor must be a float, not '1'", lambda: fq(X, 0.1, 0, -8, 7, grad_factor="1")),
         (TypeError, "max_norm must be a number, not '1'", lambda: isobit.embedding(torch.tensor([1]), X.clone(), None, "1")),
-        (RuntimeError, "'sparse'", lambda: isobit.embedding(torch.tensor([1]), X, sparse="no")),
-        (RuntimeError, "'align_corners'", lambda: isobit.grid_sample(X[None, None], torch.zeros(1, 1, 1, 2), align_corners="no")),
+        (TypeError, "sparse must be a bool, not 'no'", lambda: isobit.embedding(torch.tensor([1]), X, sparse="no")),
+        (TypeError, "align_corners must be a bool, not 'no'", lambda: isobit.grid_sample(X[None, None], torch.zeros(1, 1, 1, 2), align_corners="no")),
         (ValueError, "output_mask is", lambda: isobit.grid_sample_backward(X, X, X, output_mask=(True,))),
         (ValueError, r"weight_only_linear: input has shape \[\]", lambda: isobit.weight_only_linear(S[0], X.to(torch.int8), S, group_size=4)),
     ):  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._explain import check_kinds
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._scheme import Grouping, Scheme, code_type
 
@@ -53,6 +54,14 @@ class FakeQuantize(FakeQuantizer):
         eps: float = 0.0,
     ) -> None:
         super().__init__()
+        check_kinds("FakeQuantize", "i", quant_min=quant_min, quant_max=quant_max, ch_axis=ch_axis)
+        check_kinds("FakeQuantize", "i?", channels=channels, group_size=group_size)
+        check_kinds("FakeQuantize", "b", learn_scale=learn_scale, learn_zero_point=learn_zero_point)
+        check_kinds("FakeQuantize", "l?", block_size=block_size, shape=shape)
+        check_kinds("FakeQuantize", "s", start=start, rounding=rounding)
+        check_kinds("FakeQuantize", "f", eps=eps)
+        if channels is not None and channels < 1:
+            raise ValueError(f"FakeQuantize: channels is {channels}; want at least 1, or None")
         if start not in _STARTS:
             raise ValueError(f"FakeQuantize: start is {start!r}; want one of {', '.join(_STARTS)}")
         if not quant_min < quant_max or quant_max < 1:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._explain import check_dense, spell
+
 
 @dataclass(frozen=True)
 class Family:
@@ -58,9 +60,13 @@ def code_name(op: str, dtype: torch.dtype | None) -> str:
     """What the plans call the codes that are not stored: whole numbers unless an 8-bit float is named."""
     if dtype is None:
         return "int"
-    if dtype not in FLOAT8:
-        raise ValueError(f"{op}: code_dtype is {dtype}; want None, torch.float8_e4m3fn or torch.float8_e5m2")
+    if not is_float8(dtype):
+        raise ValueError(f"{op}: code_dtype is {spell(dtype)}; want None, torch.float8_e4m3fn or torch.float8_e5m2")
     return FLOAT8[dtype]
+
+
+def is_float8(dtype: Any) -> bool:
+    return isinstance(dtype, torch.dtype) and dtype in FLOAT8
 
 
 def without_zero_point(op: str, args: tuple[Any, ...], at: int) -> tuple[Any, ...]:
@@ -68,13 +74,16 @@ def without_zero_point(op: str, args: tuple[Any, ...], at: int) -> tuple[Any, ..
     only: it has to be None, 0, or an integer tensor that eager code finds to be all 0. Their bounds, which come
     after it, may be floats, as torch.finfo has them."""
     zero_point = args[at]
+    name = "zero_point" if op.startswith(("fake", "quantize_per_tensor", "dequantize_per_tensor")) else "zero_points"
+    if zero_point is not None and not isinstance(zero_point, (int, Tensor)):
+        raise TypeError(f"{op}: {name} must be None, not {spell(zero_point)}: 8-bit float codes have a scale only")
     if isinstance(zero_point, Tensor):
-        is_zero = not zero_point.is_floating_point() and not is_dynamo_compiling() and not zero_point.any()
+        check_dense(op, **{name: zero_point})
+        is_zero = not zero_point.is_floating_point() and not is_dynamo_compiling()
+        is_zero = is_zero and (zero_point.is_meta or not zero_point.any())  # nobody knows a meta tensor's values
     else:
         is_zero = zero_point is None or (isinstance(zero_point, int) and zero_point == 0)
     if not is_zero:
-        raise ValueError(
-            f"{op}: 8-bit float codes have a scale only; want zero_point=None (or integers that are all 0)"
-        )
+        raise ValueError(f"{op}: 8-bit float codes have a scale only; want {name}=None (or integers that are all 0)")
     bounds = (int(b) if isinstance(b, float) and b.is_integer() else b for b in args[at + 1 : at + 4])
     return (*args[:at], None, *bounds, *args[at + 4 :])

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._explain import spell
 from .._load import PACKED
 from .._op import Op, kept, saving, write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, FLOAT8, without_zero_point
+from ._families import FAMILIES, is_float8, without_zero_point
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -56,6 +57,8 @@ def _define(name: str) -> tuple[Op, Op]:
         "grad_scale = scale : scale if want_scale",
         "grad_zero_point = zero_point : zero_point if want_zero_point",
     )
+    if name in ("per_token", "per_channel_group"):
+        forward.names |= {"out_dtype": "output_dtype", "y": "output_dtype"}  # torch's name there
     forward.differentiable(saving(3), _backward_of(backward, f.leading(), f.group))
     backward.not_differentiable()
     vmap_elementwise(forward, f, data=(0,))
@@ -72,11 +75,15 @@ def _dequantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -
     if not isinstance(args[0], Tensor):
         raise TypeError(f"dequantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
     came = args[0].dtype
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(
+            f"dequantize_{name}: dtype must be a torch.dtype, not {spell(dtype)}; want {came}, that of input"
+        )
     if dtype in PACKED and came != torch.uint8:
         raise ValueError(f"dequantize_{name}: input is {came}; want torch.uint8 for dtype={dtype}")
     if dtype not in PACKED and came != dtype:
         raise ValueError(f"dequantize_{name}: dtype is {dtype}; want {came}, that of input")
-    if dtype in FLOAT8:
+    if is_float8(dtype):
         args = without_zero_point(f"dequantize_{name}", args, 2)
     if out is not None:
         return write_out(op, out, *args)
@@ -183,7 +190,7 @@ def dequantize_per_channel_group(
 
 def _gradients(name: str, dtype: torch.dtype | None, *args: Any) -> Gradients:
     scale, zero_point = args[2:4]
-    if args[1].dtype in FLOAT8:
+    if is_float8(getattr(args[1], "dtype", None)):
         args = without_zero_point(f"dequantize_{name}_backward", args, 3)
     return _OPS[name][1](*args, True, isinstance(scale, Tensor), is_learned(zero_point), dtype)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._explain import check_dense, spell
 from .._op import Op, wants_gradient
 from .._vmap import Dims, front, register
 
@@ -73,6 +75,8 @@ def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], padding_id
     return torch.sparse_coo_tensor(apart, values, shape, is_coalesced=True, check_invariants=False)
 
 
+_FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding calls it
+
 _FORWARD.differentiable(_setup, _backward)
 _BACKWARD.not_differentiable()
 
@@ -91,11 +95,16 @@ def _row(padding_idx: int | None, rows: int, op: str = "embedding") -> int:
     """padding_idx from the front; -1 where there is none."""
     if padding_idx is None:
         return -1
-    if isinstance(padding_idx, float | str):
-        raise TypeError(f"{op}: padding_idx must be an int, not {padding_idx!r}")
+    if not isinstance(padding_idx, (int, torch.SymInt)) or isinstance(padding_idx, bool):
+        try:
+            if isinstance(padding_idx, bool):
+                raise TypeError
+            padding_idx = operator.index(padding_idx)
+        except Exception:  # whatever an object's __index__ raises
+            raise TypeError(f"{op}: padding_idx must be an int, not {spell(padding_idx)}") from None
     if not -rows <= padding_idx < rows:
         want = f"want -{rows} to {rows - 1} for {rows} rows" if rows else "there are no rows"
-        raise ValueError(f"{op}: padding_idx is {padding_idx}; {want}")
+        raise ValueError(f"{op}: padding_idx is {spell(padding_idx)}; {want}")
     return padding_idx + rows if padding_idx < 0 else padding_idx
 
 
@@ -118,18 +127,25 @@ def embedding(
         y = _fast(weight, input, -1, scale_grad_by_freq, sparse)
         if y is not NotImplemented:
             return y
-    if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
-        raise TypeError(f"embedding: want two Tensors, not {type(input).__name__} and {type(weight).__name__}")
+    check_dense("embedding", input=input, weight=weight)
     if weight.dim() != 2:
         raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
-    row = _row(padding_idx, weight.shape[0])
+    args = (weight, input, _row(padding_idx, weight.shape[0]), scale_grad_by_freq, sparse)
     if max_norm is not None:
-        with torch.no_grad():
-            embedding_renorm_(weight, input, max_norm, norm_type)
-    return _FORWARD.apply(weight, input, row, scale_grad_by_freq, sparse)
+        renorm_before(_FORWARD, args, max_norm, norm_type)
+    return _FORWARD.apply(*args)
 
 
 _fast = _FORWARD.fast
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        return float(value)
+    except Exception:  # whatever an object's __float__ raises
+        raise TypeError(f"embedding_renorm_: {name} must be a number, not {spell(value)}") from None
 
 
 def embedding_backward(
@@ -143,18 +159,25 @@ def embedding_backward(
     grad_output whose index names it, in ascending position. padding_idx: a row that gets none, -1
     for none, as in ``torch.ops.aten.embedding_dense_backward``."""
     if isinstance(num_weights, int) and num_weights < 0:
-        raise ValueError(f"embedding_backward: num_weights is {num_weights}; want at least 0")
+        raise ValueError(f"embedding_backward: num_weights is {spell(num_weights)}; want at least 0")
     return _BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
+
+
+def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: float) -> None:
+    """Scales the rows that a lookup, whose weight and indices are its first arguments, is about to read; where the
+    lookup would be refused, it is refused here, before weight is written."""
+    with torch.no_grad():
+        if is_dynamo_compiling() or op.check(*args) is NotImplemented:
+            op(args[0][:, :0], *args[1:])  # on no columns: says what is wrong, or is a case for torch's dispatcher
+        embedding_renorm_(*args[:2], max_norm, norm_type)
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
     """Scales, in place, each row of weight that indices names to a norm of at most max_norm."""
+    check_dense("embedding_renorm_", weight=weight, indices=indices)
     if wants_gradient(weight):
         raise RuntimeError("embedding_renorm_: weight requires a gradient; call it under torch.no_grad()")
-    for name, value in (("max_norm", max_norm), ("norm_type", norm_type)):
-        if not hasattr(value, "__float__"):
-            raise TypeError(f"embedding_renorm_: {name} must be a number, not {value!r}")
-    _RENORM(weight, indices, float(max_norm), float(norm_type))
+    _RENORM(weight, indices, _number("max_norm", max_norm), _number("norm_type", norm_type))
     if not is_dynamo_compiling():
         torch.autograd.graph.increment_version(weight)
     return weight

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._explain import check_dense, spell
 from .._op import Op
 from .._vmap import register
-from .embedding import _coalesced, _row, embedding_renorm_
+from .embedding import _coalesced, _row, renorm_before
 
 _BAGS = "int padding_idx=-1, bool include_last_offset=False"
 _FORWARD = Op(
@@ -89,6 +90,7 @@ def _sparse_gradient(
     return _coalesced(found, values, (rows, grad_output.shape[-1]), padding_idx)
 
 
+_FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding_bag calls it
 _FORWARD.differentiable(_setup, _backward)
 for _op in (_BACKWARD, _WEIGHTS_BACKWARD):
     _op.not_differentiable()
@@ -117,12 +119,13 @@ def embedding_bag(
     begin at ``offsets``; an index or an offset out of range is an error that names its position and value.
     Sums are in float32 for 16-bit weights, forward and backward; a NaN is larger than everything. ``sparse=True``
     gives the gradient coalesced. ``max_norm`` scales the rows that are named down to that norm first, in place."""
-    if not isinstance(input, Tensor) or not isinstance(weight, Tensor):
-        raise TypeError(f"embedding_bag: want two Tensors, not {type(input).__name__} and {type(weight).__name__}")
-    if input.is_nested:
+    if isinstance(input, Tensor) and input.layout == torch.jagged:
         input, offsets, per_sample_weights = _unnested(input, per_sample_weights)
         include_last_offset = True
+    check_dense("embedding_bag", input=input, weight=weight)
     bags = _check(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse)
+    if not isinstance(include_last_offset, bool):
+        raise TypeError(f"embedding_bag: include_last_offset must be a bool, not {spell(include_last_offset)}")
     if offsets is None:
         include_last_offset = False
     elif include_last_offset:
@@ -132,10 +135,8 @@ def embedding_bag(
     row = _row(padding_idx, weight.shape[0], "embedding_bag")
     attributes = (bags, mode, row, include_last_offset, scale_grad_by_freq, sparse)
     if max_norm is not None:
-        with torch.no_grad():
-            # On no columns: what it refuses, it refuses before weight is written.
-            _FORWARD(weight[:, :0], input, offsets, per_sample_weights, *attributes, False)
-            embedding_renorm_(weight, input, max_norm, norm_type)
+        args = (weight, input, offsets, per_sample_weights, *attributes, False)
+        renorm_before(_FORWARD, args, max_norm, norm_type)
     if not is_dynamo_compiling():
         results = _fast(weight, input, offsets, per_sample_weights, *attributes, False)
         if results is not NotImplemented:
@@ -157,8 +158,8 @@ def _check(
 ) -> int:
     """Raises what torch raises; returns the number of bags, or of offsets."""
     for name, given in (("offsets", offsets), ("per_sample_weights", factors)):
-        if given is not None and not isinstance(given, Tensor):
-            raise TypeError(f"embedding_bag: {name} must be a Tensor, not {type(given).__name__}")
+        if given is not None:
+            check_dense("embedding_bag", **{name: given})
     if factors is not None and factors.shape != input.shape:
         came, want = list(factors.shape), list(input.shape)
         raise ValueError(f"embedding_bag: per_sample_weights has shape {came}; want {want}, the shape of input")
@@ -172,8 +173,8 @@ def _check(
         raise ValueError("embedding_bag: offsets is None; want it for an input of one dimension")
     if offsets is not None and offsets.dim() != 1:
         raise ValueError(f"embedding_bag: offsets has shape {list(offsets.shape)}; want one dimension")
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode is {mode!r}; want 'sum', 'mean' or 'max'")
+    if not isinstance(mode, str) or mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode is {spell(mode)}; want 'sum', 'mean' or 'max'")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("embedding_bag: scale_grad_by_freq does not work with mode='max'")
     if mode == "max" and sparse:

@@ -66,13 +66,13 @@ _per_tensor, _per_channel, _per_token, _per_group, _per_block = (_OPS[name][0].f
 
 def _fake_quantize(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *args: Any) -> Tensor:
     op = _OPS[name][0]
+    if not isinstance(args[0], Tensor):
+        raise TypeError(f"fake_quantize_{_NAMES[name]}: input must be a Tensor, not {type(args[0]).__name__}")
     if code_dtype is None:
         args = (*args, "int")
     else:
         named = f"fake_quantize_{_NAMES[name]}"
         args = without_zero_point(named, (*args, code_name(named, code_dtype)), 2)
-    if not isinstance(args[0], Tensor):
-        raise TypeError(f"fake_quantize_{_NAMES[name]}: input must be a Tensor, not {type(args[0]).__name__}")
     if out is not None:
         return write_out(op, out, *args)
     return op.apply(*args)

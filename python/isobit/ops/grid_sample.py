@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._explain import check_dense, spell
 from .._op import LIBRARY, Op, write_out
 from .._vmap import vmap_fold
 
@@ -124,8 +125,7 @@ def grid_sample(
         y = _sample(input, grid, mode, padding_mode, corners, out)
         if y is not NotImplemented:
             return y
-    if not isinstance(input, Tensor) or not isinstance(grid, Tensor):
-        raise TypeError(f"grid_sample: want two Tensors, not {type(input).__name__} and {type(grid).__name__}")
+    check_dense("grid_sample", input=input, grid=grid)
     if input.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(input.device.type):
         input, grid = _promote(input, grid)
     if out is not None:
@@ -143,10 +143,12 @@ def grid_sample_backward(
     output_mask: Sequence[bool] = (True, True),
 ) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of input and grid; None for one that output_mask leaves out."""
-    if len(output_mask) != 2:
-        raise ValueError(f"grid_sample_backward: output_mask is {output_mask}; want two bools, for input and grid")
+    wants = tuple(output_mask) if isinstance(output_mask, Sequence) else ()
+    if len(wants) != 2 or not all(isinstance(w, bool) for w in wants) or not any(wants):
+        came = f"output_mask is {spell(output_mask)}"
+        raise ValueError(f"grid_sample_backward: {came}; want two bools, for input and grid, one of them True")
     corners = align_corners is not None and align_corners
-    return _SAMPLE_BACKWARD(grad_output, input, grid, mode, padding_mode, corners, *map(bool, output_mask))
+    return _SAMPLE_BACKWARD(grad_output, input, grid, mode, padding_mode, corners, *wants)
 
 
 def _check_size(theta: Tensor, size: Sequence[int]) -> None:
@@ -171,8 +173,7 @@ def affine_grid(
     """The grid [N, H, W, 2] of the affine maps ``theta`` [N, 2, 3], for grid_sample.
 
     As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given."""
-    if not isinstance(theta, Tensor):
-        raise TypeError(f"affine_grid: theta must be a Tensor, not {type(theta).__name__}")
+    check_dense("affine_grid", theta=theta)
     _check_size(theta, size)
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
@@ -186,8 +187,7 @@ def affine_grid(
 
 def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -> Tensor:
     """The gradient of theta, [N, 2, 3], from that of the grid, [N, H, W, 2]."""
-    if not isinstance(grad_grid, Tensor):
-        raise TypeError(f"affine_grid_backward: grad_grid must be a Tensor, not {type(grad_grid).__name__}")
+    check_dense("affine_grid_backward", grad_grid=grad_grid)
     if grad_grid.dim() == 0:
         raise ValueError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")
     rank = grad_grid.shape[-1]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._explain import check_dense, spell
 from .._load import DTYPES
 from .._op import Op
 from .._vmap import Dims, front, register
@@ -75,7 +76,7 @@ _RANGES = {
 def code_range(op: str, dtype: torch.dtype, low: int | None = None, high: int | None = None) -> tuple[int, int]:
     """quant_min and quant_max where they are given, else those of dtype."""
     if not isinstance(dtype, torch.dtype) or dtype not in _RANGES:
-        raise ValueError(f"{op}: dtype is {dtype}; want one of {', '.join(map(str, _RANGES))}")
+        raise ValueError(f"{op}: dtype is {spell(dtype)}; want one of {', '.join(map(str, _RANGES))}")
     least, most = _RANGES[dtype]
     return least if low is None else low, most if high is None else high
 
@@ -86,9 +87,8 @@ def _blocks(block_size: Any) -> Any:
 
 def _checked(op: str, x: Any, where: tuple[Any, ...], *dtype_and_range: Any) -> tuple[int, int]:
     """The range of codes, for arguments of the right kinds."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{op}: input must be a Tensor, not {type(x).__name__}")
-    if where == (None,):
+    check_dense(op, input=x)
+    if where and where[0] is None:
         raise TypeError(f"{op}: None came for what shares a scale; want an axis, a group_size or a block_size")
     return code_range(op, *dtype_and_range)
 
@@ -99,9 +99,9 @@ def _choose(
     bounds = _checked(f"choose_qparams_{name}", x, where, dtype, low, high)
     least, most = _RANGES[dtype]
     if isinstance(low, int) and low < least:
-        raise ValueError(f"choose_qparams_{name}: quant_min is {low}; {dtype} starts at {least}")
+        raise ValueError(f"choose_qparams_{name}: quant_min is {spell(low)}; {dtype} starts at {least}")
     if isinstance(high, int) and high > most:
-        raise ValueError(f"choose_qparams_{name}: quant_max is {high}; {dtype} ends at {most}")
+        raise ValueError(f"choose_qparams_{name}: quant_max is {spell(high)}; {dtype} ends at {most}")
     return choose(name, x, where, symmetric, *bounds)
 
 
@@ -172,8 +172,8 @@ def choose_qparams_per_token(input: Tensor, dtype: torch.dtype) -> tuple[Tensor,
 
     As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps a scale
     from falling below 1e-5 and answers float zero points."""
-    if not isinstance(dtype, torch.dtype) or dtype.is_floating_point or not dtype.is_signed:
-        raise ValueError(f"choose_qparams_per_token: dtype is {dtype}; want torch.int8")
+    if not isinstance(dtype, torch.dtype) or _RANGES.get(dtype, (0, 0))[0] == 0:
+        raise ValueError(f"choose_qparams_per_token: dtype is {spell(dtype)}; want torch.int8")
     return _choose("per_token", input, (), dtype, True, None, None)
 
 

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._explain import explain
 from .._op import Op, kept, saving, write_out
 from .._vmap import vmap_elementwise
-from ._families import FAMILIES, FLOAT8, code_name, without_zero_point
+from ._families import FAMILIES, code_name, is_float8, without_zero_point
 
 Number = float | Tensor
 
@@ -59,14 +60,18 @@ def _quantize(name: str, dtype: torch.dtype, out: Tensor | None, *args: Any) -> 
     op = _OPS[name][0]
     if not isinstance(args[0], Tensor):
         raise TypeError(f"quantize_{name}: input must be a Tensor, not {type(args[0]).__name__}")
-    if dtype in FLOAT8:
+    if is_float8(dtype):
         args = without_zero_point(f"quantize_{name}", args, 2)
     if out is not None:
         return write_out(op, out, *args)
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1:
         return op.apply(*args)
     # Integers and 8-bit floats carry no gradient.
-    return op(*(a.detach() if isinstance(a, Tensor) else a for a in args))
+    try:
+        return op(*(a.detach() if isinstance(a, Tensor) else a for a in args))
+    except Exception:
+        explain(op, args)
+        raise
 
 
 def quantize_per_tensor(

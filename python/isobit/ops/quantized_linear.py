@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from .._explain import check_dense
 from .._op import Op, once
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
@@ -18,6 +19,7 @@ from .qparams import quantize_per_token_dynamic
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
 # max|row| / 127, no quotient rounds beyond, and -128 is never used.
 _LOW, _HIGH = -127, 127
+_FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 _CODES = Op(
     "quantized_linear_codes(Tensor x, Tensor x_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
@@ -48,9 +50,7 @@ def as_matrix(t: Tensor) -> Tensor:
 
 def check_tensors(op: str, **named: Any) -> None:
     """That these are tensors, the first one, the input, with a dimension at least."""
-    for name, t in named.items():
-        if not isinstance(t, Tensor):
-            raise TypeError(f"{op}: {name} must be a Tensor, not {type(t).__name__}")
+    check_dense(op, **named)
     name, x = next(iter(named.items()))
     if x.dim() == 0:
         raise ValueError(f"{op}: {name} has shape []; want [..., K]")
@@ -135,6 +135,13 @@ def _dequantize_rows(codes: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor
     return dequantize_per_token(codes, scale, None, _LOW, _HIGH, torch.int8, dtype)
 
 
+def _odd_tensors(x: Tensor, weight: Tensor) -> Exception:
+    for name, t in (("x", x), ("weight", weight)):
+        if t.dtype not in _FLOATS:
+            return ValueError(f"quantized_linear: {name} is {t.dtype}; want one of {', '.join(map(str, _FLOATS))}")
+    return ValueError(f"quantized_linear: weight is on {weight.device}; want {x.device}, where x is")
+
+
 def quantized_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """A linear layer for quantization-aware training: ``x`` [..., K], ``weight`` [N, K], ``bias`` [N].
 
@@ -144,6 +151,8 @@ def quantized_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     straight-through estimate, with x and weight as the codes stand for them:
     ``dx = dy @ w_q``, ``dw = dy.T @ x_q``, ``db = sum(dy)``."""
     check_tensors("quantized_linear", x=x, weight=weight)
+    if x.dtype not in _FLOATS or weight.dtype not in _FLOATS or x.device != weight.device:
+        raise _odd_tensors(x, weight)
     if x.shape[-1:] != weight.shape[-1:]:
         raise ValueError(
             f"quantized_linear: x has shape {list(x.shape)}, weight {list(weight.shape)}; want the same last extent"

@@ -1,0 +1,159 @@
+package autodiff
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// What is nil or never made is an error of whatever meets it, and no panic.
+func TestAbsentBackends(t *testing.T) {
+	var cpu *CPU
+	var any Backend
+	var ad *Autodiff[*CPU, None]
+	for name, err := range map[string]error{
+		"pointer":   Floats(cpu, []float32{1}).Err(),
+		"interface": Floats(any, []float32{1}).Add(Floats(any, []float32{1})).Err(),
+		"autodiff":  Full(ad, 1, 2).Exp().Err(),
+		"ints":      Arange(cpu, 0, 1, 2).Err(),
+		"random":    Normal(any, 1, 0, 1, 2).Err(),
+		"shape":     Floats(cpu, []float32{1}, 2).Err(),
+		"inner":     Floats(New[*CPU](nil, None{}), []float32{1}).Exp().Err(),
+		"interface within": func() error {
+			ad := New[Backend](nil, None{})
+			_, err := ad.Backward(ad.Track(Full(ad, 1)).Exp())
+			return err
+		}(),
+	} {
+		if name == "shape" {
+			require.ErrorContains(t, err, "does not fit shape [2]")
+			continue
+		}
+		require.ErrorIs(t, err, errNoBackend, name)
+	}
+	require.Equal(t, "autodiff(nil)", New[*CPU](nil, None{}).Name())
+
+	sum, err := Floats(&CPU{}, []float32{1, 2}).Sum().Item()
+	require.NoError(t, err, "the zero value")
+	require.Equal(t, 3.0, sum)
+}
+
+func TestAbsentStrategyAndOptions(t *testing.T) {
+	ad := New[*CPU, Strategy](NewCPU(), nil)
+	require.Equal(t, "none", ad.Strategy())
+	x := ad.Track(Floats(ad, []float32{1, 2}))
+	_, err := ad.Backward(x.Exp(), WithSum(), nil)
+	require.EqualError(t, err, "autodiff: backward: option 1 is nil; want WithSum, WithSeed or KeepGraph")
+	g, err := ad.Backward(x.Exp(), WithSum())
+	require.NoError(t, err)
+	require.Equal(t, 1, g.Len())
+	require.NoError(t, ad.GradReplace(x, g, FloatView(ad.InnerBackend(), tensor.Of([]float32{5, 6}))))
+}
+
+// No rate is NaN: at warm = 1/steps the first step is the highest, and steps out of range count as the nearest.
+func TestOneCycleAtItsEnds(t *testing.T) {
+	require.Equal(t, 1.0, OneCycle(0, 10, 1, 0.1))
+	require.Equal(t, OneCycle(0, 10, 1, 0.3), OneCycle(-5, 10, 1, 0.3))
+	require.Equal(t, OneCycle(9, 10, 1, 0.3), OneCycle(50, 10, 1, 0.3))
+	for _, steps := range []int{-1, 0, 1, 2, 10} {
+		for _, warm := range []float64{-1, 0, 0.1, 0.5, 1, 2} {
+			for step := -2; step < steps+3; step++ {
+				rate := OneCycle(step, steps, 1, warm)
+				require.False(t, math.IsNaN(rate) || rate < 0 || rate > 1, "OneCycle(%d, %d, 1, %g) = %g", step, steps, warm, rate)
+			}
+		}
+	}
+}
+
+// A negative limit turned the gradients around.
+func TestClipNormOfNoLimit(t *testing.T) {
+	ad := New(NewCPU(), None{})
+	x := ad.Track(Floats(ad, []float32{3, 4}))
+	g, err := ad.Backward(x, WithSeed(Floats(ad.InnerBackend(), []float32{3, 4})))
+	require.NoError(t, err)
+	for _, limit := range []float64{-1, math.Inf(-1), math.NaN()} {
+		_, err := g.ClipNorm(limit)
+		require.ErrorContains(t, err, "want 0 or more")
+	}
+	norm, err := g.ClipNorm(math.Inf(1))
+	require.NoError(t, err)
+	require.Equal(t, 5.0, norm)
+	dx, _ := ad.Grad(x, g)
+	got, err := dx.Float32s()
+	require.NoError(t, err)
+	require.Equal(t, []float32{3, 4}, got)
+}
+
+// Settings that turn the descent around, or end in NaN, are refused before a parameter changes.
+func TestSettingsOfOptimizers(t *testing.T) {
+	ad := New(NewCPU(), None{})
+	p := NewParams(ad, 1)
+	w := p.Full("w", 1, 2)
+	g, err := ad.Backward(w.Mul(w).Sum())
+	require.NoError(t, err)
+	nan := math.NaN()
+	for want, o := range map[string]Optimizer{
+		"SGD: Rate is NaN":        &SGD{Rate: nan},
+		"SGD: Rate is -1":         &SGD{Rate: -1},
+		"SGD: Momentum is -2":     &SGD{Rate: 1, Momentum: -2},
+		"SGD: WeightDecay is +In": &SGD{Rate: 1, WeightDecay: math.Inf(1)},
+		"Adam: Rate is NaN":       &Adam{Rate: nan},
+		"Adam: Beta1 is 1; want ": &Adam{Rate: 1, Beta1: 1},
+		"Adam: Beta2 is -1; want": &Adam{Rate: 1, Beta2: -1},
+		"Adam: Eps is NaN":        &Adam{Rate: 1, Eps: nan},
+		"AdamW: Beta2 is 1; want": &AdamW{Rate: 1, Beta2: 1},
+		"AdamW: WeightDecay is -": &AdamW{Rate: 1, WeightDecay: -1},
+	} {
+		require.ErrorContains(t, o.Step(p, g), "autodiff: "+want)
+		require.ErrorContains(t, (&SGD{Rate: 1}).Step((*Params[*Autodiff[*CPU, None]])(nil), g), "the parameters are nil")
+		got, err := w.Float32s()
+		require.NoError(t, err)
+		require.Equal(t, []float32{1, 1}, got)
+	}
+	require.NoError(t, (&SGD{Rate: 1, Momentum: 2}).Step(p, g))
+}
+
+// Views that cannot be read are errors: the memory of a slice is known.
+func TestViewsThatCannotBeRead(t *testing.T) {
+	be := New(NewCPU(), None{})
+	for want, change := range map[string]func(v *tensor.View){
+		"it has 3 strides":            func(v *tensor.View) { v.Strides = []int64{1, 1, 1} },
+		"its data is nil":             func(v *tensor.View) { v.Data = nil },
+		"it spans bytes [0, 20)":      func(v *tensor.View) { v.Strides = []int64{2, 2} },
+		"it spans bytes [-8, 8)":      func(v *tensor.View) { v.Strides = []int64{-2, 1} },
+		"elements have bytes of the":  func(v *tensor.View) { v.DType = tensor.S4 },
+		"elements have bytes of thei": func(v *tensor.View) { v.DType = tensor.DType(99) },
+		"want a tensor in host":       func(v *tensor.View) { v.Shape = []int64{-2, -2} },
+	} {
+		v := tensor.Of([]float32{1, 2, 3, 4}, 2, 2)
+		change(&v)
+		require.ErrorContains(t, FromView(be, v).Err(), want)
+	}
+	v := tensor.Of([]float32{1, 2, 3, 4}, 2, 2)
+	v.Strides = []int64{1, 2}
+	got, err := FloatView(be, v).Float32s()
+	require.NoError(t, err)
+	require.Equal(t, []float32{1, 3, 2, 4}, got)
+}
+
+// Run is public: any operation, with any number of inputs and any attributes, is an error and no panic.
+func TestRunOfWrongInputs(t *testing.T) {
+	ad := New(NewCPU(), None{})
+	f, err := ad.FromView(tensor.Of([]float32{1, 2, 3, 4}, 2, 2))
+	require.NoError(t, err)
+	i, err := ad.FromView(tensor.Of([]int64{0, 1}))
+	require.NoError(t, err)
+	attrs := []*Attr{nil, {}, {Axis: -9, Axes: []int{5, -7, 5}, Shape: []int64{-1, 1 << 62}, Starts: []int{-9}, DType: 77, Mode: "?"}}
+	for op := Op(0); op < opCount+3; op++ {
+		for _, be := range []Backend{ad, ad.InnerBackend()} {
+			for _, at := range attrs {
+				for _, in := range [][]Value{nil, {nil}, {f}, {f, nil}, {f, f}, {f, i}, {i, f}, {nil, f, i, f, f}, {f, f, f, f, f, f, f, f, f, f}} {
+					require.NotPanics(t, func() { _, _ = be.Run(op, at, in...) }, "%v of %d inputs, %+v", op, len(in), at)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+"""Why a call fails, in one sentence that names the argument, what came and what was wanted.
+
+Asked where the direct call did not go through: one that works pays nothing for it. Attributes are looked at before
+torch's dispatcher sees them, which takes a dtype, a float or a tensor for an int; tensors only after it failed, since
+it knows kinds of them that we do not."""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import reprlib
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.compiler import is_dynamo_compiling
+
+from . import _C
+from ._load import DTYPES, PACKED
+
+if TYPE_CHECKING:
+    from ._op import Op
+
+_MOST = 8  # items of a list, as in _C.h
+_KNOWN = {dtype for dtype, _, _ in DTYPES}
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype)
+
+
+def explain(op: Op, args: tuple[Any, ...]) -> None:
+    """Raises what is wrong with an argument of the call on its own; returns where nothing is."""
+    inputs = op.signature.inputs
+    for item, value in zip(inputs, args, strict=False):
+        _explain_tensor(op, item.name, item.optional, bool(item.number), value)
+    check_attributes(op, args)
+    codes, dtype = op.signature.codes()
+    if codes < 0 or len(args) <= dtype or args[dtype] is None:
+        return
+    came, want = args[dtype], torch.uint8 if args[dtype] in PACKED else args[dtype]
+    if args[codes].dtype != want:
+        named = f"{op.names[inputs[codes].name]} is {args[codes].dtype}"
+        raise ValueError(f"{op.name}: {named}; want {want} for {op.names['dtype']}={came}")
+    for attribute, value in zip(op.signature.attributes, args[len(inputs) :], strict=False):
+        if attribute.kind == "e" and value is not None and came in PACKED and args[codes].dim():
+            most = 2 * args[codes].shape[-1]
+            if not max(most - 1, 0) <= value <= most:
+                named = f"{op.names[attribute.name]} is {value}"
+                raise ValueError(f"{op.name}: {named}; want {max(most - 1, 0)} or {most}, two codes to a byte")
+
+
+def check_attributes(op: Op, args: tuple[Any, ...]) -> None:
+    """Raises where an attribute is of another kind than the signature's."""
+    inputs = op.signature.inputs
+    for attribute, value in zip(op.signature.attributes, args[len(inputs) :], strict=False):
+        if value is None and attribute.optional:
+            continue
+        error = _KINDS[attribute.kind](op, attribute.name, value)
+        if error is not None:
+            kind, text = error
+            raise kind(f"{op.name}: {op.names[attribute.name]} {text}")
+
+
+def _explain_tensor(op: Op, name: str, optional: bool, number: bool, value: Any) -> None:
+    if value is None and optional:
+        return
+    if number and (isinstance(value, (int, float)) or _is_numpy_number(value)):
+        return
+    named = f"{op.name}: {op.names[name]}"
+    if not isinstance(value, torch.Tensor):
+        others = " or a number" * number + " or None" * optional
+        raise TypeError(f"{named} must be a Tensor{others}, not {type(value).__name__}")
+    kind = _odd_kind(value)
+    if kind:
+        raise TypeError(f"{named} is {kind}; want a dense tensor")
+    if value.dtype not in _KNOWN:
+        raise TypeError(f"{named} is {value.dtype}; want one of {_types(op.plan, name)}")
+
+
+def _odd_kind(t: torch.Tensor) -> str:
+    """What a tensor is whose elements do not simply lie in memory; empty for one that is plain."""
+    if isinstance(t, torch.nn.parameter.UninitializedTensorMixin):
+        return "an uninitialized parameter, of a lazy module that has not run yet"
+    if t.is_quantized:
+        return f"a quantized tensor ({t.dtype})"
+    if t.is_nested:
+        return "a nested tensor"
+    return "" if t.layout == torch.strided else f"a sparse or blocked tensor ({t.layout})"
+
+
+def check_dense(op: str, **named: Any) -> None:
+    """For what looks at its arguments before its op does."""
+    for name, value in named.items():
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"{op}: {name} must be a Tensor, not {type(value).__name__}")
+        kind = "" if is_dynamo_compiling() else _odd_kind(value)
+        if kind:
+            raise TypeError(f"{op}: {name} is {kind}; want a dense tensor")
+
+
+def check_kinds(where: str, kind: str, **named: Any) -> None:
+    """For what is no op: that values are of a kind of _signature.py, or None where the kind ends in ``?``."""
+    for name, value in named.items():
+        error = None if value is None and kind.endswith("?") else _KINDS[kind[0]](None, name, value)
+        if error is not None:
+            raise error[0](f"{where}: {name} {error[1]}")
+
+
+def _is_numpy_number(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0
+
+
+@functools.cache
+def _support() -> dict[str, dict[str, list[str]]]:
+    """The types of each argument and the words of each attribute that has some, by op and name."""
+    return {
+        op["op"]: {a["name"]: a["dtypes"] for a in op["args"]}
+        | {a["name"]: a["words"] for a in op["attributes"] if a.get("words")}
+        for op in json.loads(_C.support())
+    }
+
+
+def _types(plan: str, name: str) -> str:
+    return ", ".join(_support()[plan][name])
+
+
+def spell(value: Any) -> str:
+    """A value in a message: short, on one line."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an int of {value.bit_length()} bits"
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(v, _PLAIN) and not (isinstance(v, int) and v.bit_length() > 256) for v in value):
+            return reprlib.repr(value)
+    elif isinstance(value, _PLAIN):
+        return reprlib.repr(value) if isinstance(value, (str, bytes)) else repr(value)
+    return type(value).__name__
+
+
+_Error = tuple[type[Exception], str] | None
+
+
+def _wrong(wanted: str, value: Any) -> _Error:
+    return TypeError, f"must be {wanted}, not {spell(value)}"
+
+
+def _int(op: Op | None, name: str, value: Any, wanted: str = "an int") -> _Error:
+    if isinstance(value, torch.SymInt):
+        return None
+    try:
+        number = operator.index(value)
+    except Exception:  # whatever an object's __index__ raises
+        return _wrong(wanted, value)
+    if isinstance(value, bool):
+        return _wrong(wanted, value)
+    return None if -(1 << 63) <= number < 1 << 63 else (ValueError, f"is {spell(number)}; want an int64")
+
+
+def _float(op: Op | None, name: str, value: Any) -> _Error:
+    if isinstance(value, torch.SymFloat):
+        return None
+    if isinstance(value, (bool, str, bytes)):
+        return _wrong("a float", value)
+    try:
+        float(value)
+    except OverflowError:
+        return ValueError, f"is {spell(value)}; want a float64"
+    except Exception:  # whatever an object's __float__ raises
+        return _wrong("a float", value)
+    return None
+
+
+def _bool(op: Op | None, name: str, value: Any) -> _Error:
+    known = isinstance(value, (bool, torch.SymBool)) or type(value).__name__ in ("bool", "bool_")  # numpy's
+    return None if known else _wrong("a bool", value)
+
+
+def _word(op: Op | None, name: str, value: Any) -> _Error:
+    if not isinstance(value, str) or op is None:
+        return None if isinstance(value, str) else _wrong("a str", value)
+    words = _support()[op.plan][name]
+    return None if value in words else (ValueError, f"is {spell(value)}; want one of {', '.join(words)}")
+
+
+def _ints(op: Op | None, name: str, value: Any) -> _Error:
+    if not isinstance(value, (list, tuple)):
+        return _wrong("a list of ints", value)
+    if len(value) > _MOST:
+        return ValueError, f"has {len(value)} items; want at most {_MOST}"
+    wrong = (_int(op, name, item) for item in value)
+    kind = next((error[0] for error in wrong if error), None)
+    if kind is ValueError:
+        return kind, "has an item that is no int64; want ints"
+    return None if kind is None else _wrong("a list of ints", value)
+
+
+def _dtype(op: Op | None, name: str, value: Any) -> _Error:
+    if not isinstance(value, torch.dtype):
+        return _wrong("a torch.dtype", value)
+    if value in _KNOWN or op is None:
+        return None
+    s = op.signature
+    tensors = [o.name for o in s.outputs if s.dtype_argument(o) == name] or [i.name for i in s.inputs if i.codes]
+    return TypeError, f"is {value}; want one of {_types(op.plan, tensors[0])}"
+
+
+# By the kinds of _signature.py.
+_KINDS = {
+    **dict.fromkeys("iIxe", _int),
+    **dict.fromkeys("fF", _float),
+    **dict.fromkeys("bBw", _bool),
+    **dict.fromkeys("lL", _ints),
+    **dict.fromkeys("dm", _dtype),
+    "s": _word,
+}
