@@ -173,4 +173,4 @@ def test_errors_step():
     with pytest.raises(AssertionError, match="tensors of two devices were accepted"):
         gpu_steps.check_errors("cpu", report)
     gpu_steps.check_out_of_bounds("cpu", report)
-    assert "indices is 7 at position 1" in report["out_of_bounds"]
+    assert "input is 7 at position 1" in report["out_of_bounds"]
