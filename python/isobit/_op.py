@@ -9,7 +9,7 @@ CUDA implementations, a fake one, vmap and autograd.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,93 +17,12 @@ from torch.compiler import is_dynamo_compiling
 
 from . import _C
 from ._explain import check_attributes, explain, spell
+from ._gradient import ONCE, once
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature
 
 LIBRARY = torch.library.Library("isobit", "DEF")
 OPS: dict[str, Op] = {}
-
-
-def keep(ctx: Any, *values: Any) -> None:
-    """Saves tensors, and Python numbers that stand for tensors, for `kept` in the backward."""
-    ctx.others = None
-    for v in values:
-        if v is not None and not isinstance(v, torch.Tensor):
-            ctx.others = [None if isinstance(v, torch.Tensor) else v for v in values]
-            values = tuple(v if isinstance(v, torch.Tensor) else None for v in values)
-            break
-    ctx.save_for_backward(*values)
-
-
-def kept(ctx: Any) -> Sequence[Any]:
-    if ctx.others is None:
-        return ctx.saved_tensors
-    return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
-
-
-def saving(count: int) -> Callable[[Any, tuple[Any, ...], Any], None]:
-    """A setup_context that saves the first inputs, for `kept`, and has the others as ctx.attributes."""
-
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        keep(ctx, *inputs[:count])
-        ctx.attributes = inputs[count:]
-
-    return setup_context
-
-
-class _Frame:
-    """An autograd context with other saved tensors."""
-
-    def __init__(self, ctx: Any, saved: tuple[Any, ...]) -> None:
-        self._ctx = ctx
-        self.saved_tensors = saved
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ctx, name)
-
-
-class _Gradient(torch.autograd.Function):
-    """A backward as a function of the upstream gradients and the saved tensors, so that autograd and
-    torch.func see what it depends on, and differentiating it is an error."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(name: str, backward: Any, ctx: Any, saved: int, *tensors: Any) -> tuple[torch.Tensor, ...]:
-        outputs = backward(_Frame(ctx, tensors[:saved]), *tensors[saved:])
-        return tuple(t for t in outputs if t is not None)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.name = inputs[0]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(_ONCE.format(ctx.name))
-
-
-def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes differentiating a gradient an error. torch's once_differentiable cuts the gradient off from the
-    inputs, so that torch.func, and autograd.grad with allow_unused, take its derivative for 0."""
-
-    def differentiable(ctx: Any, *grads: Any) -> Any:
-        if is_dynamo_compiling() or not torch.is_grad_enabled():
-            return backward(ctx, *grads)
-        absent: list[bool] = []
-
-        def noted(frame: Any, *grads: Any) -> Any:
-            outputs = backward(frame, *grads)
-            absent[:] = [t is None for t in outputs]
-            return outputs
-
-        saved = ctx.saved_tensors
-        outputs = iter(_Gradient.apply(name, noted, ctx, len(saved), *saved, *grads))
-        return tuple(None if none else next(outputs) for none in absent)
-
-    return differentiable
-
-
-_ONCE = "isobit::{} has no second derivative: isobit's ops can be differentiated once"
 
 
 def _refuse(message: str) -> Callable[..., Any]:
@@ -276,7 +195,7 @@ class Op:
             explain(self, args)
             raise
 
-    def not_differentiable(self, message: str = _ONCE) -> None:
+    def not_differentiable(self, message: str = ONCE) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
         torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
 

@@ -9,8 +9,9 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import spell
+from .._gradient import kept, saving
 from .._load import PACKED
-from .._op import Op, kept, saving, write_out
+from .._op import Op, write_out
 from .._vmap import vmap_elementwise
 from ._families import FAMILIES, is_float8, without_zero_point
 

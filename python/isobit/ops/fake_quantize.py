@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._op import Op, kept, saving, write_out
+from .._gradient import kept, saving
+from .._op import Op, write_out
 from .._vmap import vmap_elementwise
 from ._families import FAMILIES, Family, code_name, without_zero_point
 from .dequantize import Gradients, is_learned

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import explain
-from .._op import Op, kept, saving, write_out
+from .._gradient import kept, saving
+from .._op import Op, write_out
 from .._vmap import vmap_elementwise
 from ._families import FAMILIES, code_name, is_float8, without_zero_point
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense
-from .._op import Op, once
+from .._gradient import once
+from .._op import Op
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
 from .qparams import quantize_per_token_dynamic

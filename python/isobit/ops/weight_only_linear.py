@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._op import Op, kept, saving
+from .._gradient import kept, saving
+from .._op import Op
 from .._vmap import vmap_fold
 from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
 from .qparams import code_range
