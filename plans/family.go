@@ -167,19 +167,40 @@ func checkZeroPoints(c *call) error {
 	}
 	lo, hi := c.problem.int("qmin"), c.problem.int("qmax")
 	v := &c.args[i]
-	n := v.NumElements()
-	contiguous := v.IsContiguous()
-	for number := range n {
-		offset := number
-		if !contiguous {
-			offset = elementOffset(v, number)
+	outside, n := outsideOf[v.DType], v.NumElements()
+	if v.IsContiguous() {
+		if at := outside(v.Data, n, lo, hi); at >= 0 {
+			return zeroPointError(c, i, at, at)
 		}
-		p := unsafe.Add(v.Data, offset*v.DType.Size())
-		if z := readInt(p, v.DType); z < lo || z > hi {
-			return errorf(InvalidArgument, o.name, "zero_point", "is %d at position %d; want %d to %d", z, number, lo, hi)
+		return nil
+	}
+	for number := range n {
+		offset := elementOffset(v, number)
+		if outside(unsafe.Add(v.Data, offset*v.DType.Size()), 1, lo, hi) >= 0 {
+			return zeroPointError(c, i, number, offset)
 		}
 	}
 	return nil
+}
+
+func zeroPointError(c *call, i int, number, offset int64) error {
+	v, p := &c.args[i], &c.problem
+	z := readInt(unsafe.Add(v.Data, offset*v.DType.Size()), v.DType)
+	return errorf(InvalidArgument, p.op.name, "zero_point", "is %d at position %d; want %d to %d", z, number, p.int("qmin"), p.int("qmax"))
+}
+
+// outsideOf returns, by type, the first of n integers that is not within [lo, hi], or -1.
+var outsideOf = [...]func(p unsafe.Pointer, n, lo, hi int64) int64{
+	tensor.S8: firstBeyond[int8], tensor.U8: firstBeyond[uint8], tensor.I32: firstBeyond[int32], tensor.I64: firstBeyond[int64],
+}
+
+func firstBeyond[T int8 | uint8 | int32 | int64](p unsafe.Pointer, n, lo, hi int64) int64 {
+	for i, z := range unsafe.Slice((*T)(p), n) {
+		if int64(z) < lo || int64(z) > hi {
+			return int64(i)
+		}
+	}
+	return -1
 }
 
 // elementOffset returns the distance in elements from the first one to the

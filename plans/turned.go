@@ -35,7 +35,6 @@ func (f *family) turn(c *call) int64 {
 	if oneByOne || f.packed >= 0 || l.count() == 0 || inner == 0 || l.size[inner] < leastTurned {
 		return 0
 	}
-	*t = turned{}
 	along, found := -1, false // the dimension that those inputs are stored along
 	for k := range kernelOperands {
 		if f.param[k] || l.start[k] == nil || l.stride[k][inner] == f.sizeOf(k) {
@@ -43,6 +42,9 @@ func (f *family) turn(c *call) int64 {
 		}
 		if k >= maxTurned {
 			return 0
+		}
+		if !found {
+			*t = turned{}
 		}
 		for d := range inner {
 			if (along < 0 || along == d) && l.stride[k][d] == f.sizeOf(k) {
