@@ -87,7 +87,8 @@ def _blocks(block_size: Any) -> Any:
 
 def _checked(op: str, x: Any, where: tuple[Any, ...], *dtype_and_range: Any) -> tuple[int, int]:
     """The range of codes, for arguments of the right kinds."""
-    check_dense(op, input=x)
+    if type(x) is not Tensor:  # of one that is, the op says what else is odd
+        check_dense(op, input=x)
     if where and where[0] is None:
         raise TypeError(f"{op}: None came for what shares a scale; want an axis, a group_size or a block_size")
     return code_range(op, *dtype_and_range)
