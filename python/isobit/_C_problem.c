@@ -58,7 +58,6 @@ static const char *const positions[MAX_ARGS] = {"tensor 0", "tensor 1", "tensor 
 typedef struct {
   tensor_arg args[MAX_ARGS];
   unsigned char present[MAX_ARGS];
-  const DLTensor *pointers[MAX_ARGS];
   PyObject *written[MAX_ARGS]; /* torch's, borrowed */
   int n, n_written;
 } plan_args;
@@ -87,9 +86,7 @@ static int take_all(plan_args *c, PyObject *tensors, PyObject *writes, int run) 
   for (; c->n < n; c->n++) {
     int i = c->n;
     PyObject *o = PyTuple_GetItem(tensors, i);
-    c->pointers[i] = NULL;
     if (!(c->present[i] = o != Py_None)) continue;
-    c->pointers[i] = &c->args[i].t;
     if (tensor_take(o, &c->args[i], "isobit", positions[i]) ||
         (i < n_writes && PyTuple_GetItem(writes, i) == Py_True && take_written(c, i, run))) {
       c->n++;
@@ -136,10 +133,7 @@ PyObject *plan_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs) {
   if (!failed && run) {
     failed = plan_run(handle, workspace, c.args, c.present, c.n) || count_written(&c);
   } else if (!failed) {
-    char err[ERR_SIZE] = "";
-    isobit_status status = lib.plan_can_implement(handle, c.pointers, c.n, err, sizeof err);
-    if (status) lib_raise(status, err);
-    failed = status != 0;
+    failed = plan_check(handle, c.args, c.present, c.n);
   }
   for (int i = 0; i < c.n; i++)
     if (c.present[i]) tensor_release(&c.args[i]);
