@@ -15,6 +15,7 @@ import torch
 
 HERE = Path(__file__).resolve().parent
 ROUNDS = 15
+BUDGET = 2.5  # seconds for the rounds of one case
 TURN = 3
 
 # With these, the C allocator keeps memory instead of giving it back, so that a
@@ -28,7 +29,7 @@ def reuse_memory() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **REUSE})
 
 
-def times(functions: dict[str, Callable[[], object]], rounds: int = ROUNDS, budget: float = 2.5) -> dict[str, float]:
+def times(functions: dict[str, Callable[[], object]], rounds: int = ROUNDS, budget: float = BUDGET) -> dict[str, float]:
     """Seconds of one call of each: the best of rounds in which they take turns,
     so that all see the same machine. Short calls are repeated within a round. A
     turn takes three measurements: during the first, threads of another side's
@@ -87,12 +88,15 @@ class Roofline:
 
         return call
 
-    def measure(self, threads: int) -> dict[str, float]:
-        """The bandwidth of copy, read and non-temporal fill, in bytes a second."""
+    def moves(self, threads: int) -> dict[str, Callable[[], None]]:
+        """Copy, read and non-temporal fill, each a call that moves self.size bytes."""
         n = self.size // 2
         moved = {"copy": (n, n), "read": (2 * n, 0), "fill": (0, 2 * n)}
-        best = times({name: self.loop(*bytes, threads) for name, bytes in moved.items()})
-        return {name: 2 * n / t for name, t in best.items()}
+        return {name: self.loop(*bytes, threads) for name, bytes in moved.items()}
+
+    def bandwidths(self, seconds: dict[str, float]) -> dict[str, float]:
+        """Those of moves, in bytes a second, by the seconds that they took."""
+        return {name: self.size / seconds[name] for name in ("copy", "read", "fill")}
 
     def multiplications(self, threads: int) -> float:
         """The most products of bytes that are added up in a second (VNNI); 0 where it has no instruction for them."""
