@@ -168,38 +168,59 @@ func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step
 	if *s == nil {
 		*s = state{}
 	}
+	changes, err := s.changes(p, g, op)
+	if err != nil {
+		return err
+	}
 	be := p.runner()
-	return p.each(func(name string, v Value) error {
-		n := nodeOf(v)
-		if n == nil {
-			return fmt.Errorf("autodiff: %v: the parameter %q is not tracked: its backend %s has no gradients", op, name, be.Name())
-		}
-		grad := g.find(n.id)
-		if grad == nil {
-			return nil
-		}
-		mine := (*s)[n.id]
-		if mine == nil {
-			mine = &paramState{}
-			(*s)[n.id] = mine
-		}
+	for _, u := range changes {
+		mine := u.state
 		for len(mine.values) < count { // at the first step, or when a Momentum is set later
-			out, err := v.(*Var).e.inner.Run(OpFill, &Attr{DType: v.DType(), Shape: v.Shape()})
+			out, err := u.v.(*Var).e.inner.Run(OpFill, &Attr{DType: u.v.DType(), Shape: u.v.Shape()})
 			if err != nil {
 				return err
 			}
 			mine.values = append(mine.values, out[0])
 		}
 		mine.steps++
-		in := append([]Value{v, grad}, mine.values...)
+		in := append([]Value{u.v, u.grad}, mine.values...)
 		if op == OpSGD && len(mine.values) == 0 {
 			in = append(in, nil)
 		}
 		if _, err := be.Run(op, at(mine.steps), in...); err != nil {
-			return fmt.Errorf("autodiff: the parameter %q: %w", name, err)
+			return fmt.Errorf("autodiff: the parameter %q: %w", u.name, err)
 		}
+	}
+	return nil
+}
+
+// change is one parameter's part of a step.
+type change struct {
+	name    string
+	v, grad Value
+	state   *paramState
+}
+
+// changes finds the parameters that have gradients. It refuses what cannot be
+// changed before anything is.
+func (s *state) changes(p Parameters, g GradientSet, op Op) ([]change, error) {
+	var all []change
+	err := p.each(func(name string, v Value) error {
+		n := nodeOf(v)
+		if n == nil {
+			return fmt.Errorf("autodiff: %v: the parameter %q is not tracked: its backend %s has no gradients", op, name, p.runner().Name())
+		}
+		grad := g.find(n.id)
+		if grad == nil {
+			return nil
+		}
+		if (*s)[n.id] == nil {
+			(*s)[n.id] = &paramState{}
+		}
+		all = append(all, change{name, v, grad, (*s)[n.id]})
 		return nil
 	})
+	return all, err
 }
 
 // OneCycle is a schedule of rates for steps 0 to steps-1: from rate/25 up to rate

@@ -64,6 +64,24 @@ func TestOptimizerErrors(t *testing.T) {
 	})
 }
 
+// A parameter that cannot be changed is found before another one is.
+func TestStepsChangeAllOrNothing(t *testing.T) {
+	forStrategies(t, func(t *testing.T, s Strategy) {
+		ad := New[*CPU, Strategy](NewCPU(), s)
+		p := NewParams(ad, 1)
+		w := p.Full("w", 1, 2)
+		p.Add("v", Ones(ad, 2).Reshape(3))
+		g, err := ad.Backward(w.Sum())
+		require.NoError(t, err)
+		for _, o := range []Optimizer{&SGD{Rate: 1}, &Adam{Rate: 1}} {
+			require.ErrorContains(t, o.Step(p, g), "reshape")
+		}
+		got, err := w.Float32s()
+		require.NoError(t, err)
+		require.Equal(t, []float32{1, 1}, got)
+	})
+}
+
 func TestOneCycle(t *testing.T) {
 	for step, want := range []float64{0.00016, 0.00208, 0.004, 0.003965946335583006, 0.0038649449990308758} {
 		require.InDelta(t, want, OneCycle(step, 20, 4e-3, 0.15), 1e-15)
