@@ -16,11 +16,12 @@ const (
 	longestGatheredSum = 255  // for sums
 	gatherGroups       = 16   // side by side
 	gatherSize         = 512  // elements of a group in a call of a kernel: whole turns of its lanes
+	gatherPitch        = 520  // from group to group: not a power of 2, whose groups would share sets of the cache
 )
 
 // gathered is a worker's memory for the elements of one call of a kernel, those
 // of a group one after the other.
-type gathered [3][gatherGroups * gatherSize]float64
+type gathered [3][gatherGroups * gatherPitch]float64
 
 // gathers lays out a reduction whose members are gathered, and returns the
 // number of its jobs; 0 where they are not.
@@ -85,7 +86,7 @@ func (f *family) armGathered(c *call, w *worker, first, groups int64) *cpu.Args 
 		}
 		if !f.param[k] && s.P != nil {
 			s.P, s.Stride = unsafe.Pointer(&w.gathered[i]), s.DType.Size()
-			a.Runs.Step[k] = gatherSize * s.Stride
+			a.Runs.Step[k] = gatherPitch * s.Stride
 		}
 	}
 	return a
@@ -104,11 +105,15 @@ func (f *family) copyMembers(c *call, w *worker, first, groups, at, n int64, bac
 			size, step := f.sizeOf(k), g.stride[k][g.dims-1]
 			own := unsafe.Add(unsafe.Pointer(&w.gathered[i]), done*size)
 			if l.apart(k, size) {
-				turners[size](ownTile{own, gatherSize}, p, l.stride[k][l.dims-1], run, groups, back)
+				if step := l.stride[k][l.dims-1]; back {
+					f.transpose[k](p, step, own, gatherPitch*size, groups, run)
+				} else {
+					f.transpose[k](own, gatherPitch*size, p, step, run, groups)
+				}
 				continue
 			}
 			for group := range groups {
-				theirs, ours := unsafe.Add(p, group*step), unsafe.Add(own, group*gatherSize*size)
+				theirs, ours := unsafe.Add(p, group*step), unsafe.Add(own, group*gatherPitch*size)
 				if back {
 					theirs, ours = ours, theirs
 				}

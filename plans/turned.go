@@ -95,7 +95,7 @@ func (f *family) runTurned(c *call, w *worker, kernel cpu.Elementwise, tile int6
 		if k < maxTurned && t.across[k] {
 			size := f.sizeOf(k)
 			own := unsafe.Pointer(&w.gathered[k])
-			turners[size](ownTile{own, turnedPitch}, cur.at[k], l.stride[k][inner], n, rows, false)
+			f.transpose[k](own, turnedPitch*size, cur.at[k], l.stride[k][inner], n, rows)
 			a.In[k].P, a.In[k].Stride, step[k] = own, size, turnedPitch*size
 		}
 	}
@@ -109,41 +109,4 @@ func (f *family) runTurned(c *call, w *worker, kernel cpu.Elementwise, tile int6
 		}
 	}
 	kernel(int(n), a)
-}
-
-// ownTile is a worker's copy of a tile: where it is, and how many elements lie from row to row.
-type ownTile struct {
-	p     unsafe.Pointer
-	pitch int64
-}
-
-// turners copy tiles of n columns, each of rows elements one after the other, to rows, or back, by
-// the size of elements.
-var turners = [9]func(own ownTile, columns unsafe.Pointer, step, n, rows int64, back bool){
-	1: turnTile[uint8], 2: turnTile[uint16], 4: turnTile[uint32], 8: turnTile[uint64],
-}
-
-func turnTile[T any](own ownTile, columns unsafe.Pointer, step, n, rows int64, back bool) {
-	size := int64(unsafe.Sizeof(*new(T)))
-	for i := range n {
-		to, from := unsafe.Add(own.p, i*size), unsafe.Add(columns, i*step)
-		toStep, fromStep := own.pitch*size, size
-		if back {
-			to, from, toStep, fromStep = from, to, fromStep, toStep
-		}
-		r := int64(0)
-		for ; r+4 <= rows; r += 4 { // four at a time: the addresses cost more than the copies
-			a := *(*T)(unsafe.Add(from, r*fromStep))
-			b := *(*T)(unsafe.Add(from, (r+1)*fromStep))
-			c := *(*T)(unsafe.Add(from, (r+2)*fromStep))
-			d := *(*T)(unsafe.Add(from, (r+3)*fromStep))
-			*(*T)(unsafe.Add(to, r*toStep)) = a
-			*(*T)(unsafe.Add(to, (r+1)*toStep)) = b
-			*(*T)(unsafe.Add(to, (r+2)*toStep)) = c
-			*(*T)(unsafe.Add(to, (r+3)*toStep)) = d
-		}
-		for ; r < rows; r++ {
-			*(*T)(unsafe.Add(to, r*toStep)) = *(*T)(unsafe.Add(from, r*fromStep))
-		}
-	}
 }

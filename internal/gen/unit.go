@@ -24,6 +24,7 @@ var units = []unit{
 	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
+	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){stripeProducts}},
 	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){vectors}},
 }
