@@ -16,8 +16,8 @@ func pickTranspose(t Types) (Transpose, bool) {
 
 func transpose[T any](to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, rows, columns int64) {
 	size := int64(unsafe.Sizeof(*new(T)))
-	for r := range rows {
-		for c := range columns {
+	for c := range columns {
+		for r := range rows {
 			*(*T)(unsafe.Add(to, c*toStep+r*size)) = *(*T)(unsafe.Add(from, r*fromStep+c*size))
 		}
 	}

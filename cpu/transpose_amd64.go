@@ -15,10 +15,10 @@ var transposeRows = []Row[Transpose]{{"avx2", AVX2, func(t Types) (Transpose, bo
 	return func(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, rows, columns int64) {
 		wholeRows, wholeColumns := rows-rows%kernel.side, columns-columns%kernel.side
 		kernel.run((*byte)(to), int(toStep), (*byte)(from), int(fromStep), int(wholeRows), int(wholeColumns))
-		if wholeColumns < columns {
+		if wholeColumns < columns && rows > 0 {
 			rest(unsafe.Add(to, wholeColumns*toStep), toStep, unsafe.Add(from, wholeColumns*size), fromStep, wholeRows, columns-wholeColumns)
 		}
-		if wholeRows < rows {
+		if wholeRows < rows && columns > 0 {
 			rest(unsafe.Add(to, wholeRows*size), toStep, unsafe.Add(from, wholeRows*fromStep), fromStep, rows-wholeRows, columns)
 		}
 	}, ok

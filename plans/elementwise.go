@@ -98,7 +98,7 @@ func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 	if p.op.attr("symmetric") >= 0 {
 		f.args.Attrs.Symmetric = p.bool("symmetric")
 	}
-	for _, k := range gatheredOperands {
+	for _, k := range copiedOperands {
 		f.transpose[k] = pickSupport(cpu.Transposes, cpu.Types{In: [4]tensor.DType{dtype(k)}})
 	}
 	t.Attrs = f.args.Attrs
@@ -203,11 +203,12 @@ func mapJob(f *family, kernel cpu.Elementwise) job {
 }
 
 // mapJobs are the jobs of a kernel that maps every element on its own: over
-// runs, over tiles, and over tiles of inputs that lie across the output.
-type mapJobs struct{ runs, tiles, turned job }
+// runs, over tiles, over tiles of inputs that lie across the output, and over
+// copied pieces.
+type mapJobs struct{ runs, tiles, turned, copied job }
 
 func newMapJobs(f *family, kernel cpu.Elementwise) mapJobs {
-	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel)}
+	return mapJobs{mapJob(f, kernel), tileJob(f, kernel), turnedJob(f, kernel), copiedJob(f, kernel)}
 }
 
 // runElementwise makes the run of an op that maps every element on its own.
@@ -237,8 +238,12 @@ func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 		c.parallel(tiles, n, jobs.turned)
 		return
 	}
-	f.strand(c)
 	c.perJob = jobSize
+	if f.copies(c) {
+		c.parallel(ceilDiv(n, c.perJob), n, jobs.copied)
+		return
+	}
+	f.strand(c)
 	if f.packed >= 0 {
 		// Whole rows, so that no two jobs share a byte.
 		row := r.rowLength(len(f.shape) - 1)

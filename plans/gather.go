@@ -7,53 +7,39 @@ import (
 )
 
 // Members of a group in many short runs, such as a channel of small images, or
-// that lie apart while groups lie side by side, such as channels last: those of
-// some groups are copied together, so that memory is read in order and a call of
-// the kernel has long runs, one for each group.
+// that lie apart, such as channels last: those of some groups are copied
+// together, so that memory is read in order and a call of the kernel has long
+// runs, one for each group.
 
 const (
 	longestGathered    = 1024 // elements of a run, for extremes
 	longestGatheredSum = 255  // for sums
-	gatherGroups       = 16   // side by side
-	gatherSize         = 512  // elements of a group in a call of a kernel: whole turns of its lanes
-	gatherPitch        = 520  // from group to group: not a power of 2, whose groups would share sets of the cache
+	gatherGroups       = 16   // at a time
 )
-
-// gathered is a worker's memory for the elements of one call of a kernel, those
-// of a group one after the other.
-type gathered [3][gatherGroups * gatherPitch]float64
 
 // gathers lays out a reduction whose members are gathered, and returns the
 // number of its jobs; 0 where they are not.
 func (f *family) gathers(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
-	if oneByOne || f.packed >= 0 || c.blocks == 0 || inner < 0 {
+	if oneByOne || f.packed >= 0 || c.blocks == 0 || g.count() == 0 {
 		return 0
 	}
-	apart := false
-	for _, k := range gatheredOperands {
-		if f.param[k] || m.start[k] == nil || !m.apart(k, f.sizeOf(k)) {
-			continue
-		}
-		if apart = true; g.stride[k][g.dims-1] != f.sizeOf(k) {
-			return 0
-		}
-	}
-	if !apart && (inner == 0 || m.size[inner] > longest) {
+	if !f.anyApart(m) && (inner == 0 || m.size[inner] > longest) {
 		return 0
+	}
+	for i, k := range copiedOperands {
+		if c.sources[i].dims = 0; !f.param[k] && m.start[k] != nil {
+			c.sources[i].only(m, k)
+		}
 	}
 	c.columnWidth = min(gatherGroups, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
 	return c.tilesOfGroups() * c.blocks
 }
 
-// apart reports whether the elements of an operand's runs do not follow one another.
-func (l *layout) apart(k int, size int64) bool {
-	return l.size[l.dims-1] > 1 && l.stride[k][l.dims-1] != size
-}
-
-// gatheredOperands are the data inputs and the data output of a kernel.
-var gatheredOperands = [...]int{0, 1, firstOutput}
+// gatherSize returns how many elements of each group a call of a kernel has:
+// whole turns of its lanes.
+func (c *call) gatherSize() int64 { return copySize / c.columnWidth / cpu.Lanes * cpu.Lanes }
 
 // gatherJob makes the job of a reduction of one block of some groups, which it
 // finishes where they have but one.
@@ -63,8 +49,8 @@ func gatherJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 		first, groups := c.tileOfGroups(number / c.blocks)
 		begin := block * cpu.StripeBlock
 		end := min(begin+cpu.StripeBlock, c.members.count())
-		for at := begin; at < end; at += gatherSize {
-			n := min(gatherSize, end-at)
+		for at := begin; at < end; at += c.gatherSize() {
+			n := min(c.gatherSize(), end-at)
 			f.copyMembers(c, w, first, groups, at, n, false)
 			a := f.armGathered(c, w, first, groups)
 			a.Runs.Keep = at > begin
@@ -79,14 +65,10 @@ func gatherJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C]) job
 func (f *family) armGathered(c *call, w *worker, first, groups int64) *cpu.Args {
 	a := f.armGroups(c, w, first, groups)
 	a.Stream = false
-	for i, k := range gatheredOperands {
-		s := &a.Out[0]
-		if k < firstOutput {
-			s = &a.In[k]
-		}
-		if !f.param[k] && s.P != nil {
-			s.P, s.Stride = unsafe.Pointer(&w.gathered[i]), s.DType.Size()
-			a.Runs.Step[k] = gatherPitch * s.Stride
+	for i, k := range copiedOperands {
+		if s := f.dataSpan(a, k); !f.param[k] && s.P != nil {
+			s.P, s.Stride = unsafe.Pointer(&w.copied[i]), s.DType.Size()
+			a.Runs.Step[k] = (c.gatherSize() + copiedPad) * s.Stride
 		}
 	}
 	return a
@@ -95,31 +77,36 @@ func (f *family) armGathered(c *call, w *worker, first, groups int64) *cpu.Args 
 // copyMembers copies the members [at, at+n) of some groups: inputs into the
 // worker's memory, or the output from there.
 func (f *family) copyMembers(c *call, w *worker, first, groups, at, n int64, back bool) {
-	g, l, done := &c.groups, &c.members, int64(0)
-	l.walk(w.members(c, first), at, at+n, kernelOperands, func(run int64) {
-		for i, k := range gatheredOperands {
-			p := w.cursors[1].at[k]
-			if p == nil || f.param[k] || back != (k == firstOutput) {
-				continue
-			}
-			size, step := f.sizeOf(k), g.stride[k][g.dims-1]
-			own := unsafe.Add(unsafe.Pointer(&w.gathered[i]), done*size)
-			if l.apart(k, size) {
-				if step := l.stride[k][l.dims-1]; back {
-					f.transpose[k](p, step, own, gatherPitch*size, groups, run)
-				} else {
-					f.transpose[k](own, gatherPitch*size, p, step, run, groups)
-				}
-				continue
-			}
-			for group := range groups {
-				theirs, ours := unsafe.Add(p, group*step), unsafe.Add(own, group*gatherPitch*size)
-				if back {
-					theirs, ours = ours, theirs
-				}
-				copy(unsafe.Slice((*byte)(ours), run*size), unsafe.Slice((*byte)(theirs), run*size))
-			}
+	g, l, cur := &c.groups, &c.members, w.members(c, first)
+	for i, k := range copiedOperands {
+		if c.sources[i].dims == 0 || back != (k == firstOutput) {
+			continue
 		}
-		done += run
+		size, step := f.sizeOf(k), g.stride[k][g.dims-1]
+		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
+		if groups > 1 && step == size && l.apart(k, size) {
+			f.copySideBySide(l, cur, k, at, n, groups, own, pitch, back)
+			continue
+		}
+		one := &w.cursors[3]
+		one.shift[0] = cur.shift[k]
+		for range groups {
+			f.copyPiece(i, &c.sources[i], one, at, n, own, back)
+			one.shift[0] += step
+			own = unsafe.Add(own, pitch)
+		}
+	}
+}
+
+// copySideBySide copies the members of groups that lie next to each other.
+func (f *family) copySideBySide(l *layout, cur *cursor, k int, at, n, groups int64, own unsafe.Pointer, pitch int64, back bool) {
+	step, size := l.stride[k][l.dims-1], f.sizeOf(k)
+	l.walk(cur, at, at+n, kernelOperands, func(run int64) {
+		if back {
+			f.transpose[k](cur.at[k], step, own, pitch, groups, run)
+		} else {
+			f.transpose[k](own, pitch, cur.at[k], step, run, groups)
+		}
+		own = unsafe.Add(own, run*size)
 	})
 }

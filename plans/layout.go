@@ -88,6 +88,16 @@ func (l *layout) asStored(by, operands int) {
 	}
 }
 
+// onceEach leaves out the repetitions of an operand's elements, for work to which they are nothing.
+func (l *layout) onceEach(k int) {
+	for d := range l.dims {
+		if l.size[d] > 1 && l.stride[k][d] == 0 {
+			l.size[d] = 1
+		}
+	}
+	l.coalesce(kernelOperands)
+}
+
 func (l *layout) swap(a, b, operands int) {
 	l.size[a], l.size[b] = l.size[b], l.size[a]
 	l.nibbles[a], l.nibbles[b] = l.nibbles[b], l.nibbles[a]

@@ -39,14 +39,14 @@ var (
 
 // worker is one thread's part of a run: its number and its private memory.
 type worker struct {
-	number   int
-	scratch  cpu.Scratch
-	args     cpu.Args
-	cursors  [3]cursor      // of elements or groups; of the members of a group; of parameters
-	codes    [feedSize]int8 // unpacked
-	gathered gathered
-	own      ownArgs // of a run that is no family's
-	usesOwn  bool
+	number  int
+	scratch cpu.Scratch
+	args    cpu.Args
+	cursors [4]cursor      // of elements or groups; of the members of a group; of parameters; of what is copied
+	codes   [feedSize]int8 // unpacked
+	copied  copied
+	own     ownArgs // of a run that is no family's
+	usesOwn bool
 }
 
 // ownArgs are the arguments of kernels that are not Elementwise or Striped.
@@ -89,8 +89,11 @@ func putCall(c *call) {
 		c.rowSums = rowSumsCall{}
 	}
 	clear(c.anchored)
-	for _, l := range []*layout{&c.all, &c.strands.first, &c.groups, &c.members} {
+	for _, l := range []*layout{&c.all, &c.dense, &c.strands.first, &c.groups, &c.members} {
 		clear(l.start[:])
+	}
+	for i := range c.sources {
+		clear(c.sources[i].start[:])
 	}
 	calls.Put(c)
 }

@@ -99,14 +99,16 @@ type call struct {
 	threads     int
 	all         layout // elementwise ops: every element, but those of strands
 	strands     strands
-	perJob      int64  // elementwise ops: elements of one job
-	tiles       tiling // elementwise ops: short groups
-	turned      turned // ... inputs across the output
-	groups      layout // reductions: the groups
-	members     layout // reductions: the elements of the first group
-	blocks      int64  // reductions: blocks per group
-	columnWidth int64  // reductions: groups of a tile, side by side or short
-	tilesPerJob int64  // reductions: tiles of short groups
+	perJob      int64   // elementwise ops: elements of one job
+	tiles       tiling  // elementwise ops: short groups
+	turned      turned  // ... inputs across the output
+	sources     sources // what is copied
+	dense       layout  // elementwise ops: all, with the copies in place of what is copied
+	groups      layout  // reductions: the groups
+	members     layout  // reductions: the elements of the first group
+	blocks      int64   // reductions: blocks per group
+	columnWidth int64   // reductions: groups of a tile, side by side or short
+	tilesPerJob int64   // reductions: tiles of short groups
 	rowSums     rowSumsCall
 	sampler     sampler
 	team        team

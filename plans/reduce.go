@@ -22,6 +22,7 @@ type folder[C cpu.Compute] struct {
 	extremes cpu.GroupExtremes[C]
 	short    func(isa cpu.ISA, n int64) bool // of how many elements this pays
 	gathered int64                           // of how many elements runs are gathered
+	anyOrder bool                            // of a group's elements
 	finish   finisher[C]
 	// choose does all for groups of a run each, if there is a way to, but store
 	// their results.
@@ -83,7 +84,7 @@ func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 		},
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
 		extremes: pickByCompute[cpu.GroupExtremes[C]](t, cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
-		short:    shortExtremes, gathered: longestGathered,
+		short:    shortExtremes, gathered: longestGathered, anyOrder: true,
 		finish: finish,
 	}
 }
@@ -195,6 +196,10 @@ func runThenMap[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], th
 			r := &f.regions[i]
 			f.layoutOf(c, &c.groups, r, maxOperands, groupDims)
 			f.layoutOf(c, &c.members, r, kernelOperands, memberDims)
+			if fold.anyOrder && then == nil && f.packed < 0 && !oneByOne {
+				c.members.onceEach(0)
+				c.members.asStored(0, kernelOperands)
+			}
 			groups, members := c.groups.count(), c.members.count()
 			c.blocks = blocksOf(members)
 			for i := range ways {

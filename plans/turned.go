@@ -11,10 +11,10 @@ import (
 // lines and the kernel has runs.
 
 const (
-	turnedRows  = 16  // of a tile: a line of 4-byte elements
-	turnedWidth = 496 // elements of a row
-	turnedPitch = 504 // from row to row: not a power of 2, whose rows would share sets of the cache
-	leastTurned = 8   // elements of a run worth it
+	turnedRows  = 16   // of a tile: a line of 4-byte elements
+	turnedWidth = 496  // elements of a row
+	turnedPitch = 504  // from row to row: not a power of 2, whose rows would share sets of the cache
+	leastTurned = 1024 // elements of a tile that is worth it
 )
 
 // turned is how a call's elements are parted into tiles of rows along the last but one dimension.
@@ -32,7 +32,7 @@ const maxTurned = 2
 func (f *family) turn(c *call) int64 {
 	l, t := &c.all, &c.turned
 	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || l.count() == 0 || inner == 0 || l.size[inner] < leastTurned {
+	if oneByOne || f.packed >= 0 || l.count() == 0 || inner == 0 {
 		return 0
 	}
 	along, found := -1, false // the dimension that those inputs are stored along
@@ -58,6 +58,9 @@ func (f *family) turn(c *call) int64 {
 	}
 	if !found {
 		return 0
+	}
+	if min(turnedRows, l.size[along])*min(turnedWidth, l.size[inner]) < leastTurned {
+		return 0 // small images: several in a copy (copies.go)
 	}
 	for ; along < inner-1; along++ {
 		l.swap(along, along+1, kernelOperands)
@@ -94,7 +97,7 @@ func (f *family) runTurned(c *call, w *worker, kernel cpu.Elementwise, tile int6
 		step[k] = l.stride[k][inner-1]
 		if k < maxTurned && t.across[k] {
 			size := f.sizeOf(k)
-			own := unsafe.Pointer(&w.gathered[k])
+			own := unsafe.Pointer(&w.copied[k])
 			f.transpose[k](own, turnedPitch*size, cur.at[k], l.stride[k][inner], n, rows)
 			a.In[k].P, a.In[k].Stride, step[k] = own, size, turnedPitch*size
 		}

@@ -1,0 +1,174 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
+
+// Data operands whose elements lie apart or in short runs, such as a cropped image, every second
+// column or one number that is expanded: pieces of them are copied one element after the other, so
+// that a kernel has long runs.
+
+const (
+	copySize   = 8192 // elements of a piece
+	copiedPad  = 8    // from group to group: not a power of 2, whose groups would share sets of the cache
+	shortCopy  = 128  // elements of a run that is worth it
+	copiedRows = copySize + gatherGroups*copiedPad
+)
+
+// copied is a worker's memory for pieces of the data operands.
+type copied [len(copiedOperands)][copiedRows]float64
+
+// copiedOperands are the data inputs and the data output of a kernel.
+var copiedOperands = [...]int{0, 1, firstOutput}
+
+// sources are the layouts of the operands that are copied, each on its own: what others need does
+// not cut its runs.
+type sources [len(copiedOperands)]layout
+
+// only makes a layout of operand k of another.
+func (l *layout) only(of *layout, k int) {
+	l.dims, l.packed, l.size, l.start[0], l.stride[0] = of.dims, -1, of.size, of.start[k], of.stride[k]
+	l.coalesce(1)
+}
+
+// apart reports whether the elements of an operand's runs do not follow one another.
+func (l *layout) apart(k int, size int64) bool {
+	return l.size[l.dims-1] > 1 && l.stride[k][l.dims-1] != size
+}
+
+// copyPiece copies n points from a number on, or back. The cursor's shift says where the first lies.
+func (f *family) copyPiece(i int, l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
+	k, inner := copiedOperands[i], l.dims-1
+	size, row, step := f.sizeOf(k), l.size[inner], l.stride[0][inner]
+	across := inner > 0 && step != size && l.stride[0][inner-1] == size
+	for done := int64(0); done < n && across; { // whole rows lie side by side
+		l.seek(cur, begin+done, 1)
+		rows, column, mine := min((n-done)/row, l.size[inner-1]-cur.index[inner-1]), cur.index[inner], unsafe.Add(own, done*size)
+		switch {
+		case column > 0 || rows == 0:
+			m := min(row-column, n-done)
+			f.copyRun(k, mine, cur.at[0], step, m, back)
+			done += m
+			continue
+		case back:
+			f.transpose[k](cur.at[0], step, mine, row*size, rows, row)
+		default:
+			f.transpose[k](mine, row*size, cur.at[0], step, row, rows)
+		}
+		done += rows * row
+	}
+	if across {
+		return
+	}
+	l.walk(cur, begin, begin+n, 1, func(m int64) {
+		f.copyRun(k, own, cur.at[0], step, m, back)
+		own = unsafe.Add(own, m*size)
+	})
+}
+
+// copyRun copies n elements that lie a step apart, or back.
+func (f *family) copyRun(k int, own, theirs unsafe.Pointer, step, n int64, back bool) {
+	size := f.sizeOf(k)
+	to, from := own, theirs
+	if back {
+		to, from = theirs, own
+	}
+	switch {
+	case step == 0 && !back: // one number, expanded
+		numbers := unsafe.Slice((*byte)(to), n*size)
+		for done := copy(numbers, unsafe.Slice((*byte)(from), size)); done < len(numbers); done *= 2 {
+			copy(numbers[done:], numbers[:done])
+		}
+	case step == size:
+		copy(unsafe.Slice((*byte)(to), n*size), unsafe.Slice((*byte)(from), n*size))
+	case back:
+		f.transpose[k](to, step, from, n*size, 1, n)
+	default:
+		f.transpose[k](to, n*size, from, step, n, 1)
+	}
+}
+
+// copies finds the operands of a call to copy, and reports whether that pays.
+func (f *family) copies(c *call) bool {
+	l, dense := &c.all, &c.dense
+	inner := l.dims - 1
+	if oneByOne || f.packed >= 0 || l.count() == 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
+		return false
+	}
+	*dense = *l
+	for i, k := range copiedOperands {
+		from := &c.sources[i]
+		from.dims = 0
+		if f.param[k] || l.start[k] == nil {
+			continue
+		}
+		from.only(l, k)
+		if size := f.sizeOf(k); from.dims == 1 && from.stride[0][0] == size {
+			from.dims = 0
+			continue
+		}
+		dense.start[k] = nil
+		for d, next := inner, f.sizeOf(k); d >= 0; d-- {
+			dense.stride[k][d] = next
+			next *= dense.size[d]
+		}
+	}
+	dense.coalesce(kernelOperands)
+	return f.anyApart(l) || dense.size[dense.dims-1] > l.size[inner]
+}
+
+// anyApart reports whether the runs of a data operand that can be copied are apart.
+func (f *family) anyApart(l *layout) bool {
+	for _, k := range copiedOperands {
+		if !f.param[k] && l.start[k] != nil && l.apart(k, f.sizeOf(k)) {
+			return true
+		}
+	}
+	return false
+}
+
+// copiedJob makes the job of a kernel that maps every element on its own, over pieces.
+func copiedJob(f *family, kernel cpu.Elementwise) job {
+	return func(c *call, w *worker, number int64) {
+		end := min((number+1)*c.perJob, c.all.count())
+		for at := number * c.perJob; at < end; at += copySize {
+			f.runPiece(c, w, kernel, at, min(copySize, end-at))
+		}
+	}
+}
+
+func (f *family) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n int64) {
+	piece := func(back bool) {
+		for i, k := range copiedOperands {
+			if from := &c.sources[i]; from.dims > 0 && back == (k == firstOutput) {
+				w.cursors[3].shift[0] = 0
+				f.copyPiece(i, from, &w.cursors[3], begin, n, unsafe.Pointer(&w.copied[i]), back)
+			}
+		}
+	}
+	piece(false)
+	a, cur, l, done := f.arm(w), &w.cursors[0], &c.dense, int64(0)
+	a.Stream = a.Stream && c.sources[len(copiedOperands)-1].dims == 0
+	l.walk(cur, begin, begin+n, kernelOperands, func(m int64) {
+		l.spans(a, cur)
+		for i, k := range copiedOperands {
+			if c.sources[i].dims > 0 {
+				s := f.dataSpan(a, k)
+				s.P, s.Stride = unsafe.Add(unsafe.Pointer(&w.copied[i]), done*s.DType.Size()), s.DType.Size()
+			}
+		}
+		kernel(int(m), a)
+		done += m
+	})
+	piece(true)
+}
+
+// dataSpan is one of the data operands among a kernel's arguments.
+func (f *family) dataSpan(a *cpu.Args, k int) *cpu.Span {
+	if k < firstOutput {
+		return &a.In[k]
+	}
+	return &a.Out[k-firstOutput]
+}
