@@ -130,15 +130,19 @@ var noStrides [tensor.MaxRank]int64
 // leads out of their memory: the garbage collector may trip over a pointer
 // into nowhere, read from or not.
 func (c *call) anchorEmpty() {
-	own := false
 	for i := range c.args {
 		if !c.args[i].Present() || c.places[i] != (place{}) {
 			continue
 		}
-		if !own {
-			c.anchored = append(c.anchored[:0], c.args...)
-			c.args, own = c.anchored, true
-		}
+		c.ownArgs()
 		c.args[i].Strides = noStrides[:len(c.args[i].Shape)]
+	}
+}
+
+// ownArgs makes the arguments the call's own, to be changed: those given are the caller's.
+func (c *call) ownArgs() {
+	if len(c.anchored) == 0 {
+		c.anchored = append(c.anchored, c.args...)
+		c.args = c.anchored
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Data operands whose elements lie apart or in short runs, such as a cropped image, every second
@@ -38,55 +39,66 @@ func (l *layout) apart(k int, size int64) bool {
 	return l.size[l.dims-1] > 1 && l.stride[k][l.dims-1] != size
 }
 
-// copyPiece copies n points from a number on, or back. The cursor's shift says where the first lies.
-func (f *family) copyPiece(i int, l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
-	k, inner := copiedOperands[i], l.dims-1
-	size, row, step := f.sizeOf(k), l.size[inner], l.stride[0][inner]
-	across := inner > 0 && step != size && l.stride[0][inner-1] == size
+// copier copies elements of one size.
+type copier struct {
+	size      int64
+	transpose cpu.Transpose
+}
+
+func newCopier(d tensor.DType) copier {
+	return copier{d.Size(), pickSupport(cpu.Transposes, cpu.Types{In: [4]tensor.DType{d}})}
+}
+
+// piece copies n points of a layout of one operand, from a number on, or back. The cursor's shift
+// says where the first lies.
+func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
+	inner := l.dims - 1
+	row, step := l.size[inner], l.stride[0][inner]
+	across := inner > 0 && step != p.size && l.stride[0][inner-1] == p.size
 	for done := int64(0); done < n && across; { // whole rows lie side by side
 		l.seek(cur, begin+done, 1)
-		rows, column, mine := min((n-done)/row, l.size[inner-1]-cur.index[inner-1]), cur.index[inner], unsafe.Add(own, done*size)
+		rows, column, mine := min((n-done)/row, l.size[inner-1]-cur.index[inner-1]), cur.index[inner], unsafe.Add(own, done*p.size)
 		switch {
 		case column > 0 || rows == 0:
 			m := min(row-column, n-done)
-			f.copyRun(k, mine, cur.at[0], step, m, back)
+			p.run(mine, cur.at[0], step, m, back)
 			done += m
 			continue
 		case back:
-			f.transpose[k](cur.at[0], step, mine, row*size, rows, row)
+			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
 		default:
-			f.transpose[k](mine, row*size, cur.at[0], step, row, rows)
+			p.transpose(mine, row*p.size, cur.at[0], step, row, rows)
 		}
 		done += rows * row
 	}
 	if across {
 		return
 	}
+	done := int64(0)
 	l.walk(cur, begin, begin+n, 1, func(m int64) {
-		f.copyRun(k, own, cur.at[0], step, m, back)
-		own = unsafe.Add(own, m*size)
+		p.run(unsafe.Add(own, done*p.size), cur.at[0], step, m, back)
+		done += m
 	})
 }
 
-// copyRun copies n elements that lie a step apart, or back.
-func (f *family) copyRun(k int, own, theirs unsafe.Pointer, step, n int64, back bool) {
-	size := f.sizeOf(k)
+// run copies n elements that lie a step apart, or back.
+func (p *copier) run(own, theirs unsafe.Pointer, step, n int64, back bool) {
 	to, from := own, theirs
 	if back {
 		to, from = theirs, own
 	}
 	switch {
 	case step == 0 && !back: // one number, expanded
-		numbers := unsafe.Slice((*byte)(to), n*size)
-		for done := copy(numbers, unsafe.Slice((*byte)(from), size)); done < len(numbers); done *= 2 {
+		numbers := unsafe.Slice((*byte)(to), n*p.size)
+		for done := copy(numbers, unsafe.Slice((*byte)(from), p.size)); done < len(numbers); done *= 2 {
 			copy(numbers[done:], numbers[:done])
 		}
-	case step == size:
-		copy(unsafe.Slice((*byte)(to), n*size), unsafe.Slice((*byte)(from), n*size))
+	case step == p.size:
+		copy(unsafe.Slice((*byte)(to), n*p.size), unsafe.Slice((*byte)(from), n*p.size))
 	case back:
-		f.transpose[k](to, step, from, n*size, 1, n)
+		p.transpose(to, step, from, n*p.size, 1, n)
 	default:
-		f.transpose[k](to, n*size, from, step, n, 1)
+		p.transpose(to, n*p.size, from, step, n, 1)
 	}
 }
 
@@ -144,7 +156,7 @@ func (f *family) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n i
 		for i, k := range copiedOperands {
 			if from := &c.sources[i]; from.dims > 0 && back == (k == firstOutput) {
 				w.cursors[3].shift[0] = 0
-				f.copyPiece(i, from, &w.cursors[3], begin, n, unsafe.Pointer(&w.copied[i]), back)
+				f.copier[i].piece(from, &w.cursors[3], begin, n, unsafe.Pointer(&w.copied[i]), back)
 			}
 		}
 	}

@@ -76,3 +76,40 @@ func TestCopiedGradients(t *testing.T) {
 		require.NotEqual(t, want, outputs(t, gradients, ones, plainX, scale, zero))
 	}
 }
+
+// Inputs that are copied as a whole, in several jobs: images whose channels lie
+// last, upstream gradients that are stored by columns, and weights of which some
+// rows are read.
+func TestCompactInputs(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	r := rand.New(rand.NewPCG(5, 6))
+	images := func(v tensor.View) tensor.View {
+		stride := v.Stride(2)
+		return tensor.View{Data: v.Data, DType: v.DType, Shape: []int64{v.Shape[0], v.Shape[1], 96, 96}, Strides: []int64{v.Stride(0), v.Stride(1), 96 * stride, stride}}
+	}
+	x, plainX := crossed(r, 2, 3, 96*96)
+	dy, plainDy := crossed(r, 2, 3, 96*96)
+	grid := tensor.New(tensor.F32, 2, 96, 96, 2)
+	for i := range tensor.Slice[float32](grid) {
+		tensor.Slice[float32](grid)[i] = 2.2*r.Float32() - 1.1
+	}
+	forward := "grid_sample input=f32[2,3,96,96] grid=f32[2,96,96,2]"
+	requireSame(t, outputs(t, forward, images(x), grid), outputs(t, forward, images(plainX), grid))
+	backward := "grid_sample_backward grad_output=f32[2,3,96,96] input=f32[2,3,96,96] grid=f32[2,96,96,2]"
+	want := outputs(t, backward, images(plainDy), images(plainX), grid)
+	requireSame(t, outputs(t, backward, images(dy), images(x), grid), want)
+	requireSame(t, outputs(t, backward, images(plainDy), images(x), grid), want)
+
+	across, plain := crossed(r, 1, 300, 200)
+	indices := tensor.New(tensor.I64, 1, 300)
+	for i := range tensor.Slice[int64](indices) {
+		tensor.Slice[int64](indices)[i] = r.Int64N(40)
+	}
+	embedding := "embedding_backward grad_output=f32[1,300,200] indices=i64[1,300] grad_weight=f32[40,200]"
+	requireSame(t, outputs(t, embedding, across, indices), outputs(t, embedding, plain, indices))
+	matrix := func(v tensor.View) tensor.View {
+		return tensor.View{Data: v.Data, DType: v.DType, Shape: v.Shape[1:], Strides: []int64{v.Stride(1), v.Stride(2)}}
+	}
+	lookup := "embedding weight=f32[300,200] indices=i64[1,300]"
+	requireSame(t, outputs(t, lookup, matrix(across), indices), outputs(t, lookup, matrix(plain), indices))
+}

@@ -22,9 +22,8 @@ type family struct {
 	isa     cpu.ISA // of the row
 	expand  cpu.Expand
 	packing cpu.Packing
-	// of the data inputs and the data output
-	transpose [kernelOperands]cpu.Transpose
-	args      cpu.Args // types and constants; the spans are filled in while running
+	copier  [len(copiedOperands)]copier
+	args    cpu.Args // types and constants; the spans are filled in while running
 }
 
 // newFamily takes the names of a kernel's operands: up to four inputs, up to
@@ -98,8 +97,8 @@ func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 	if p.op.attr("symmetric") >= 0 {
 		f.args.Attrs.Symmetric = p.bool("symmetric")
 	}
-	for _, k := range copiedOperands {
-		f.transpose[k] = pickSupport(cpu.Transposes, cpu.Types{In: [4]tensor.DType{dtype(k)}})
+	for i, k := range copiedOperands {
+		f.copier[i] = newCopier(dtype(k))
 	}
 	t.Attrs = f.args.Attrs
 	f.args.Stream = f.bytes() > streamFrom

@@ -15,7 +15,7 @@ import (
 var embeddingBackward = op{
 	name: "embedding_backward", category: Embedding,
 	args: []arg{
-		{name: "grad_output", shaped: true, allow: floats},
+		{name: "grad_output", shaped: true, compact: always, allow: floats},
 		{name: "indices", shaped: true, allow: indices},
 		{name: "grad_weight", out: true, shaped: true, allow: floats},
 	},

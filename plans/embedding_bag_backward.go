@@ -17,7 +17,7 @@ import (
 var embeddingBagBackward = op{
 	name: "embedding_bag_backward", category: Embedding,
 	args: []arg{
-		{name: "grad_output", shaped: true, allow: floats},
+		{name: "grad_output", shaped: true, compact: always, allow: floats},
 		{name: "indices", shaped: true, allow: indices},
 		offsetsArg,
 		factorsArg,

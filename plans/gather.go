@@ -85,28 +85,29 @@ func (f *family) copyMembers(c *call, w *worker, first, groups, at, n int64, bac
 		size, step := f.sizeOf(k), g.stride[k][g.dims-1]
 		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
 		if groups > 1 && step == size && l.apart(k, size) {
-			f.copySideBySide(l, cur, k, at, n, groups, own, pitch, back)
+			f.copier[i].sideBySide(l, cur, k, at, n, groups, own, pitch, back)
 			continue
 		}
 		one := &w.cursors[3]
 		one.shift[0] = cur.shift[k]
 		for range groups {
-			f.copyPiece(i, &c.sources[i], one, at, n, own, back)
+			f.copier[i].piece(&c.sources[i], one, at, n, own, back)
 			one.shift[0] += step
 			own = unsafe.Add(own, pitch)
 		}
 	}
 }
 
-// copySideBySide copies the members of groups that lie next to each other.
-func (f *family) copySideBySide(l *layout, cur *cursor, k int, at, n, groups int64, own unsafe.Pointer, pitch int64, back bool) {
-	step, size := l.stride[k][l.dims-1], f.sizeOf(k)
+// sideBySide copies the members of groups that lie next to each other.
+func (p *copier) sideBySide(l *layout, cur *cursor, k int, at, n, groups int64, own unsafe.Pointer, pitch int64, back bool) {
+	step, done := l.stride[k][l.dims-1], int64(0)
 	l.walk(cur, at, at+n, kernelOperands, func(run int64) {
+		mine := unsafe.Add(own, done*p.size)
 		if back {
-			f.transpose[k](cur.at[k], step, own, pitch, groups, run)
+			p.transpose(cur.at[k], step, mine, pitch, groups, run)
 		} else {
-			f.transpose[k](own, pitch, cur.at[k], step, run, groups)
+			p.transpose(mine, pitch, cur.at[k], step, run, groups)
 		}
-		own = unsafe.Add(own, run*size)
+		done += run
 	})
 }

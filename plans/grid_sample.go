@@ -25,7 +25,7 @@ const (
 var gridSample = op{
 	name: "grid_sample", category: Sampling,
 	args: []arg{
-		{name: "input", shaped: true, allow: floats},
+		{name: "input", shaped: true, compact: readsMuch, allow: floats},
 		{name: "grid", shaped: true, allow: floats},
 		{name: "y", out: true, allow: floats, defaultType: same("input")},
 	},
@@ -119,6 +119,11 @@ func samplerOf(p *Problem) *sampler {
 	s.Padding = cpu.Padding(slices.Index(samplerAttrs[1].words, p.word("padding_mode")))
 	s.AlignCorners = p.bool("align_corners")
 	return s
+}
+
+// readsMuch reports whether the output has so many elements that most of the input is read.
+func readsMuch(c *call) bool {
+	return c.args[sampleInput].NumElements() <= 4*c.args[sampleOutput].NumElements()
 }
 
 // joins reports whether the rows of positions of the given arguments lie one

@@ -23,8 +23,8 @@ const (
 var gridSampleBackward = op{
 	name: "grid_sample_backward", category: Sampling,
 	args: []arg{
-		{name: "grad_output", shaped: true, allow: floats},
-		{name: "input", shaped: true, allow: floats},
+		{name: "grad_output", shaped: true, compact: always, allow: floats},
+		{name: "input", shaped: true, compact: readsMuchBackward, allow: floats},
 		{name: "grid", shaped: true, allow: floats},
 		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("input")},
 		{name: "grad_grid", out: true, optional: true, allow: floats, defaultType: same("grid")},
@@ -106,6 +106,11 @@ var gridSampleBackward = op{
 		return nil
 	},
 	rows: namesOf(cpu.GridSampleBackwardGrid),
+}
+
+// readsMuchBackward is readsMuch: only the grid's gradient reads the input.
+func readsMuchBackward(c *call) bool {
+	return c.args[gradientOfGrid].Present() && c.args[gradientInput].NumElements() <= 4*c.args[gradientOutput].NumElements()
 }
 
 // scatterJobs are the jobs that compute the input's gradient.

@@ -89,11 +89,15 @@ func putCall(c *call) {
 		c.rowSums = rowSumsCall{}
 	}
 	clear(c.anchored)
+	c.anchored = c.anchored[:0]
 	for _, l := range []*layout{&c.all, &c.dense, &c.strands.first, &c.groups, &c.members} {
 		clear(l.start[:])
 	}
 	for i := range c.sources {
 		clear(c.sources[i].start[:])
+	}
+	for i := range c.compactions {
+		c.compactions[i].from.start[0] = nil
 	}
 	calls.Put(c)
 }

@@ -95,7 +95,9 @@ type call struct {
 	workspace   []byte
 	args        []tensor.View
 	places      [maxArgs]place
-	anchored    []tensor.View // args, where anchorEmpty changed them
+	anchored    []tensor.View // args, where ownArgs made them the call's
+	compactions [maxCompact]compaction
+	compacting  *compaction
 	threads     int
 	all         layout // elementwise ops: every element, but those of strands
 	strands     strands
@@ -200,5 +202,6 @@ func (pl *plan) Run(stream Stream, workspace []byte, args []tensor.View) error {
 		return err
 	}
 	c.anchorEmpty()
+	c.compact()
 	return pl.run(c)
 }

@@ -32,7 +32,10 @@ type arg struct {
 	out      bool
 	optional bool
 	shaped   bool // its shape is part of the problem's text
-	allow    []tensor.DType
+	// compact tells of an input whether calls copy it where the elements of its
+	// rows lie apart; nil: none does.
+	compact func(c *call) bool
+	allow   []tensor.DType
 	// defaultType is the type where the text leaves the key out: nil means
 	// that the key is required. Arguments before this one are known.
 	defaultType func(p *Problem) tensor.DType

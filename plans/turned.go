@@ -98,7 +98,7 @@ func (f *family) runTurned(c *call, w *worker, kernel cpu.Elementwise, tile int6
 		if k < maxTurned && t.across[k] {
 			size := f.sizeOf(k)
 			own := unsafe.Pointer(&w.copied[k])
-			f.transpose[k](own, turnedPitch*size, cur.at[k], l.stride[k][inner], n, rows)
+			f.copier[k].transpose(own, turnedPitch*size, cur.at[k], l.stride[k][inner], n, rows)
 			a.In[k].P, a.In[k].Stride, step[k] = own, size, turnedPitch*size
 		}
 	}

@@ -1,0 +1,67 @@
+package plans
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// Inputs that are read many times, or in any order, such as the images of grid_sample: where the
+// elements of their rows lie apart (channels last, an expanded gradient), they are copied first, as
+// a whole, into memory that calls share.
+
+// maxCompact is how many inputs of an op are copied: the first ones.
+const maxCompact = 2
+
+// compaction copies one input.
+type compaction struct {
+	from   layout
+	copier copier
+	count  int64
+	memory []uint64
+}
+
+// compact puts copies in the place of inputs whose rows lie apart.
+func (c *call) compact() {
+	args := c.problem.op.args
+	if !c.problem.device.IsCPU() {
+		return
+	}
+	for i := range min(maxCompact, len(args)) {
+		v := &c.args[i]
+		last := len(v.Shape) - 1
+		if args[i].compact == nil || !v.Present() || last < 0 || v.NumElements() == 0 || v.Shape[last] == 1 || v.Stride(last) == 1 || !args[i].compact(c) {
+			continue
+		}
+		c.ownArgs()
+		c.args[i].Data, c.args[i].Strides = c.copied(&c.args[i], &c.compactions[i]), nil
+	}
+}
+
+// copied copies an input's elements, row-major.
+func (c *call) copied(v *tensor.View, m *compaction) unsafe.Pointer {
+	l, size := &m.from, v.DType.Size()
+	l.dims, l.packed, l.start[0] = len(v.Shape), -1, v.Data
+	for d, n := range v.Shape {
+		l.size[d], l.stride[0][d] = n, v.Stride(d)*size
+	}
+	l.coalesce(1)
+	m.count = l.count()
+	if words := int(ceilDiv(m.count*size, 8)); len(m.memory) < words {
+		m.memory = make([]uint64, words)
+	}
+	if m.copier.size != size {
+		m.copier = newCopier(v.DType)
+	}
+	c.compacting = m
+	c.parallel(ceilDiv(m.count, jobSize), m.count, compactJob)
+	return unsafe.Pointer(unsafe.SliceData(m.memory))
+}
+
+func compactJob(c *call, w *worker, number int64) {
+	m, cur := c.compacting, &w.cursors[3]
+	cur.shift[0] = 0
+	begin := number * jobSize
+	n := min(jobSize, m.count-begin)
+	m.copier.piece(&m.from, cur, begin, n, unsafe.Add(unsafe.Pointer(unsafe.SliceData(m.memory)), begin*m.copier.size), false)
+}
