@@ -64,9 +64,16 @@ func Touch(s *Scratch, row Span, n int64) {
 
 // BagMaxBackward adds to a row of grad_weight, for each position that named
 // it, those elements of the bag's gradient that were chosen at this position.
-var BagMaxBackward = definedOnly(ByCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])))
+var BagMaxBackward = tableOf(bagMaxBackward(addChosen[float32], addChosen[float64]), bagMaxBackwardRow)
 
-func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
+// chosenSum adds the terms that were chosen at a position.
+type chosenSum[C Compute] func(acc, terms []C, chosen Span, position int64)
+
+func bagMaxBackward(f32 chosenSum[float32], f64 chosenSum[float64]) func(Types) (func(*EmbeddingSums), bool) {
+	return ByCompute(each(func(e *EmbeddingSum) { sumChosen(e, f32) }), each(func(e *EmbeddingSum) { sumChosen(e, f64) }))
+}
+
+func sumChosen[C Compute](e *EmbeddingSum, add chosenSum[C]) {
 	if len(e.Positions) == 0 && !e.Accumulate && e.Out.Contiguous() {
 		ZeroRow(e.Out, e.Columns)
 		return
@@ -78,7 +85,7 @@ func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 		for k, bag := range e.Positions {
 			acc := chunks.Next()
 			Load(dy, e.Terms.Row(bag, e.Column+at))
-			addChosen(acc, dy, e.Chosen.Row(bag, e.Column+at), e.Sources[k])
+			add(acc, dy, e.Chosen.Row(bag, e.Column+at), e.Sources[k])
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
 	}

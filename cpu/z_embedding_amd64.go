@@ -67,3 +67,13 @@ func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, position
 //
 //go:noescape
 func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+
+// addChosenAVX2F32 adds those of n terms that were chosen at a position: a multiple of 8.
+//
+//go:noescape
+func addChosenAVX2F32(acc *float32, terms *float32, chosen *int64, n int, position int64)
+
+// addChosenAVX2F64 adds those of n terms that were chosen at a position: a multiple of 4.
+//
+//go:noescape
+func addChosenAVX2F64(acc *float64, terms *float64, chosen *int64, n int, position int64)

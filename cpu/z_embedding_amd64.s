@@ -6515,3 +6515,62 @@ returned3:
 	MOVQ R8, ret+88(FP)
 	VZEROUPPER
 	RET
+
+// func addChosenAVX2F32(acc *float32, terms *float32, chosen *int64, n int, position int64)
+// Requires: AVX, AVX2
+TEXT ·addChosenAVX2F32(SB), NOSPLIT, $0-40
+	MOVQ         acc+0(FP), AX
+	MOVQ         terms+8(FP), CX
+	MOVQ         chosen+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         position+32(FP), SI
+	VMOVQ        SI, X0
+	VPBROADCASTQ X0, Y0
+
+add:
+	TESTQ    BX, BX
+	JLE      added
+	VPCMPEQQ (DX), Y0, Y1
+	VPCMPEQQ 32(DX), Y0, Y2
+	VSHUFPS  $0x88, Y2, Y1, Y1
+	VPERMQ   $0xd8, Y1, Y1
+	VPAND    (CX), Y1, Y1
+	VADDPS   (AX), Y1, Y1
+	VMOVUPS  Y1, (AX)
+	ADDQ     $0x20, AX
+	ADDQ     $0x20, CX
+	ADDQ     $0x40, DX
+	SUBQ     $0x08, BX
+	JMP      add
+
+added:
+	VZEROUPPER
+	RET
+
+// func addChosenAVX2F64(acc *float64, terms *float64, chosen *int64, n int, position int64)
+// Requires: AVX, AVX2
+TEXT ·addChosenAVX2F64(SB), NOSPLIT, $0-40
+	MOVQ         acc+0(FP), AX
+	MOVQ         terms+8(FP), CX
+	MOVQ         chosen+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         position+32(FP), SI
+	VMOVQ        SI, X0
+	VPBROADCASTQ X0, Y0
+
+add:
+	TESTQ    BX, BX
+	JLE      added
+	VPCMPEQQ (DX), Y0, Y1
+	VPAND    (CX), Y1, Y1
+	VADDPD   (AX), Y1, Y1
+	VMOVUPS  Y1, (AX)
+	ADDQ     $0x20, AX
+	ADDQ     $0x20, CX
+	ADDQ     $0x20, DX
+	SUBQ     $0x04, BX
+	JMP      add
+
+added:
+	VZEROUPPER
+	RET

@@ -76,6 +76,20 @@ func TestChunkSumsOfBags(t *testing.T) {
 			for k, got := range sums(t, text, inputs...)[0][:columns] {
 				require.Equal(t, testcase.Chunk(terms[k]), got, "column %d of %d", k, n)
 			}
+			if weighted {
+				continue
+			}
+			// With mode=max, of bags that chose some of their columns elsewhere.
+			chosen := tensor.New(tensor.I64, n, columns)
+			for i := range n * columns {
+				if tensor.Slice[int64](chosen)[i] = i / columns; r.IntN(4) == 0 {
+					tensor.Slice[int64](chosen)[i], terms[i%columns][i/columns] = -1, 0
+				}
+			}
+			text = strings.Replace(text, "mode=sum", "mode=max chosen=i64", 1)
+			for k, got := range sums(t, text, dy, index, chosen)[0][:columns] {
+				require.Equal(t, testcase.Chunk(terms[k]), got, "column %d of %d chosen from", k, n)
+			}
 		}
 	}
 }
