@@ -46,7 +46,7 @@ func (c *call) copied(v *tensor.View, m *compaction) unsafe.Pointer {
 		l.size[d], l.stride[0][d] = n, v.Stride(d)*size
 	}
 	l.coalesce(1)
-	m.count = l.count()
+	m.count, c.copies = l.count(), true
 	if words := int(ceilDiv(m.count*size, 8)); len(m.memory) < words {
 		m.memory = make([]uint64, words)
 	}
@@ -56,6 +56,18 @@ func (c *call) copied(v *tensor.View, m *compaction) unsafe.Pointer {
 	c.compacting = m
 	c.parallel(ceilDiv(m.count, jobSize), m.count, compactJob)
 	return unsafe.Pointer(unsafe.SliceData(m.memory))
+}
+
+// forgetCopies clears the pointers to what was copied.
+func (c *call) forgetCopies() {
+	c.copies = false
+	clear(c.dense.start[:])
+	for i := range c.sources {
+		clear(c.sources[i].start[:])
+	}
+	for i := range c.compactions {
+		c.compactions[i].from.start[0] = nil
+	}
 }
 
 func compactJob(c *call, w *worker, number int64) {

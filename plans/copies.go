@@ -109,7 +109,7 @@ func (f *family) copies(c *call) bool {
 	if oneByOne || f.packed >= 0 || l.count() == 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
 		return false
 	}
-	*dense = *l
+	*dense, c.copies = *l, true
 	for i, k := range copiedOperands {
 		from := &c.sources[i]
 		from.dims = 0

@@ -90,14 +90,11 @@ func putCall(c *call) {
 	}
 	clear(c.anchored)
 	c.anchored = c.anchored[:0]
-	for _, l := range []*layout{&c.all, &c.dense, &c.strands.first, &c.groups, &c.members} {
+	for _, l := range []*layout{&c.all, &c.strands.first, &c.groups, &c.members} {
 		clear(l.start[:])
 	}
-	for i := range c.sources {
-		clear(c.sources[i].start[:])
-	}
-	for i := range c.compactions {
-		c.compactions[i].from.start[0] = nil
+	if c.copies {
+		c.forgetCopies()
 	}
 	calls.Put(c)
 }

@@ -95,8 +95,8 @@ type call struct {
 	workspace   []byte
 	args        []tensor.View
 	places      [maxArgs]place
-	anchored    []tensor.View // args, where ownArgs made them the call's
-	compactions [maxCompact]compaction
+	anchored    []tensor.View          // args, where ownArgs made them the call's
+	compactions [maxCompact]compaction // ... as a whole
 	compacting  *compaction
 	threads     int
 	all         layout // elementwise ops: every element, but those of strands
@@ -104,7 +104,8 @@ type call struct {
 	perJob      int64   // elementwise ops: elements of one job
 	tiles       tiling  // elementwise ops: short groups
 	turned      turned  // ... inputs across the output
-	sources     sources // what is copied
+	copies      bool    // something is copied
+	sources     sources // ... piece by piece
 	dense       layout  // elementwise ops: all, with the copies in place of what is copied
 	groups      layout  // reductions: the groups
 	members     layout  // reductions: the elements of the first group
