@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import isobit
 import torch
-from cases import Case, gradients
+from cases import Call, Case, gradients
 from torch.nn import functional
 
 
@@ -48,12 +48,23 @@ def bag_case(width: int, backward: bool, dtype: torch.dtype = torch.float32) -> 
     return Case(name, read, written, *sums, allocates="both")
 
 
+def rotations(shape: tuple[int, int, int, int]) -> torch.Tensor:
+    """A grid of small rotations over images of shape N, C, H, W."""
+    theta = torch.tensor([[0.99, -0.05, 0.01], [0.05, 0.99, 0.02]]).repeat(shape[0], 1, 1)
+    return functional.affine_grid(theta, list(shape), align_corners=False)
+
+
+def grid_gradients(f: Callable[..., torch.Tensor], x: torch.Tensor, grid: torch.Tensor, dy: torch.Tensor) -> Call:
+    """The backward alone."""
+    y = f(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    return lambda: torch.autograd.grad(y, (x, grid), dy, retain_graph=True)
+
+
 def grid_case(shape: tuple[int, int, int, int], backward: bool, dtype: torch.dtype = torch.float32) -> Case:
-    """A grid of small rotations over images of shape N, C, H, W; the backward gives both gradients."""
+    """Images of shape N, C, H, W on a grid of rotations; the backward gives both gradients."""
     n, c, h, w = shape
     x = torch.randn(shape).to(dtype)
-    theta = torch.tensor([[0.99, -0.05, 0.01], [0.05, 0.99, 0.02]]).repeat(n, 1, 1)
-    grid = functional.affine_grid(theta, list(shape), align_corners=False).to(dtype)
+    grid = rotations(shape).to(dtype)
     dy = torch.randn(shape).to(dtype)
     name = f"grid_sample {'backward' if backward else 'forward'} {n}x{c}x{h}x{w} {dtype}".replace("torch.", "")
     if not backward:
@@ -65,16 +76,12 @@ def grid_case(shape: tuple[int, int, int, int], backward: bool, dtype: torch.dty
     x.requires_grad_()
     grid.requires_grad_()
 
-    def of(f: Callable[..., torch.Tensor]) -> Callable[[], object]:
-        y = f(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-        return lambda: torch.autograd.grad(y, (x, grid), dy, retain_graph=True)
-
     return Case(
         name,
         x.nbytes + grid.nbytes + dy.nbytes,
         x.nbytes + grid.nbytes,
-        of(isobit.grid_sample),
-        of(functional.grid_sample),
+        grid_gradients(isobit.grid_sample, x, grid, dy),
+        grid_gradients(functional.grid_sample, x, grid, dy),
         allocates="both",
     )
 
