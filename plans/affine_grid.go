@@ -22,10 +22,7 @@ var affineGrid = op{
 		if err != nil {
 			return err
 		}
-		if got := p.Shape("theta"); tensor.ShapeString(got) != tensor.ShapeString(theta) {
-			return p.errorf("theta", "has shape %s; want %s", tensor.ShapeString(got), tensor.ShapeString(theta))
-		}
-		return sameTypeAs("grid", "theta")(p)
+		return all(hasShape("theta", theta), sameTypeAs("grid", "theta"))(p)
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem

@@ -24,7 +24,6 @@ var (
 // the indices; they have the type of the argument named.
 func inferBags(p *Problem, factors, of string) (count int64, err error) {
 	index := p.Shape("indices")
-	count = int64(0)
 	switch last := p.bool("include_last_offset"); {
 	case !p.has("offsets") && len(index) != 2:
 		return 0, p.errorf("indices", "has shape %s; want [B, L], or [N] and offsets", tensor.ShapeString(index))
@@ -43,8 +42,8 @@ func inferBags(p *Problem, factors, of string) (count int64, err error) {
 	default:
 		count = p.Shape("offsets")[0]
 	}
-	if pad := p.int("padding_idx"); pad < -1 {
-		return 0, p.errorf("padding_idx", "is %d; want a row, or -1 for none", pad)
+	if err := checkPadding(p); err != nil {
+		return 0, err
 	}
 	if p.has(factors) {
 		p.setShape(factors, index)

@@ -15,7 +15,7 @@ var dequantizeBackward = familyOp{
 		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("grad_output")},
 		gradScaleArg, gradZeroArg,
 	},
-	attrs: rangeAttrs,
+	attrs: rangeAnd(),
 	in:    []string{"grad_output", "q", "scale", "zero_point"}, out: []string{"grad_input"},
 	groupOut: []string{"grad_scale", "grad_zero_point"},
 	inPlace:  [][2]string{{"grad_input", "grad_output"}}, compute: "grad_output", codes: "q",

@@ -29,7 +29,7 @@ func selectDevice(pl *plan) (Plan, error) {
 		}
 		c.Op, c.Block = o.family, g.block
 		for i := range o.args {
-			if isParam(o.args[i].name) {
+			if o.args[i].param {
 				pl.shapes[i] = g.paramShapes
 			}
 		}

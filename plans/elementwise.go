@@ -47,22 +47,13 @@ func newFamily(p *Problem, g granularity, in, out, groupOut []string) (*family, 
 	f.regions = f.grouping.regions(f.shape)
 	for k, i := range f.operand {
 		if i >= 0 {
-			f.param[k] = isParam(p.op.args[i].name)
+			f.param[k] = p.op.args[i].param
 			if p.types[i].Packed() {
 				f.packed = k
 			}
 		}
 	}
 	return f, nil
-}
-
-// isParam reports whether an argument has one element per group.
-func isParam(name string) bool {
-	switch name {
-	case "scale", "zero_point", "grad_scale", "grad_zero_point":
-		return true
-	}
-	return false
 }
 
 // types fills in the kernel's types and constants.

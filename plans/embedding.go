@@ -21,8 +21,8 @@ var embedding = op{
 	attrs: []attr{boundsAttr},
 	infer: func(p *Problem) error {
 		weight, index := p.Shape("weight"), p.Shape("indices")
-		if len(weight) != 2 {
-			return p.errorf("weight", "has shape %s; want [V, D]", tensor.ShapeString(weight))
+		if err := checkTable(p, "weight"); err != nil {
+			return err
 		}
 		if len(index) == tensor.MaxRank {
 			return p.errorf("indices", "has %d dimensions; want at most %d", len(index), tensor.MaxRank-1)
@@ -51,6 +51,23 @@ var embedding = op{
 		return nil
 	},
 	rows: namesOf(cpu.Embedding),
+}
+
+// checkTable asks an argument to be a table of rows, as a weight and its gradient
+// are.
+func checkTable(p *Problem, name string) error {
+	if shape := p.Shape(name); len(shape) != 2 {
+		return p.errorf(name, "has shape %s; want [V, D]", tensor.ShapeString(shape))
+	}
+	return nil
+}
+
+// checkPadding asks padding_idx to name a row, or none.
+func checkPadding(p *Problem) error {
+	if pad := p.int("padding_idx"); pad < -1 {
+		return p.errorf("padding_idx", "is %d; want a row, or -1 for none", pad)
+	}
+	return nil
 }
 
 // rowsPerJob makes jobs of about jobSize elements out of rows of some columns.

@@ -25,17 +25,11 @@ var embeddingBackward = op{
 		{name: "scale_grad_by_freq", kind: boolAttr, def: false},
 	},
 	infer: func(p *Problem) error {
-		dy, index, dw := p.Shape("grad_output"), p.Shape("indices"), p.Shape("grad_weight")
-		if len(dw) != 2 {
-			return p.errorf("grad_weight", "has shape %s; want [V, D]", tensor.ShapeString(dw))
+		if err := checkTable(p, "grad_weight"); err != nil {
+			return err
 		}
-		if want := append(index[:len(index):len(index)], dw[1]); tensor.ShapeString(dy) != tensor.ShapeString(want) {
-			return p.errorf("grad_output", "has shape %s; want %s", tensor.ShapeString(dy), tensor.ShapeString(want))
-		}
-		if pad := p.int("padding_idx"); pad < -1 {
-			return p.errorf("padding_idx", "is %d; want a row, or -1 for none", pad)
-		}
-		return sameTypeAs("grad_weight", "grad_output")(p)
+		dy := append(p.Shape("indices"), p.Shape("grad_weight")[1])
+		return all(hasShape("grad_output", dy), checkPadding, sameTypeAs("grad_weight", "grad_output"))(p)
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem

@@ -23,17 +23,17 @@ var embeddingBag = op{
 	},
 	attrs: append([]attr{modeAttr, boundsAttr}, bagAttrs...),
 	infer: func(p *Problem) error {
-		weight := p.Shape("weight")
-		if len(weight) != 2 {
-			return p.errorf("weight", "has shape %s; want [V, D]", tensor.ShapeString(weight))
+		if err := checkTable(p, "weight"); err != nil {
+			return err
 		}
 		count, err := inferBags(p, "per_sample_weights", "weight")
 		if err != nil {
 			return err
 		}
-		p.setShape("y", []int64{count, weight[1]})
+		y := []int64{count, p.Shape("weight")[1]}
+		p.setShape("y", y)
 		if p.has("chosen") {
-			p.setShape("chosen", []int64{count, weight[1]})
+			p.setShape("chosen", y)
 		}
 		return all(inferMode, sameTypeAs("y", "weight"))(p)
 	},

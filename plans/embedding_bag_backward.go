@@ -30,24 +30,24 @@ var embeddingBagBackward = op{
 		{name: "scale_grad_by_freq", kind: boolAttr, def: false},
 	}, bagAttrs...),
 	infer: func(p *Problem) error {
-		dy, dw := p.Shape("grad_output"), p.Shape("grad_weight")
-		if len(dw) != 2 {
-			return p.errorf("grad_weight", "has shape %s; want [V, D]", tensor.ShapeString(dw))
+		if err := checkTable(p, "grad_weight"); err != nil {
+			return err
 		}
 		count, err := inferBags(p, "per_sample_weights", "grad_output")
 		if err != nil {
 			return err
 		}
-		want := []int64{count, dw[1]}
+		dy := []int64{count, p.Shape("grad_weight")[1]}
+		if err := hasShape("grad_output", dy)(p); err != nil {
+			return err
+		}
 		switch isMax := p.word("mode") == "max"; {
-		case tensor.ShapeString(dy) != tensor.ShapeString(want):
-			return p.errorf("grad_output", "has shape %s; want %s", tensor.ShapeString(dy), tensor.ShapeString(want))
 		case isMax && !p.has("chosen"):
 			return p.errorf("chosen", "is none; want i64 with mode=max")
 		case isMax && p.bool("scale_grad_by_freq"):
 			return p.errorf("scale_grad_by_freq", "is true; want false with mode=max")
 		case isMax:
-			p.setShape("chosen", want)
+			p.setShape("chosen", dy)
 		}
 		return all(inferMode, sameTypeAs("grad_weight", "grad_output"))(p)
 	},

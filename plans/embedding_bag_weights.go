@@ -18,18 +18,15 @@ var embeddingBagWeights = op{
 	},
 	attrs: bagAttrs,
 	infer: func(p *Problem) error {
-		dy, weight := p.Shape("grad_output"), p.Shape("weight")
-		if len(weight) != 2 {
-			return p.errorf("weight", "has shape %s; want [V, D]", tensor.ShapeString(weight))
+		if err := checkTable(p, "weight"); err != nil {
+			return err
 		}
 		count, err := inferBags(p, "grad_per_sample_weights", "weight")
 		if err != nil {
 			return err
 		}
-		if want := []int64{count, weight[1]}; tensor.ShapeString(dy) != tensor.ShapeString(want) {
-			return p.errorf("grad_output", "has shape %s; want %s", tensor.ShapeString(dy), tensor.ShapeString(want))
-		}
-		return sameTypeAs("grad_output", "weight")(p)
+		dy := []int64{count, p.Shape("weight")[1]}
+		return all(hasShape("grad_output", dy), sameTypeAs("grad_output", "weight"))(p)
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/isobit-ml/isobit/cpu"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // embeddingRenorm scales the rows of weight that indices name, in place, so
@@ -19,8 +18,8 @@ var embeddingRenorm = op{
 	},
 	attrs: []attr{{name: "max_norm", kind: floatAttr}, {name: "norm_type", kind: floatAttr, def: 2.0}, boundsAttr},
 	infer: func(p *Problem) error {
-		if weight := p.Shape("weight"); len(weight) != 2 {
-			return p.errorf("weight", "has shape %s; want [V, D]", tensor.ShapeString(weight))
+		if err := checkTable(p, "weight"); err != nil {
+			return err
 		}
 		if t := p.float("norm_type"); !(t > 0) {
 			return p.errorf("norm_type", "is %v; want more than 0", t)

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -9,14 +10,19 @@ import (
 
 // The arguments and attributes that the ops over grouped elements share.
 var (
-	scaleArg     = arg{name: "scale", allow: floats, defaultType: fixed(tensor.F32)}
-	zeroPointArg = arg{name: "zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.I32)}
-	gradScaleArg = arg{name: "grad_scale", out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
-	gradZeroArg  = arg{name: "grad_zero_point", out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
-	rangeAttrs   = []attr{{name: "qmin"}, {name: "qmax"}}
+	scaleArg     = arg{name: "scale", param: true, allow: floats, defaultType: fixed(tensor.F32)}
+	zeroPointArg = arg{name: "zero_point", param: true, optional: true, allow: either(integers, floats), defaultType: fixed(tensor.I32)}
+	gradScaleArg = arg{name: "grad_scale", param: true, out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
+	gradZeroArg  = arg{name: "grad_zero_point", param: true, out: true, optional: true, allow: floats, defaultType: fixed(tensor.None)}
 	codeAttr     = attr{name: "code", kind: wordAttr, def: "int", words: []string{"int", "f8e4m3", "f8e5m2"}}
 	roundingAttr = attr{name: "rounding", kind: wordAttr, def: "nearest", words: []string{"nearest", "reciprocal"}}
 )
+
+// rangeAnd returns the range of codes, which every one of them has, and further
+// attributes.
+func rangeAnd(further ...attr) []attr {
+	return append([]attr{{name: "qmin"}, {name: "qmax"}}, further...)
+}
 
 // familyOp is an op over grouped elements before its granularity is known.
 type familyOp struct {
@@ -51,7 +57,7 @@ func (o familyOp) at(g granularity) op {
 			return err
 		}
 		for i := range pl.shapes {
-			if isParam(o.args[i].name) {
+			if o.args[i].param {
 				pl.shapes[i] = f.paramShapes
 			}
 		}
@@ -73,7 +79,7 @@ func (o familyOp) inferShapes(p *Problem, g granularity) error {
 	}
 	for i := range o.args {
 		p.shapes[i] = p.shapes[0]
-		if isParam(o.args[i].name) {
+		if o.args[i].param {
 			p.shapes[i] = grouping.paramShapes[0]
 		}
 	}
@@ -137,6 +143,16 @@ func (o familyOp) codeType(p *Problem) tensor.DType {
 	return tensor.None
 }
 
+// hasShape asks an argument to have a shape.
+func hasShape(name string, want []int64) func(p *Problem) error {
+	return func(p *Problem) error {
+		if got := p.Shape(name); !slices.Equal(got, want) {
+			return p.errorf(name, "has shape %s; want %s", tensor.ShapeString(got), tensor.ShapeString(want))
+		}
+		return nil
+	}
+}
+
 // sameTypeAs asks a gradient to have the type of what it is the gradient of.
 func sameTypeAs(grad, of string) func(p *Problem) error {
 	return func(p *Problem) error {
@@ -147,6 +163,7 @@ func sameTypeAs(grad, of string) func(p *Problem) error {
 	}
 }
 
+// all joins checks: the first error is the result.
 func all(checks ...func(p *Problem) error) func(p *Problem) error {
 	return func(p *Problem) error {
 		for _, check := range checks {

@@ -35,8 +35,8 @@ var gridSampleBackward = op{
 		if err != nil {
 			return err
 		}
-		if dy := p.Shape("grad_output"); tensor.ShapeString(dy) != tensor.ShapeString(output) {
-			return p.errorf("grad_output", "has shape %s; want %s", tensor.ShapeString(dy), tensor.ShapeString(output))
+		if err := hasShape("grad_output", output)(p); err != nil {
+			return err
 		}
 		if !p.has("grad_input") && !p.has("grad_grid") {
 			return p.errorf("grad_input", "is none, and so is grad_grid; want at least one")

@@ -9,10 +9,10 @@ var symmetricAttr = attr{name: "symmetric", kind: boolAttr, def: true}
 
 // The scale and zero point that an op chooses: outputs.
 var (
-	chosenScaleArg = arg{name: "scale", out: true, allow: floats, defaultType: func(p *Problem) tensor.DType {
+	chosenScaleArg = arg{name: "scale", param: true, out: true, allow: floats, defaultType: func(p *Problem) tensor.DType {
 		return cpu.ComputeType(p.DType("x"))
 	}}
-	chosenZeroArg = arg{name: "zero_point", out: true, optional: true, allow: indices, defaultType: func(p *Problem) tensor.DType {
+	chosenZeroArg = arg{name: "zero_point", param: true, out: true, optional: true, allow: indices, defaultType: func(p *Problem) tensor.DType {
 		if p.bool("symmetric") {
 			return tensor.None
 		}
@@ -24,7 +24,7 @@ var (
 var chooseQParams = familyOp{
 	name:  "choose_qparams",
 	args:  []arg{{name: "x", shaped: true, allow: floats}, chosenScaleArg, chosenZeroArg},
-	attrs: append(rangeAttrs[:2:2], symmetricAttr),
+	attrs: rangeAnd(symmetricAttr),
 	in:    []string{"x"}, groupOut: []string{"scale", "zero_point"}, compute: "x",
 	infer: checkChosen,
 	rows:  namesOf(cpu.MinMax),
@@ -99,7 +99,7 @@ var dynamicQuantize = familyOp{
 		{name: "x", shaped: true, allow: floats},
 		{name: "q", out: true, allow: codes}, chosenScaleArg, chosenZeroArg,
 	},
-	attrs: append(rangeAttrs[:2:2], symmetricAttr),
+	attrs: rangeAnd(symmetricAttr),
 	in:    []string{"x", "scale", "zero_point"}, out: []string{"q"},
 	groupOut: []string{"scale", "zero_point"}, compute: "x", codes: "q",
 	infer: checkChosen,

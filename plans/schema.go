@@ -16,7 +16,8 @@ type op struct {
 	inPlace  [][2]int // pairs of an output and an input that may be the same tensor
 	// infer checks the problem and fills p.shapes for every present argument.
 	infer func(p *Problem) error
-	// build selects a row and returns how to run; the problem is inferred.
+	// build completes a plan whose problem is inferred: it selects a row, and
+	// sets the workspace, what Run checks and how it runs.
 	build func(p *plan) error
 	// grouping returns the groups of an op over grouped elements; family is
 	// that op's name without its granularity.
@@ -32,6 +33,7 @@ type arg struct {
 	out      bool
 	optional bool
 	shaped   bool // its shape is part of the problem's text
+	param    bool // it has an element for each group of an op over grouped elements
 	// compact tells of an input whether calls copy it where the elements of its
 	// rows lie apart; nil: none does.
 	compact func(c *call) bool
