@@ -62,14 +62,18 @@ func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]
 			factor = p.float("grad_factor")
 		}
 		if t.Compute == tensor.F64 {
-			pl.run = runReduction(f, kernel, stripes(storeGradients[float64](p, factor)))
-			pl.workspace = reductionWorkspace[float64](f)
+			sumGradients[float64](pl, f, kernel, factor)
 		} else {
-			pl.run = runReduction(f, kernel, stripes(storeGradients[float32](p, factor)))
-			pl.workspace = reductionWorkspace[float32](f)
+			sumGradients[float32](pl, f, kernel, factor)
 		}
 		return nil
 	}
+}
+
+// sumGradients makes the run of a plan that reduces the parameters' gradients.
+func sumGradients[C cpu.Compute](pl *plan, f *family, kernel cpu.Striped, factor float64) {
+	r := &reduction[C]{family: f, kernel: kernel, fold: stripes(storeGradients[C](&pl.problem, factor))}
+	pl.run, pl.workspace = r.run(), reductionWorkspace[C](f)
 }
 
 // storeGradients finishes groups: ds = sum * g and dz = (0 - s * sum) * g.

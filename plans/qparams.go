@@ -71,7 +71,7 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *family, t cpu.Types, minMax cpu.S
 			fold.short = func(isa cpu.ISA, n int64) bool { return n < shortestChoice }
 		}
 	}
-	pl.run = runThenMap(f, minMax, fold, quantize)
+	pl.run = (&reduction[C]{f, minMax, fold, quantize}).run()
 	pl.workspace = reductionWorkspace[C](f)
 }
 

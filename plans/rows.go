@@ -95,3 +95,19 @@ func rowNames[F any](table []cpu.Row[F]) (names []string) {
 func namesOf[F any](table []cpu.Row[F]) func() []string {
 	return func() []string { return rowNames(table) }
 }
+
+// pickSupport picks the first of a table of helpers of kernels, such as those that
+// expand parameters, that the machine and the user's cap allow.
+func pickSupport[F any](table []cpu.Row[F], t cpu.Types) F {
+	f, _ := cpu.PickUpTo(table, rowsCap(), t)
+	return f
+}
+
+// pickByCompute is pickSupport from one of two tables: that whose helpers are of
+// type F.
+func pickByCompute[F, F32, F64 any](t cpu.Types, f32 []cpu.Row[F32], f64 []cpu.Row[F64]) F {
+	if f, ok := any(pickSupport(f32, t)).(F); ok {
+		return f
+	}
+	return any(pickSupport(f64, t)).(F)
+}

@@ -1,0 +1,86 @@
+package plans
+
+import "github.com/isobit-ml/isobit/cpu"
+
+// folder is how the results of a reduction's blocks become one value per sum.
+type folder[C cpu.Compute] struct {
+	// block returns the two results that a kernel left in lanes.
+	block func(sums [2]*[cpu.Lanes]C) [2]C
+	// join folds block results, in order.
+	join func(s *cpu.Scratch, blocks [][2]C) [2]C
+	// columns folds, for each of many groups side by side, the results that a
+	// kernel left in rows of accumulators, into the first row.
+	columns func(sums cpu.Columns[C], lanes int)
+	lanes   int // rows of accumulators that positions take in turn
+	// Of many short groups, sums adds up what a kernel left in accumulators for
+	// each element; or extremes needs no kernel.
+	sums     cpu.GroupSums[C]
+	extremes cpu.GroupExtremes[C]
+	short    func(isa cpu.ISA, n int64) bool // of how many elements this pays
+	gathered int64                           // of how many elements runs are gathered
+	anyOrder bool                            // of a group's elements
+	finish   finisher[C]
+	// choose does all for groups of a run each, if there is a way to, but store
+	// their results.
+	choose cpu.ChooseRuns[C]
+	store  finisher[C]
+}
+
+// finisher writes the results of groups along the innermost dimension of their
+// layout, at most Block of them. The cursor is at the first. The memory of the
+// results is its to use.
+type finisher[C cpu.Compute] func(w *worker, l *layout, cur *cursor, results [2][]C)
+
+// end finishes groups side by side of which a job has all results, or keeps
+// those of one block.
+func (fold *folder[C]) end(c *call, w *worker, first, block int64, results [2][]C) {
+	n := int64(len(results[0]))
+	if c.blocks > 1 {
+		for i := range n {
+			partials[C](c)[(first+i)*c.blocks+block] = [2]C{results[0][i], results[1][i]}
+		}
+		return
+	}
+	for i := int64(0); i < n; i += cpu.Block {
+		m := min(cpu.Block, n-i)
+		c.groups.seek(&w.cursors[0], first+i, maxOperands)
+		fold.finish(w, &c.groups, &w.cursors[0], [2][]C{results[0][i:][:m], results[1][i:][:m]})
+	}
+}
+
+// stripes folds by NUMERICS.md, section 4: lanes by halves, blocks pairwise.
+func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
+	fold := pickByCompute[cpu.Fold[C]](cpu.Types{}, cpu.FoldRows32, cpu.FoldRows64)
+	return folder[C]{
+		block: func(sums [2]*[cpu.Lanes]C) [2]C { return [2]C{fold(sums[0]), fold(sums[1])} },
+		join: func(s *cpu.Scratch, blocks [][2]C) [2]C {
+			t0, t1 := cpu.TreeOf[C](s, 0), cpu.TreeOf[C](s, 1)
+			for _, b := range blocks {
+				t0.Push(b[0])
+				t1.Push(b[1])
+			}
+			return [2]C{t0.Sum(), t1.Sum()}
+		},
+		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
+		sums:  pickByCompute[cpu.GroupSums[C]](cpu.Types{}, cpu.GroupSumRows32, cpu.GroupSumRows64),
+		short: shortSum, gathered: longestGatheredSum,
+		finish: finish,
+	}
+}
+
+// extremes folds smallest and largest values, which are the same in any order.
+func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
+	return folder[C]{
+		block: pickByCompute[cpu.MinMaxFold[C]](t, cpu.MinMaxFoldRows32, cpu.MinMaxFoldRows64),
+		join: func(_ *cpu.Scratch, blocks [][2]C) (r [2]C) {
+			for _, b := range blocks {
+				cpu.MergeMinMax(&r[0], &r[1], b[0], b[1])
+			}
+			return r
+		},
+		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
+		extremes: pickByCompute[cpu.GroupExtremes[C]](t, cpu.GroupExtremeRows32, cpu.GroupExtremeRows64),
+		short:    shortExtremes, gathered: longestGathered, anyOrder: true,
+		finish: finish,
+	}
+}
