@@ -6,8 +6,8 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// What stands between a run and the generated kernels (z_*): operands become
-// what kernels read, and what kernels leave over is finished.
+// What stands between a run and the generated kernels (z_*): it makes of operands
+// what kernels read, and finishes what kernels leave over.
 
 // kernel is one generated function. It handles contiguous elements of certain
 // types, as many as step divides; parameters are in the compute type.
@@ -19,9 +19,9 @@ type kernel struct {
 	code    tensor.DType // the 8-bit float type that codes are rounded to, or None
 	step    int
 	block   int  // elements of a run that are taken at a time; 0: the kernel takes one run
-	quick   bool // has a way without divisions
-	heads   bool // stores around the caches in runs that begin anywhere
-	chooses bool // makes the parameters of runs
+	quick   bool // has a way without divisions (internal/gen/quick.go)
+	heads   bool // stores around the caches also in runs that begin within a cache line
+	chooses bool // chooses the parameters of runs itself
 	run     func(n int, f *frame)
 }
 
@@ -150,7 +150,7 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 	s.turnLanes(Lanes-turn, size)
 }
 
-// turnLanes makes lane number by the first of both sets.
+// turnLanes rotates both sets of lanes, so that lane number by becomes the first.
 func (s *Scratch) turnLanes(by, size int) {
 	memory := &s.part.memory[0]
 	for i := range 2 {

@@ -4,12 +4,13 @@ import "unsafe"
 
 // ChooseRuns chooses the scale and the zero point of groups of n elements, each
 // a run of a call, as QParams does for what MinMax finds, and returns them in
-// to. It may quantize the group with them, too. Operands that hold parameters
-// are left alone. It does nothing, and is false, where elements lie otherwise.
+// to; it does not read operands that hold parameters. A row of dynamic_quantize
+// quantizes the groups, too. It does nothing, and returns false, where elements do
+// not lie as its kernel wants them.
 type ChooseRuns[C Compute] func(n int, a *Args, to [2][]C) bool
 
-// The ways to do in one step what tables of MinMax and Quantize do, by compute
-// type; their definitions are the definition.
+// Kernels that do in one step what rows of MinMax and Quantize do in two, by
+// compute type. The definitions are those of MinMax, QParams and Quantize.
 var (
 	DynamicQuantizeRows32 = chooseRows(dynamicQuantizeKernels)
 	DynamicQuantizeRows64 []Row[ChooseRuns[float64]]

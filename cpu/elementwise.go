@@ -55,7 +55,9 @@ func (a *Args) At(i int64) Args {
 // its outputs, each on its own.
 type Elementwise func(n int, a *Args)
 
-// Scratch is a worker's private memory, so that running never allocates.
+// Scratch is a worker's private memory, so that running never allocates. Who uses
+// which of the numbered blocks is said where they are used; the grid's gradient
+// needs most, up to sumBlocks + 12 * (levels + 1).
 type Scratch struct {
 	blocks     [112][Block]float64
 	ints       [24][Block]int64

@@ -20,10 +20,11 @@ func (m Rows) Row(r, c int64) Span {
 	return s
 }
 
-// RowCopy is a way to copy n elements of a row. What comes next lies at next.
+// RowCopy is a way to copy n elements of a row. next is the address of the row
+// that will be copied after it: a hint. stream asks for stores around the caches.
 type RowCopy func(dst, src Span, n int64, next unsafe.Pointer, stream bool)
 
-// Embedding copies rows of weight. stream asks for stores around the caches.
+// Embedding copies rows of weight.
 var Embedding = append(copyRows, Row[RowCopy]{"go", Go,
 	always(RowCopy(func(dst, src Span, n int64, _ unsafe.Pointer, _ bool) { CopyRow(dst, src, n) }))})
 

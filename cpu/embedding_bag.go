@@ -42,8 +42,9 @@ func bagMaxGo[C Compute](e *EmbeddingSum) {
 	}
 }
 
-// Rows from anywhere are waited for TouchRows at a time, and up to touchBytes
-// of each: what comes then, the processor fetches by itself.
+// Rows that lie anywhere are touched before they are read, TouchRows of them, so
+// that their cache misses overlap: up to touchBytes of each, since the rest the
+// processor prefetches by itself.
 const (
 	TouchRows  = 16
 	touchBytes = 1024

@@ -57,8 +57,8 @@ const (
 
 type gridCells [gridPlanes][cellPitch]uint32
 
-// cellPitch is the distance of planes, which is no large power of 2: those
-// would hold one another up.
+// cellPitch is the distance of planes. It is no large power of 2: elements that
+// far apart compete for the same lines of a cache.
 const cellPitch = Block + 16
 
 // scratch blocks of cells and of a group's terms.
@@ -129,8 +129,8 @@ func (k *gridKernel) takes(b *GridBlock) bool {
 }
 
 // locateBlock fills the cells of a block by the given kernel, locate or place.
-// Where the last vector is not whole, lastAligned has it hold the last positions,
-// some of them for a second time; else what follows the positions is clear.
+// Where the last vector is not whole, lastAligned fills it up with the positions
+// before, which are then in it for a second time; else zeros follow the positions.
 func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), pitch int64, lastAligned bool) *gridCells {
 	c := cellsOf(b.Scratch)
 	params := c.floats(planeParams)

@@ -73,7 +73,7 @@ func frameOf(g *Sampler) gridFrame { return frameRows(g.Size[0], 0, g.Size[1]) }
 
 func frameRows(width, begin, end int64) gridFrame {
 	pitch := width + 1
-	// Distances of planes that are a large power of 2 would hold one another up.
+	// No large power of 2 between planes: see cellPitch.
 	return gridFrame{[2]int64{begin, end}, width, pitch, 2*pitch + 1, ((end-begin+3)*pitch+1+15)&^15 + 16}
 }
 

@@ -75,11 +75,16 @@ type groupSums[C Compute] struct {
 	n     int
 }
 
-// levels is the depth of the fold of 16 channels.
-const levels = 5
+const (
+	// levels is the depth of the fold of 16 channels, the terms included.
+	levels = 5
+	// sumBlocks is the first scratch block of the sums: behind the result, the
+	// upstream gradient and the pixels of 8 taps.
+	sumBlocks = tapBlocks + 10
+)
 
 func (g *groupSums[C]) block(axis, i, level int) []C {
-	return BlockOf[C](g.b.Scratch, tapBlocks+10+(axis*4+i)*(levels+1)+level, g.n)
+	return BlockOf[C](g.b.Scratch, sumBlocks+(axis*4+i)*(levels+1)+level, g.n)
 }
 
 func (g *groupSums[C]) total(axis, i int) []C { return g.block(axis, i, levels) }
@@ -148,11 +153,11 @@ func (g *groupSums[C]) fold(axis, i, visit int) {
 func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
 	for j := range out {
 		out[j] = 0
-		any := false
+		hasTap := false
 		for i := range t.Count {
-			any = any || t.Pixel[i][j] != Outside
+			hasTap = hasTap || t.Pixel[i][j] != Outside
 		}
-		if k := t.K[axis][j]; any && (k != 0 || g.b.Padding == Zeros) {
+		if k := t.K[axis][j]; hasTap && (k != 0 || g.b.Padding == Zeros) {
 			out[j] = g.weighted(axis, j, t) * k
 		}
 	}

@@ -20,7 +20,7 @@ type GridScatter[C Compute] struct {
 	sums     []C            // their sums: one per channel
 	full     int            // chunks in use
 	quads    unsafe.Pointer // room for framedSums
-	frame    framedSums     // that the sums lie in, if any, and the counts
+	frame    framedSums     // where sums and counts lie, unless its start is nil
 }
 
 // GridBand is a run of an image's pixels, in row-major order.

@@ -45,7 +45,7 @@ func load[C Compute](k *kernel, f *frame, a *Args, data, at, n int) int {
 	return limit
 }
 
-// setBounds tells the frame of what holds for all elements.
+// setBounds puts what holds for all elements into the frame.
 func setBounds[C Compute](f *frame, a *Args) {
 	*(*C)(unsafe.Pointer(&f.lo)), *(*C)(unsafe.Pointer(&f.hi)) = C(a.Lo), C(a.Hi)
 	f.reciprocal = a.Attrs.Reciprocal

@@ -2,9 +2,9 @@ package cpu
 
 import "unsafe"
 
-// MinMax folds In[0] into the smallest and the largest of its elements and 0,
-// in accumulators that FoldMinMax folds; the positions do not matter. A NaN
-// makes both a NaN.
+// MinMax leaves the smallest and the largest of 0 and the elements of In[0] in
+// accumulators, which FoldMinMax folds; positions do not matter. A NaN makes both
+// a NaN.
 var MinMax = stripedRows(minMaxKernels, 1,
 	ByCompute[Striped](minMaxGo[float32], minMaxGo[float64]))
 

@@ -13,7 +13,7 @@ const (
 	// runsCall is about how many elements a kernel handles in one call: in less
 	// than 100 microseconds.
 	runsCall = 1 << 17
-	// quickRun is how long a run is that is worth making quick codes for.
+	// quickRun is from how many elements on a run is worth what quick codes need.
 	quickRun = 64
 )
 
@@ -189,7 +189,7 @@ func paramsOfRuns[C Compute](a *Args, to *[maxRuns]C, data, number, first, steps
 	begin := int64(first) * step
 	if r.Strands == 1 || apart == 0 {
 		load(all[:steps], begin, step)
-		for i := len(all) - 1; i > 0; i-- { // from behind, as places are still to be read
+		for i := len(all) - 1; i > 0; i-- { // backwards: lower places are still to be read
 			all[i] = all[i/r.Strands]
 		}
 		return

@@ -17,9 +17,8 @@ const (
 )
 
 // ParamTile has scales and zero points for consecutive elements, one for each,
-// as LoadParams makes them. Where one holds for some elements it is loaded
-// once and repeated, so that a kernel goes on through short groups without
-// stopping.
+// as LoadParams makes them. A parameter of several elements is loaded once and
+// repeated. So one call of a kernel takes many short groups.
 type ParamTile struct {
 	memory [2][tileSlack + TileSize + tileSlack]float64
 	loaded [TileSize]float64

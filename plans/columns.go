@@ -1,8 +1,6 @@
 package plans
 
-import (
-	"github.com/isobit-ml/isobit/cpu"
-)
+import "github.com/isobit-ml/isobit/cpu"
 
 // Groups that lie side by side, such as the channels of a last axis: an
 // element of each lies next to one of the next. Rows of the elements of many
@@ -13,8 +11,8 @@ const (
 	maxColumns = cpu.MaxColumns // their accumulators stay in the second level of caches
 )
 
-// oneByOne has groups taken one after the other, however they lie: tests hold
-// what this file and tiles.go do against it.
+// oneByOne has plans take groups one after the other, however they lie: what
+// tests compare every other way with.
 var oneByOne bool
 
 // columns lays out a reduction whose groups lie side by side, and returns the

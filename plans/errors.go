@@ -41,13 +41,13 @@ func (e *Error) Error() string {
 	return s
 }
 
-// longest is how much of a caller's text an error repeats, so that there is
-// room in a C caller's buffer for what was wanted.
-const longest = 64
+// longestQuote is how many bytes of a caller's text an error repeats, so that
+// there is room in a C caller's buffer for what was wanted.
+const longestQuote = 64
 
 func shortened(text string) string {
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "..."
+	if len(text) > longestQuote {
+		return strings.ToValidUTF8(text[:longestQuote], "") + "..."
 	}
 	return text
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/isobit-ml/isobit/cpu"
 )
 
-// Members of a group in many short runs, such as a channel of small images, or
-// that lie apart, such as channels last: those of some groups are copied
+// Groups whose members are many short runs, such as a channel of small images,
+// or that lie apart, such as channels last. Members of some groups are copied
 // together, so that memory is read in order and a call of the kernel has long
 // runs, one for each group.
 

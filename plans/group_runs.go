@@ -7,7 +7,7 @@ import (
 
 // Groups of one run of elements each, such as the channels of a first axis: a
 // kernel takes many in a call (cpu.Runs), each with parameters and accumulators
-// of its own. Between two calls nobody asks for memory.
+// of its own. Calls are long, since between two of them no memory is prefetched.
 
 // groupRuns lays out a reduction of such groups, and returns the number of its
 // jobs; 0 where they lie otherwise.
@@ -22,7 +22,7 @@ func (f *family) groupRuns(c *call) int64 {
 			return 0
 		}
 	}
-	// Long calls, since between two nobody asks for memory, but some for each thread.
+	// Long calls, but some for each thread.
 	c.columnWidth = min(cpu.MaxGroupRuns, max(jobSize/2, min(2*jobSize, n*g.count()/int64(4*c.threads)))/n)
 	c.tilesPerJob = max(1, jobSize/(c.columnWidth*n))
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
@@ -58,8 +58,9 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 	})
 }
 
-// extremesOfRuns reports whether what finds the extremes of short groups is the
-// fastest for these, too. AVX-512 kernels read long runs as fast.
+// extremesOfRuns reports whether the kernel for the extremes of short groups
+// (cpu.GroupExtremes) is the fastest for these groups, too. With AVX-512, MinMax
+// reads long runs as fast.
 func (f *family) extremesOfRuns(a *cpu.Args, n int) bool {
 	return f.compute == tensor.F32 && a.Runs.Step[0] == int64(n)*f.sizeOf(0) && (n <= 1024 || f.isa < cpu.AVX512)
 }

@@ -4,8 +4,8 @@ import "sync/atomic"
 
 // Parallel is a thread pool of the program that isobit is part of: it calls
 // Work with the ticket from at most maxThreads of its threads at once, and
-// returns when the calls have returned. Fewer calls will do, and none: what is
-// left is done by the goroutine of the run.
+// returns when those calls have returned. It may make fewer calls, or none: the
+// run's own goroutine does what is left.
 type Parallel func(ticket, maxThreads int)
 
 var (
@@ -31,9 +31,10 @@ func ThreadsOf() string {
 	return "isobit"
 }
 
-// Work does a part of the run that a Parallel got the ticket of: nothing, in
-// more calls than it was to make, or after the Parallel has returned.
-// A thread that keeps its number, from 0, finds much of its memory in its caches.
+// Work does a part of the run that a Parallel was given the ticket of. Calls
+// beyond maxThreads, and calls after the Parallel has returned, do nothing.
+// Threads are numbered from 0; one that keeps its number from run to run finds
+// much of its memory in its caches.
 func Work(ticket, thread int) {
 	if ticket < 0 || ticket >= len(tickets) {
 		return

@@ -72,8 +72,8 @@ func (l *layout) even(outer, inner, operands int) bool {
 	return l.nibbles[outer] == l.nibbles[inner]*l.size[inner]
 }
 
-// asStored orders the dimensions as an operand lies in memory, for work to which the order of
-// elements is nothing: channels last, say, are taken in long runs like any other.
+// asStored orders the dimensions as the operand by lies in memory, for work that may take elements
+// in any order: a tensor in channels last, say, is then taken in long runs like any other.
 func (l *layout) asStored(by, operands int) {
 	far := func(d int) int64 { return max(l.stride[by][d], -l.stride[by][d]) }
 	moved := false

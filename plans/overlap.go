@@ -65,8 +65,9 @@ func (pl *plan) checkOverlap(c *call) error {
 	return nil
 }
 
-// interleaved reports whether two tensors whose places overlap share no byte all the same: columns
-// of one matrix, say. They do not if, some stride apart, each takes a part of its own.
+// interleaved reports whether two tensors whose places overlap share no byte all the same, such as
+// columns of one matrix. It looks for a stride of either, the period, within which the two take
+// different bytes. Where it finds none they may still be apart; then the overlap is an error.
 func interleaved(c *call, i, j int) bool {
 	a, b := &c.args[i], &c.args[j]
 	for _, v := range [2]*tensor.View{a, b} {
@@ -88,7 +89,8 @@ func interleaved(c *call, i, j int) bool {
 	return false
 }
 
-// widthWithin returns how many bytes a tensor spans, but for the dimensions that step by whole periods.
+// widthWithin returns how many bytes a tensor spans, not counting dimensions that step by whole
+// periods.
 func widthWithin(v *tensor.View, period int64) int64 {
 	width := v.DType.Size()
 	for d, n := range v.Shape {

@@ -60,7 +60,7 @@ type ownArgs struct {
 	weights   cpu.WeightTile
 }
 
-// ownArgs are to be got from here, so that putWorker knows of them.
+// ownArgs returns w.own, and notes its use, so that putWorker clears it.
 func (w *worker) ownArgs() *ownArgs {
 	w.usesOwn = true
 	return &w.own
@@ -177,7 +177,8 @@ func (c *call) parallel(jobs, cost int64, run job) {
 	}
 }
 
-// work does jobs until none is left: those of a share first.
+// work does jobs until none is left: first those of one share, then those of the
+// others.
 func (c *call) work(number, share int) {
 	t := &c.team
 	defer func() {

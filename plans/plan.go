@@ -99,7 +99,7 @@ type call struct {
 	compactions [maxCompact]compaction // ... as a whole
 	compacting  *compaction
 	threads     int
-	all         layout // elementwise ops: every element, but those of strands
+	all         layout // elementwise ops: every element that strands does not have
 	strands     strands
 	perJob      int64   // elementwise ops: elements of one job
 	tiles       tiling  // elementwise ops: short groups

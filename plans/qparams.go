@@ -43,8 +43,9 @@ var chooseQParams = familyOp{
 	},
 }
 
-// shortestChoice is of how many elements kernels choose parameters: shorter runs
-// have codes with a division for each (cpu's quickRun).
+// shortestChoice is from how many elements of a group on its parameters are chosen
+// in the kernel that reads them. Shorter groups are quantized by a division for
+// each element in any case (cpu's quickRun), and are faster many at a time.
 const shortestChoice = 64
 
 // chooseThenMap makes the run of an op that chooses scales and zero points, and

@@ -13,8 +13,9 @@ const (
 	mostShortGroups   = cpu.Block // of a tile: room for their results
 )
 
-// shortSum reports whether sums of groups of n elements are faster so: where
-// kernels do not take such runs, and where there is one for the sums.
+// shortSum reports whether sums of groups of n elements are faster so: where a
+// call of a kernel does not take many such runs, and for 32 elements, whose
+// accumulators a kernel sums (cpu.GroupSums).
 func shortSum(isa cpu.ISA, n int64) bool {
 	return n <= longestShortSum && !isa.TakesRuns(n) || n == 32
 }

@@ -17,13 +17,14 @@ type strands struct {
 }
 
 const (
-	// strandBytes is about how long a strand is: the first lines of each are
-	// waited for.
+	// strandBytes is about how long a strand is. The processor waits for the
+	// first lines of each, so that shorter ones would not pay.
 	strandBytes = 1 << 17
 	// cacheLine is what stores around the caches begin at, alike in all strands.
 	cacheLine = 64
-	// shortFarRun is up to how many elements with the same parameters a tile whose
-	// parameters serve several rows takes as well as runs, if they come from memory.
+	// shortFarRun is the length, in elements with the same parameters, below which
+	// runs that come from memory are taken in tiles, if a tile's parameters serve
+	// several rows.
 	shortFarRun = 256
 	// longestStep is how many elements a run may have where there is one strand.
 	longestStep = jobSize / 2
@@ -59,8 +60,8 @@ func (f *family) strand(c *call) {
 	l.skip(d, l.size[d]/window*window)
 }
 
-// placesToRead returns how many strands there are: half as many where each moves
-// more than a number and its code.
+// placesToRead returns how many strands there are: half as many where an element
+// moves more bytes than a float32 and its code.
 func (f *family) placesToRead() int {
 	if f.bytesEach() > 5 {
 		return cpu.MaxStrands / 2

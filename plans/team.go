@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// team is one fan-out.
+// team is one fan-out: the jobs of a call, and the workers that do them.
 type team struct {
 	run     job
 	shares  []share
 	memory  [maxShares]share
-	workers int           // that the host was asked for
-	entered atomic.Int64  // of them
+	workers int           // how many the host was asked for
+	entered atomic.Int64  // how many of those have come
 	working atomic.Int64  // workers other than the caller that have not ended
 	done    chan struct{} // told by the last of them if the caller is asleep
 	failed  atomic.Pointer[panicError]
@@ -24,7 +24,7 @@ type team struct {
 type share struct {
 	begin atomic.Int64
 	end   atomic.Int64
-	_     [112]byte // lines of their own
+	_     [112]byte // so that no two shares lie in one cache line, or in a pair of them
 }
 
 const maxShares = 32
@@ -72,16 +72,16 @@ func (c *call) runOnOwn(workers int) {
 	c.team.wait()
 }
 
-// Waking a thread takes longer than many an op. So a worker whose part is over
-// looks out for another for a while, and callers look out for their workers,
-// before they sleep.
+// Waking a thread takes longer than many an op. So workers spin before they
+// sleep: one whose part is over waits a while for another task, and a caller for
+// its workers.
 const (
-	lookout = 100 * time.Microsecond
-	glances = 64 // between looks at the clock
+	lookout = 100 * time.Microsecond // how long
+	glances = 64                     // between looks at the clock
 )
 
 var (
-	standby  atomic.Int64 // workers that look out for a task, and are not meant by one
+	standby  atomic.Int64 // workers that wait for a task, less the tasks on their way to one
 	handover = make(chan task, MaxThreads)
 )
 
@@ -128,10 +128,11 @@ func nextTask() (t task, ok bool) {
 	if enlist() { // itself
 		return t, false
 	}
-	return <-handover, true // somebody means this worker
+	return <-handover, true // a task is on its way to this worker
 }
 
-// lookOut waits for something that is about to happen. It reports whether it did.
+// lookOut spins until something happens, but not for long. It reports whether it
+// did.
 func lookOut(happened func() bool) bool {
 	for start := time.Now(); ; runtime.Gosched() {
 		for range glances {

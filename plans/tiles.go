@@ -27,8 +27,8 @@ type tiling struct {
 	unitsPerJob          int64
 }
 
-// tilingElements is about how many elements a unit of work has: enough to
-// make use of its parameters.
+// tilingElements is about how many elements a unit of work has: so many that
+// preparing its parameters costs little beside them.
 const tilingElements = 1 << 20
 
 // tile finds the tiling of a call's elements, if their groups are short.
