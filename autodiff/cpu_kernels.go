@@ -60,7 +60,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpSoftmaxGrad:    byFloat(along2(kernel.SoftmaxGrad[float32]), along2(kernel.SoftmaxGrad[float64])),
 	OpLogSoftmaxGrad: byFloat(along2(kernel.LogSoftmaxGrad[float32]), along2(kernel.LogSoftmaxGrad[float64])),
 	OpProd:           byNumber(along1(kernel.Prod[float32]), along1(kernel.Prod[float64]), along1(kernel.Prod[int32]), along1(kernel.Prod[int64])),
-	OpProdGrad:       byFloat(prodGradOf[float32], prodGradOf[float64]),
+	OpProdGrad:       byFloat(along2(kernel.ProdGrad[float32]), along2(kernel.ProdGrad[float64])),
 	OpMax:            byNumber(bestOf[float32](false), bestOf[float64](false), bestOf[int32](false), bestOf[int64](false)),
 	OpMin:            byNumber(bestOf[float32](true), bestOf[float64](true), bestOf[int32](true), bestOf[int64](true)),
 	OpArgMax:         byNumber(bestAt[float32](false), bestAt[float64](false), bestAt[int32](false), bestAt[int64](false)),

@@ -20,6 +20,7 @@ func split(shape []int64, axis int) (outer, n, inner int) {
 	return outer, n, inner
 }
 
+// along1 and along2 make loops along an axis, of one input and of two.
 func along1[T any](f func(t kernel.Threads, z, x []T, outer, n, inner int)) loop {
 	return func(k *call) error {
 		outer, n, inner := split(k.in[0].shape, k.at.Axis)
@@ -35,8 +36,6 @@ func along2[T any](f func(t kernel.Threads, z, x, y []T, outer, n, inner int)) l
 		return nil
 	}
 }
-
-func prodGradOf[T kernel.Float](k *call) error { return along2(kernel.ProdGrad[T])(k) }
 
 func bestOf[T kernel.Number](smallest bool) loop {
 	return func(k *call) error {

@@ -153,10 +153,8 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 // update runs an operation that changes its first input, which must not be
 // part of a graph other than as a leaf.
 func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
-	if x, ok := in[0].(*Var); ok && x.node != nil {
-		if !x.node.leaf {
-			return Outputs{}, fmt.Errorf("autodiff: %v: %v was computed; only a leaf can be changed in place", op, x)
-		}
+	if x, ok := in[0].(*Var); ok && x.node != nil && !x.node.leaf {
+		return Outputs{}, fmt.Errorf("autodiff: %v: %v was computed; only a leaf can be changed in place", op, x)
 	}
 	return e.inner.Run(op, at, inner...)
 }

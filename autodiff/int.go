@@ -29,11 +29,12 @@ func (x Int[B]) Int64s() ([]int64, error) {
 	return copied[int64](x.Tensor, x.Cast(tensor.I64).Tensor)
 }
 
+// scalar makes a number that x can be computed with.
 func (x Int[B]) scalar(v int64) Int[B] {
 	if x.v == nil {
 		return x
 	}
-	return Int[B]{Int[B]{fromSlice(x.be, []int64{v}, []int{})}.Cast(x.DType()).Tensor}
+	return Int[B]{fromSlice(x.be, []int64{v}, []int{})}.Cast(x.DType())
 }
 
 func (x Int[B]) op2(op Op, y Int[B]) Int[B] { return Int[B]{x.run(op, nil, y.Tensor)} }

@@ -15,10 +15,10 @@ type T = Float[Backend]
 type uses uint16
 
 const (
-	in0     uses = 1 << iota
-	in1                    //
-	in2                    //
-	in3                    //
+	in0 uses = 1 << iota // the inputs
+	in1
+	in2
+	in3
 	output  uses = 1 << 14 // the result
 	further uses = 1 << 15 // the second result: positions
 )

@@ -78,11 +78,11 @@ func (b Budget) String() string { return fmt.Sprintf("budget of %d bytes", b.Byt
 // keeper applies a strategy. Its methods are called with engine.mu held.
 type keeper struct {
 	strategy Strategy
-	again    bool // whether anything may be computed again
+	again    bool // whether any result may be computed again: all strategies but None
 	limit    int64
 	total    int64
 	kept     []keptNode // in the order in which they were computed
-	enough   int        // as many in kept that a sweep may find some to forget
+	enough   int        // how long kept grows before it is swept
 	// Once the limit was reached: keep only what is not cheap to compute
 	// again, and of that every stride-th.
 	pressed bool
@@ -95,7 +95,8 @@ type keptNode struct {
 	bytes int64
 }
 
-// limited reports whether anything may have to be computed again.
+// limited reports whether there is a limit of bytes, so that any result may have
+// to be computed again, cheap or not.
 func (k *keeper) limited() bool { return k.limit < math.MaxInt64 }
 
 // inputs reports whether a node must hold the constants among its inputs, to

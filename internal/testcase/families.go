@@ -155,16 +155,16 @@ func dequantizeBackwardKeys(s *Source, t *text, _ tensor.DType) {
 
 // gradients draws which of a backward op's outputs there are: at least one.
 func (s *Source) gradients(t *text, scale, zeroPoint tensor.DType, ofScale bool) {
-	any := false
+	hasOther := false
 	if ofScale && s.IntN(3) > 0 {
 		t.add("grad_scale", scale)
-		any = true
+		hasOther = true
 	}
 	if zeroPoint.IsFloat() && s.IntN(3) > 0 {
 		t.add("grad_zero_point", zeroPoint)
-		any = true
+		hasOther = true
 	}
-	if any && s.IntN(2) == 0 {
+	if hasOther && s.IntN(2) == 0 {
 		t.add("grad_input", tensor.None)
 	}
 }

@@ -20,6 +20,19 @@ type Bits interface {
 	uint8 | uint16 | uint32 | uint64
 }
 
+// vector names an assembly loop (vec_amd64.go). It is no function value, which
+// would move its arguments to the heap.
+type vector int
+
+const (
+	addVec vector = iota
+	mulVec
+	scaleVec
+	descendVec
+	reluVec
+	reluGradVec
+)
+
 func as[U, T any](p *T) *U { return (*U)(unsafe.Pointer(p)) }
 
 // slice reads x as elements of another type of the same size.

@@ -47,16 +47,21 @@ func maxOf[T Float](x []T) T {
 	return m
 }
 
+// expSum writes exp(x - m), m being the largest x, and returns m and the sum.
+func expSum[T Float](z, x []T) (m, sum T) {
+	m = maxOf(x)
+	for i, v := range x {
+		z[i] = Exp(v - m)
+	}
+	var s Stripe[T]
+	s.Add(z)
+	return m, s.Sum()
+}
+
 // Softmax writes exp(x - max) / sum(exp(x - max)) along the middle dimension.
 func Softmax[T Float](t Threads, z, x []T, outer, n, inner int) {
 	overRows(t, 16, z, [2][]T{x}, outer, n, inner, func(z, x, _ []T) {
-		m := maxOf(x)
-		for i, v := range x {
-			z[i] = Exp(v - m)
-		}
-		var s Stripe[T]
-		s.Add(z)
-		sum := s.Sum()
+		_, sum := expSum(z, x)
 		for i := range z {
 			z[i] /= sum
 		}
@@ -66,13 +71,8 @@ func Softmax[T Float](t Threads, z, x []T, outer, n, inner int) {
 // LogSoftmax writes (x - max) - log(sum(exp(x - max))) along the middle dimension.
 func LogSoftmax[T Float](t Threads, z, x []T, outer, n, inner int) {
 	overRows(t, 16, z, [2][]T{x}, outer, n, inner, func(z, x, _ []T) {
-		m := maxOf(x)
-		for i, v := range x {
-			z[i] = Exp(v - m)
-		}
-		var s Stripe[T]
-		s.Add(z)
-		log := T(detmath.Log(float64(s.Sum())))
+		m, sum := expSum(z, x)
+		log := T(detmath.Log(float64(sum)))
 		for i, v := range x {
 			z[i] = (v - m) - log
 		}

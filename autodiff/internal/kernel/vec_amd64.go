@@ -10,19 +10,6 @@ import "golang.org/x/sys/cpu"
 
 var hasAVX2 = cpu.X86.HasAVX2
 
-// vector names an assembly loop. It is no function value, which would move
-// its arguments to the heap.
-type vector int
-
-const (
-	addVec vector = iota
-	mulVec
-	scaleVec
-	descendVec
-	reluVec
-	reluGradVec
-)
-
 // fast runs an assembly loop on the first elements of z and returns how many
 // it has done.
 func fast[T any](v vector, z, x, y []T) int {
@@ -67,6 +54,7 @@ func fastPool(y []float32, at []int32, a, b []float32, first, w int) bool {
 	return true
 }
 
+// fastLanes adds whole rows of lanes and returns how many elements it has added.
 func fastLanes[T any](acc *[lanes]T, x []T) int {
 	n := len(x) / lanes * lanes
 	if !hasAVX2 || n == 0 || !isFloat32[T]() {

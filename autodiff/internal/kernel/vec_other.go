@@ -2,18 +2,9 @@
 
 package kernel
 
+// No assembly loops: the Go loops do everything.
+
 var hasAVX2 = false
-
-type vector int
-
-const (
-	addVec vector = iota
-	mulVec
-	scaleVec
-	descendVec
-	reluVec
-	reluGradVec
-)
 
 func fast[T any](v vector, z, x, y []T) int { return 0 }
 
