@@ -1,8 +1,8 @@
 """Why a call fails, in one sentence that names the argument, what came and what was wanted.
 
-Asked where the direct call did not go through: one that works pays nothing for it. Attributes are looked at before
-torch's dispatcher sees them, which takes a dtype, a float or a tensor for an int; tensors only after it failed, since
-it knows kinds of them that we do not."""
+Called only where the direct call did not go through: a call that works pays nothing for it. Attributes are checked
+before torch's dispatcher sees them, which would take a dtype, a float or a tensor for an int; tensors only after the
+dispatcher failed, since it takes kinds of them that are not known here."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ._load import DTYPES, PACKED
 
 if TYPE_CHECKING:
     from ._op import Op
+    from ._signature import Input
 
 _MOST = 8  # items of a list, as in _C.h
 _KNOWN = {dtype for dtype, _, _ in DTYPES}
@@ -30,7 +31,7 @@ def explain(op: Op, args: tuple[Any, ...]) -> None:
     """Raises what is wrong with an argument of the call on its own; returns where nothing is."""
     inputs = op.signature.inputs
     for item, value in zip(inputs, args, strict=False):
-        _explain_tensor(op, item.name, item.optional, bool(item.number), value)
+        _explain_tensor(op, item, value)
     check_attributes(op, args)
     codes, dtype = op.signature.codes()
     if codes < 0 or len(args) <= dtype or args[dtype] is None:
@@ -59,20 +60,20 @@ def check_attributes(op: Op, args: tuple[Any, ...]) -> None:
             raise kind(f"{op.name}: {op.names[attribute.name]} {text}")
 
 
-def _explain_tensor(op: Op, name: str, optional: bool, number: bool, value: Any) -> None:
-    if value is None and optional:
+def _explain_tensor(op: Op, item: Input, value: Any) -> None:
+    if value is None and item.optional:
         return
-    if number and (isinstance(value, (int, float)) or _is_numpy_number(value)):
+    if item.number and (isinstance(value, (int, float)) or _is_numpy_number(value)):
         return
-    named = f"{op.name}: {op.names[name]}"
+    named = f"{op.name}: {op.names[item.name]}"
     if not isinstance(value, torch.Tensor):
-        others = " or a number" * number + " or None" * optional
+        others = " or a number" * bool(item.number) + " or None" * item.optional
         raise TypeError(f"{named} must be a Tensor{others}, not {type(value).__name__}")
     kind = _odd_kind(value)
     if kind:
         raise TypeError(f"{named} is {kind}; want a dense tensor")
     if value.dtype not in _KNOWN:
-        raise TypeError(f"{named} is {value.dtype}; want one of {_types(op.plan, name)}")
+        raise TypeError(f"{named} is {value.dtype}; want one of {_types(op.plan, item.name)}")
 
 
 def _odd_kind(t: torch.Tensor) -> str:
@@ -87,7 +88,7 @@ def _odd_kind(t: torch.Tensor) -> str:
 
 
 def check_dense(op: str, **named: Any) -> None:
-    """For what looks at its arguments before its op does."""
+    """Raises where an argument is no dense tensor: for functions that read their arguments before the op does."""
     for name, value in named.items():
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"{op}: {name} must be a Tensor, not {type(value).__name__}")
@@ -97,7 +98,8 @@ def check_dense(op: str, **named: Any) -> None:
 
 
 def check_kinds(where: str, kind: str, **named: Any) -> None:
-    """For what is no op: that values are of a kind of _signature.py, or None where the kind ends in ``?``."""
+    """Raises where a value is not of a kind of _signature.py, nor None where the kind ends in ``?``: for modules and
+    functions that are no ops."""
     for name, value in named.items():
         error = None if value is None and kind.endswith("?") else _KINDS[kind[0]](None, name, value)
         if error is not None:

@@ -80,7 +80,7 @@ class Op:
 
     def _names(self) -> dict[str, str]:
         s = self.signature
-        names = [i[0] for i in s.inputs] + [a[0] for a in s.attributes]
+        names = [item.name for item in (*s.inputs, *s.attributes)]
         named = dict(zip(names, (a.name for a in self.raw._schema.arguments), strict=True))
         for o in s.outputs:  # which the caller knows by out= or by the argument that says its dtype
             named.setdefault(o.name, s.dtype_argument(o) or o.name)

@@ -108,13 +108,13 @@ class Signature:
 
     def codes(self) -> tuple[int, int]:
         """The positions of codes that may be packed, and of their dtype, among the arguments; -1 where there are none."""
-        codes = [i for i, item in enumerate(self.inputs) if item[5]]
-        dtype = [len(self.inputs) + i for i, item in enumerate(self.attributes) if item[1] == "m"]
+        codes = [i for i, item in enumerate(self.inputs) if item.codes]
+        dtype = [len(self.inputs) + i for i, item in enumerate(self.attributes) if item.kind == "m"]
         return (codes[0], dtype[0]) if codes else (-1, -1)
 
     def dtype_argument(self, output: Output) -> str:
         """The name of the argument that says an output's dtype; empty where none does."""
-        return self.attributes[output.dtype_index][0] if output.dtype_rule == _OF_ATTRIBUTE else ""
+        return self.attributes[output.dtype_index].name if output.dtype_rule == _OF_ATTRIBUTE else ""
 
     def _part(self, word: str) -> Part:
         if word.endswith(")"):

@@ -79,16 +79,15 @@ def served_linear(
     where = scheme.grouping.where
     size = where[1] if isinstance(where, tuple) else where if scheme.grouping.name == "per_channel_group" else None
 
-    def of_groups(parameters: Tensor | None) -> Tensor | None:
-        if parameters is None:
-            return None
+    def of_groups(parameters: Tensor) -> Tensor:
         return parameters.reshape(1, 1).expand(n, 1) if per_tensor else parameters.reshape(n, -1)
 
+    kept = scheme.kept_zero_point(zero_point)
     return weight_only_linear(
         x.values(),
         codes,
-        scale.reshape(1, 1).expand(n, 1) if per_tensor else scale.reshape(n, -1),
-        of_groups(scheme.kept_zero_point(zero_point)),
+        of_groups(scale),
+        None if kept is None else of_groups(kept),
         bias,
         group_size=size or max(x.tensor.shape[-1], 1),
         dtype=scheme.dtype,
