@@ -17,7 +17,6 @@
 #include <sys/types.h>
 
 typedef ssize_t Py_ssize_t;
-#define PY_SSIZE_T_MAX ((Py_ssize_t)(SIZE_MAX / 2))
 
 /* ---- objects and types ---- */
 typedef struct _typeobject PyTypeObject;
@@ -31,36 +30,22 @@ void Py_IncRef(PyObject *);
 void Py_DecRef(PyObject *);
 #define Py_INCREF(o) Py_IncRef((PyObject *)(o))
 #define Py_DECREF(o) Py_DecRef((PyObject *)(o))
-#define Py_XINCREF(o) Py_IncRef((PyObject *)(o))
 #define Py_XDECREF(o) Py_DecRef((PyObject *)(o))
-#define Py_CLEAR(o)                       \
-  do {                                    \
-    PyObject *py_clear = (PyObject *)(o); \
-    (o) = NULL;                           \
-    Py_DecRef(py_clear);                  \
-  } while (0)
 PyObject *Py_NewRef(PyObject *);
-PyObject *Py_XNewRef(PyObject *);
 
 #define Py_TYPE(o) (((PyObject *)(o))->ob_type)
 #define Py_IS_TYPE(o, type) (Py_TYPE(o) == (type))
 unsigned long PyType_GetFlags(PyTypeObject *);
 PyObject *PyType_GetName(PyTypeObject *);
-int PyType_IsSubtype(PyTypeObject *, PyTypeObject *);
-#define PyObject_TypeCheck(o, type) (Py_IS_TYPE(o, type) || PyType_IsSubtype(Py_TYPE(o), type))
 #define PY_HAS_FLAG(o, bit) ((PyType_GetFlags(Py_TYPE(o)) & (1UL << (bit))) != 0)
-#define PyLong_Check(o) PY_HAS_FLAG(o, 24)
 #define PyList_Check(o) PY_HAS_FLAG(o, 25)
 #define PyTuple_Check(o) PY_HAS_FLAG(o, 26)
-#define PyBytes_Check(o) PY_HAS_FLAG(o, 27)
 #define PyUnicode_Check(o) PY_HAS_FLAG(o, 28)
-#define PyDict_Check(o) PY_HAS_FLAG(o, 29)
 
-extern PyTypeObject PyBool_Type, PyLong_Type, PyFloat_Type, PyTuple_Type, PyList_Type, PyDict_Type, PyUnicode_Type;
+extern PyTypeObject PyBool_Type, PyLong_Type, PyFloat_Type, PyTuple_Type, PyDict_Type, PyUnicode_Type;
 #define PyBool_Check(o) Py_IS_TYPE(o, &PyBool_Type)
 #define PyLong_CheckExact(o) Py_IS_TYPE(o, &PyLong_Type)
 #define PyFloat_CheckExact(o) Py_IS_TYPE(o, &PyFloat_Type)
-#define PyFloat_Check(o) PyObject_TypeCheck(o, &PyFloat_Type)
 
 extern PyObject _Py_NoneStruct, _Py_TrueStruct, _Py_FalseStruct, _Py_NotImplementedStruct;
 #define Py_None (&_Py_NoneStruct)
@@ -83,7 +68,6 @@ typedef struct PyMethodDef {
   const char *ml_doc;
 } PyMethodDef;
 #define METH_VARARGS 0x0001
-#define METH_KEYWORDS 0x0002
 #define METH_NOARGS 0x0004
 #define METH_O 0x0008
 #define METH_FASTCALL 0x0080
@@ -115,30 +99,22 @@ typedef struct PyModuleDef {
 #define PyModuleDef_HEAD_INIT {{1, NULL}, NULL, 0, NULL}
 PyObject *PyModule_Create2(PyModuleDef *, int);
 #define PyModule_Create(def) PyModule_Create2(def, 3 /* PYTHON_ABI_VERSION */)
-int PyModule_AddObjectRef(PyObject *, const char *, PyObject *);
-PyObject *PyCMethod_New(PyMethodDef *, PyObject *, PyObject *, PyTypeObject *);
 PyObject *PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
-#define PyCFunction_New(def, self) PyCFunction_NewEx(def, self, NULL)
 
 /* ---- arguments, calls and attributes ---- */
 int PyArg_ParseTuple(PyObject *, const char *, ...);
 PyObject *Py_BuildValue(const char *, ...);
 PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
 PyObject *PyObject_CallNoArgs(PyObject *);
-PyObject *PyObject_CallObject(PyObject *, PyObject *);
 PyObject *PyObject_CallFunction(PyObject *, const char *, ...);
 PyObject *PyObject_CallFunctionObjArgs(PyObject *, ...);
 PyObject *PyObject_CallMethod(PyObject *, const char *, const char *, ...);
-PyObject *PyObject_CallMethodObjArgs(PyObject *, PyObject *, ...);
 PyObject *PyObject_GetAttr(PyObject *, PyObject *);
 PyObject *PyObject_GetAttrString(PyObject *, const char *);
 int PyObject_HasAttrString(PyObject *, const char *);
-int PyObject_SetAttrString(PyObject *, const char *, PyObject *);
 int PyObject_IsTrue(PyObject *);
 int PyObject_IsInstance(PyObject *, PyObject *);
 PyObject *PyObject_Str(PyObject *);
-PyObject *PyObject_Repr(PyObject *);
-int PyCallable_Check(PyObject *);
 int PyIndex_Check(PyObject *);
 
 /* ---- values ---- */
@@ -147,18 +123,12 @@ PyObject *PyLong_FromLong(long);
 PyObject *PyLong_FromUnsignedLong(unsigned long);
 PyObject *PyLong_FromLongLong(long long);
 PyObject *PyLong_FromUnsignedLongLong(unsigned long long);
-PyObject *PyLong_FromSsize_t(Py_ssize_t);
-PyObject *PyLong_FromVoidPtr(void *);
 long PyLong_AsLong(PyObject *);
 long long PyLong_AsLongLong(PyObject *);
 unsigned long long PyLong_AsUnsignedLongLong(PyObject *);
-Py_ssize_t PyLong_AsSsize_t(PyObject *);
 void *PyLong_AsVoidPtr(PyObject *);
-PyObject *PyFloat_FromDouble(double);
 double PyFloat_AsDouble(PyObject *);
 PyObject *PyUnicode_FromString(const char *);
-PyObject *PyUnicode_FromStringAndSize(const char *, Py_ssize_t);
-PyObject *PyUnicode_FromFormat(const char *, ...);
 PyObject *PyUnicode_InternFromString(const char *);
 const char *PyUnicode_AsUTF8AndSize(PyObject *, Py_ssize_t *);
 PyObject *PyTuple_New(Py_ssize_t);
@@ -170,13 +140,7 @@ PyObject *PyList_New(Py_ssize_t);
 Py_ssize_t PyList_Size(PyObject *);
 PyObject *PyList_GetItem(PyObject *, Py_ssize_t);
 int PyList_SetItem(PyObject *, Py_ssize_t, PyObject *);
-int PyList_Append(PyObject *, PyObject *);
-PyObject *PyList_AsTuple(PyObject *);
-PyObject *PyDict_New(void);
-PyObject *PyDict_GetItem(PyObject *, PyObject *);
-PyObject *PyDict_GetItemWithError(PyObject *, PyObject *);
 PyObject *PyDict_GetItemString(PyObject *, const char *);
-int PyDict_SetItem(PyObject *, PyObject *, PyObject *);
 int PyDict_SetItemString(PyObject *, const char *, PyObject *);
 int PyDict_DelItemString(PyObject *, const char *);
 Py_ssize_t PySequence_Size(PyObject *);
@@ -188,8 +152,8 @@ int PyCapsule_IsValid(PyObject *, const char *);
 int PyCapsule_SetName(PyObject *, const char *);
 
 /* ---- errors, memory, threads, texts ---- */
-extern PyObject *PyExc_BufferError, *PyExc_IndexError, *PyExc_KeyError, *PyExc_MemoryError, *PyExc_NotImplementedError,
-    *PyExc_OSError, *PyExc_OverflowError, *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_ValueError;
+extern PyObject *PyExc_BufferError, *PyExc_KeyError, *PyExc_NotImplementedError, *PyExc_RuntimeError, *PyExc_TypeError,
+    *PyExc_ValueError;
 void PyErr_SetString(PyObject *, const char *);
 PyObject *PyErr_Format(PyObject *, const char *, ...);
 PyObject *PyErr_NoMemory(void);
@@ -197,10 +161,8 @@ PyObject *PyErr_Occurred(void);
 int PyErr_ExceptionMatches(PyObject *);
 void PyErr_Clear(void);
 void PyErr_Fetch(PyObject **, PyObject **, PyObject **);
-int PyErr_WarnEx(PyObject *, const char *, Py_ssize_t);
 void *PyMem_Malloc(size_t);
 void *PyMem_Calloc(size_t, size_t);
-void *PyMem_Realloc(void *, size_t);
 void PyMem_Free(void *);
 PyThreadState *PyEval_SaveThread(void);
 void PyEval_RestoreThread(PyThreadState *);
@@ -213,8 +175,5 @@ void PyEval_RestoreThread(PyThreadState *);
 int PyOS_snprintf(char *, size_t, const char *, ...);
 int PyOS_vsnprintf(char *, size_t, const char *, va_list);
 char *PyOS_double_to_string(double, char, int, int, int *);
-#define Py_DTSF_SIGN 0x01
-#define Py_DTSF_ADD_DOT_0 0x02
-#define Py_DTSF_ALT 0x04
 
 #endif

@@ -37,7 +37,7 @@ class Draw:
 
     def __init__(self, rng, granularity, attributes, shape, x, scale, zero_point, codes):
         self.rng, self.shape = rng, shape
-        self.x_dtype, self.scale_dtype, self.zp_dtype = x, scale, zero_point
+        self.x_dtype, self.scale_dtype = x, scale
         self.qmin, self.qmax = limits("u8" if zero_point == "u8" else codes)
         self.groups = Groups(shape, granularity, parse_attributes(attributes))
         count = self.groups.shape
