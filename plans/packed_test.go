@@ -59,6 +59,19 @@ func comparePacked(t *testing.T, rng *rand.Rand, name, attrs string, shape []int
 	requireSame(t, outputs(t, fmt.Sprintf(backward, packed), x, q4, scale, zero), outputs(t, fmt.Sprintf(backward, bytes), x, q, scale, zero))
 }
 
+// Bytes of packed codes that do not follow one another are refused: a row's codes
+// would not be.
+func TestPackedRowsAreCompact(t *testing.T) {
+	plan, err := plans.Select(0, plans.MustParse("quantize_per_tensor x=f32[2,6] zero_point=none q=u4 qmin=0 qmax=15"), plans.Preference{})
+	require.NoError(t, err)
+	q := tensor.New(tensor.U8, 2, 6)
+	q.Shape, q.Strides = []int64{2, 3}, []int64{6, 2}
+	args := []tensor.View{tensor.New(tensor.F32, 2, 6), tensor.Scalar(float32(1)), {}, q}
+	require.EqualError(t, plan.Run(0, nil, args), "quantize_per_tensor: q has stride 2 along its last dimension; packed codes want 1")
+	args[3].Strides = []int64{6, 1}
+	require.NoError(t, plan.Run(0, nil, args))
+}
+
 // outputs runs a problem on three threads, on its present inputs, and returns
 // its present outputs.
 func outputs(t *testing.T, text string, inputs ...tensor.View) (out []tensor.View) {

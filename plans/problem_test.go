@@ -120,6 +120,8 @@ func TestBadTexts(t *testing.T) {
 		{"embedding weight=f32[5,3] indices=i32[1,1,1,1,1,1,1,1]", "embedding", "indices", `^has 8 dimensions; want at most 7$`},
 		{"embedding_backward grad_output=f32[2,4] indices=i32[2] grad_weight=f32[5,3]", "embedding_backward", "grad_output", `^has shape \[2,4\]; want \[2,3\]$`},
 		{"embedding_backward grad_output=f32[2,3] indices=i32[2] grad_weight=f32[5,3] padding_idx=-2", "embedding_backward", "padding_idx", `^is -2; want a row, or -1 for none$`},
+		{"embedding_backward grad_output=f32[2,3] indices=i32[2] grad_weight=f32[5]", "embedding_backward", "grad_weight", `^has shape \[5\]; want \[V, D\]$`},
+		{"embedding_renorm weight=f32[5] indices=i32[2] max_norm=1", "embedding_renorm", "weight", `^has shape \[5\]; want \[V, D\]$`},
 		{"embedding_renorm weight=f32[5,3] indices=i32[2] max_norm=nan", "embedding_renorm", "max_norm", `^is NaN; want a number$`},
 		{"embedding_renorm weight=f32[5,3] indices=i32[2] max_norm=1 norm_type=0", "embedding_renorm", "norm_type", `^is 0; want more than 0$`},
 		{"embedding_bag weight=f32[5] indices=i32[2,2]", "embedding_bag", "weight", `^has shape \[5\]; want \[V, D\]$`},
@@ -151,7 +153,10 @@ func TestBadTexts(t *testing.T) {
 		{"grid_sample_backward grad_output=f32[1,2,2,2] input=f32[1,2,3,3] grid=f32[1,2,2,2] grad_input=none grad_grid=none", "grid_sample_backward", "grad_input", `^is none, and so is grad_grid; want at least one$`},
 		{"affine_grid theta=f32[1,3,3] grid=f32[1,4,4,2]", "affine_grid", "theta", `^has shape \[1,3,3\]; want \[1,2,3\]$`},
 		{"affine_grid theta=f32[1,2,3] grid=f32[1,4,4,3]", "affine_grid", "grid", `^has shape \[1,4,4,3\]; want \[N, H, W, 2\] or \[N, D, H, W, 3\]$`},
+		{"quantized_linear x=s8[3] weight=s8[4,3]", "quantized_linear", "x", `^has shape \[3\]; want \[M, K\]$`},
 		{"quantized_linear x=s8[2,3] weight=s8[4,5]", "quantized_linear", "weight", `^has shape \[4,5\]; want \[N, 3\]$`},
+		{"weight_only_linear x=f32[3] weight=s8[4,3] group_size=2", "weight_only_linear", "x", `^has shape \[3\]; want \[M, K\]$`},
+		{"weight_only_linear x=f32[2,3] weight=u4[3] group_size=2", "weight_only_linear", "weight", `^has shape \[3\]; want \[N, 3\]$`},
 		{"weight_only_linear x=f32[2,3] weight=s8[4,3] group_size=0", "weight_only_linear", "group_size", `^is 0; want at least 1$`},
 	} {
 		_, err := plans.Parse(tc.text)
