@@ -13,7 +13,7 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// What every plan says of itself.
+// What every plan says of itself, and that the support matrix says the same.
 func TestPlansDescribeThemselves(t *testing.T) {
 	forEachOp(t, testcase.Small, 5, func(t *testing.T, c *testcase.Case, _ *rand.Rand) {
 		plan, err := plans.Select(0, c.Problem, plans.Preference{Threads: 2})
@@ -35,14 +35,20 @@ func TestPlansDescribeThemselves(t *testing.T) {
 		require.True(t, g.Deterministic && g.BitStable && g.SameEverywhere)
 
 		d := plans.Describe(plan)
+		support := supportOf(sku.Op)
+		require.Equal(t, support.Category, d.Category)
+		require.Len(t, d.Args, len(support.Args))
 		require.Equal(t, c.Problem.String(), d.Problem)
 		require.Equal(t, []any{sku.Category, sku.Row, sku.Arch, plan.WorkspaceSize()}, []any{d.Category, d.Row, d.Arch, d.WorkspaceSize})
 		for i, a := range d.Args {
+			s := support.Args[i]
+			require.Equal(t, []any{s.Name, s.Direction, s.Optional}, []any{a.Name, a.Direction, a.Optional})
 			require.Equal(t, c.Args[i].Present, a.DType != "none")
 			require.Equal(t, a.Present, a.Shape != nil, a.Name)
 			require.True(t, a.Present || a.Optional, a.Name)
 			if a.Present {
 				require.Equal(t, a.DType, c.Problem.DType(a.Name).String())
+				require.Contains(t, s.DTypes, a.DType, a.Name)
 			}
 		}
 		text, err := json.Marshal(d)

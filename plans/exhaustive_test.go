@@ -43,13 +43,15 @@ func evaluate(t *testing.T, text string, inputs []tensor.View, want func(out ten
 }
 
 // rowsOf lists the rows of an op.
-func rowsOf(op string) []string {
+func rowsOf(op string) []string { return supportOf(op).Rows }
+
+func supportOf(op string) plans.SupportRow {
 	for _, s := range plans.Support() {
 		if s.Op == op {
-			return s.Rows
+			return s
 		}
 	}
-	return nil
+	return plans.SupportRow{}
 }
 
 // every returns a tensor of all patterns of a type of 8 or 16 bits, and their
