@@ -28,6 +28,8 @@ func TestValues(t *testing.T) {
 		{"sum of columns", x.Sum(0), []float64{-3, 3, -3}},
 		{"mean", x.Mean(1), []float64{2. / 3, -5. / 3}},
 		{"max", first(x.Max(0)), []float64{1, 5, 3}},
+		{"max of all", x.MaxAll(), []float64{5}},
+		{"min of all", x.MinAll(), []float64{-6}},
 		{"min", first(x.Min(1)), []float64{-2, -6}},
 		{"prod", x.Prod(1), []float64{-6, 120}},
 		{"cumsum", x.CumSum(1), []float64{1, -1, 2, -4, 1, -5}},
@@ -63,6 +65,14 @@ func TestValues(t *testing.T) {
 		{"division", i.Neg().DivScalar(2), []int64{-1, 0, -3, -3}},
 		{"argmax", x.ArgMax(1), []int64{2, 1}},
 		{"argmax of equals", i.ToFloat().ArgMax(1), []int64{0, 0}},
+		{"maximum", i.Maximum(i.Neg()), []int64{3, 1, 7, 7}},
+		{"minimum", i.Minimum(i.Neg()), []int64{-3, -1, -7, -7}},
+		{"max", first(i.Max(0)), []int64{7, 7}},
+		{"min", first(i.Min(1)), []int64{-1, 7}},
+		{"where the least are", second(i.Min(1)), []int64{1, 0}},
+		{"sort", first(i.Sort(1)), []int64{-1, 3, 7, 7}},
+		{"where they were", second(i.Sort(1)), []int64{1, 0, 0, 1}},
+		{"shape", i.Slice(0, 0, 1).Squeeze(0).Reshape(2, 1).Expand(2, 2).Permute(1, 0), []int64{3, -1, 3, -1}},
 		{"sum", i.Sum(0), []int64{10, 6}},
 		{"sum of all", i.Sum(), []int64{16}},
 		{"cumsum", i.CumSum(0), []int64{3, -1, 10, 6}},
@@ -89,7 +99,10 @@ func TestValues(t *testing.T) {
 		{"logic", yes.And(yes.Not()).Or(yes.Xor(yes.Not())), []bool{true, true, true, true}},
 		{"any", yes.Any(0), []bool{true, false}},
 		{"all", yes.All(1), []bool{false, false}},
+		{"shape", yes.Slice(0, 0, 1).Squeeze(0).Unsqueeze(1).Expand(2, 2).Permute(1, 0).Reshape(4), []bool{true, false, true, false}},
 		{"equal", i.EqualScalar(7), []bool{false, false, true, true}},
+		{"int less", i.Less(i.Neg()), []bool{false, true, false, false}},
+		{"int greater", i.Greater(i.Neg()), []bool{true, false, true, true}},
 		{"nan", Floats(be, []float64{math.NaN(), 0}).IsNaN(), []bool{true, false}},
 	}
 	for _, c := range truths {
@@ -97,6 +110,9 @@ func TestValues(t *testing.T) {
 		require.NoError(t, err, c.name)
 		require.Equal(t, c.want, got, c.name)
 	}
+	n, err := yes.Count()
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
 }
 
 // TestHalf computes 16-bit floats in f32 and rounds once.
@@ -212,4 +228,6 @@ func TestViews(t *testing.T) {
 	require.ErrorContains(t, IntView(be, tensor.Of([]float32{1})).Err(), "want i32 or i64")
 }
 
-func first(x cpuFloat, _ Int[*CPU]) cpuFloat { return x }
+func first[X, Y any](x X, _ Y) X { return x }
+
+func second[X, Y any](_ X, y Y) Y { return y }

@@ -180,6 +180,15 @@ func TestGradientsAreAValue(t *testing.T) {
 		// Merging left the other as it was.
 		x, _ = ad.Grad(w, two)
 		require.Equal(t, []float64{3, 3}, list(t, x))
+		// What only the other has comes over, and is a gradient like the rest.
+		require.NoError(t, two.Merge(g))
+		x, _ = ad.Grad(v, two)
+		require.Equal(t, []float64{3}, list(t, x))
+		require.NoError(t, two.Scale(2))
+		x, _ = ad.Grad(v, two)
+		require.Equal(t, []float64{6}, list(t, x))
+		x, _ = ad.Grad(v, g)
+		require.Equal(t, []float64{3}, list(t, x))
 
 		norm, err := g.ClipNorm(1)
 		require.NoError(t, err)
