@@ -58,6 +58,18 @@ func (c *testCase) result(x []dyn, be Backend) dyn {
 	return y.Mul(w).Sum()
 }
 
+// squared is the case with its result squared. The gradient that reaches the
+// rule then depends on the inputs, as it does inside a network, so a second
+// derivative differentiates the rule by that gradient, too.
+func (c *testCase) squared() *testCase {
+	s := *c
+	s.f = func(x []dyn) dyn {
+		y := c.f(x)
+		return y.Mul(y)
+	}
+	return &s
+}
+
 // tracked makes leafs of the elements on an engine.
 func (c *testCase) tracked(t *testing.T, e *engine, points [][]float64) (x []dyn) {
 	for i, d := range c.inputs {
@@ -185,31 +197,35 @@ func TestSecondDerivatives(t *testing.T) {
 		if c.once || c.estimate || c.want != nil {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) {
-			points := c.points()
-			// The sum of the first gradients' squares is a loss of its own.
-			squares := func() float64 {
-				_, grads := c.gradient(t, cpu, None{}, points)
-				s := 0.0
-				for _, g := range grads {
-					for _, v := range g {
-						s += v * v
-					}
-				}
-				return s
+		t.Run(c.name, func(t *testing.T) { c.compareSecond(t, cpu) })
+		t.Run(c.name+", squared", func(t *testing.T) { c.squared().compareSecond(t, cpu) })
+	}
+}
+
+// compareSecond takes the sum of the first gradients' squares for a loss of its
+// own, and compares its gradients with finite differences.
+func (c *testCase) compareSecond(t *testing.T, cpu *CPU) {
+	points := c.points()
+	squares := func() float64 {
+		_, grads := c.gradient(t, cpu, None{}, points)
+		s := 0.0
+		for _, g := range grads {
+			for _, v := range g {
+				s += v * v
 			}
-			second := c.second(t, cpu, None{}, None{}, points)
-			for i := range points {
-				p := append([]float64(nil), points[i]...)
-				points[i] = p
-				for j := range p {
-					d := difference(&p[j], 1e-3, squares)
-					if !near(d, second[i][j], 1e-7) {
-						t.Errorf("input %d, element %d: second derivative %v, finite difference %v", i, j, second[i][j], d)
-					}
-				}
+		}
+		return s
+	}
+	second := c.second(t, cpu, None{}, None{}, points)
+	for i := range points {
+		p := append([]float64(nil), points[i]...)
+		points[i] = p
+		for j := range p {
+			d := difference(&p[j], 1e-3, squares)
+			if !near(d, second[i][j], 1e-7) {
+				t.Errorf("input %d, element %d: second derivative %v, finite difference %v", i, j, second[i][j], d)
 			}
-		})
+		}
 	}
 }
 
@@ -278,7 +294,7 @@ func TestStrategiesAgree(t *testing.T) {
 					cpu := NewCPUThreads(threads)
 					loss, grads := c.gradient(t, cpu, s, c.points())
 					if !c.once && !c.estimate && c.want == nil {
-						grads = append(grads, c.second(t, cpu, s, above[s], c.points())...)
+						grads = append(grads, c.squared().second(t, cpu, s, above[s], c.points())...)
 					}
 					d := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%x %x", loss, grads)))
 					if digest == "" {
