@@ -77,21 +77,28 @@ func bits(x []float32) (out []string) {
 	return out
 }
 
+// TestGemm holds both types: one chain over k, every step rounded, on every
+// machine.
 func TestGemm(t *testing.T) {
+	t.Run("f32", testGemm[float32])
+	t.Run("f64", testGemm[float64])
+}
+
+func testGemm[T Float](t *testing.T) {
 	for _, s := range [][3]int{{1, 1, 1}, {3, 5, 7}, {65, 129, 33}, {64, 128, 300}, {130, 260, 5}, {2, 3, 0}} {
 		m, n, k := s[0], s[1], s[2]
-		a, b, at := uniform[float32](m*k, 1), uniform[float32](k*n, 2), make([]float32, m*k)
-		want := make([]float32, m*n)
+		a, b, at := uniform[T](m*k, 1), uniform[T](k*n, 2), make([]T, m*k)
+		want := make([]T, m*n)
 		for i := range m {
 			for j := range n {
-				for l := range k { // one chain over k, every step rounded
-					want[i*n+j] += float32(a[i*k+l] * b[l*n+j])
+				for l := range k {
+					want[i*n+j] += T(a[i*k+l] * b[l*n+j])
 				}
 			}
 		}
 		Transpose(1, at, a, m, k, k)
 		for _, threads := range []Threads{1, 2, 8} {
-			c := make([]float32, m*n)
+			c := make([]T, m*n)
 			Gemm(threads, false, m, n, k, a, k, b, n, c, n, false)
 			require.Equal(t, want, c, "%v", s)
 			Gemm(threads, true, m, n, k, at, m, b, n, c, n, false)

@@ -33,7 +33,7 @@ func Gemm[T Float](t Threads, transA bool, m, n, k int, a []T, lda int, b []T, l
 		}
 		return
 	}
-	if !finiteRows(b, k, n, ldb) {
+	if !gonumRounds || !finiteRows(b, k, n, ldb) {
 		chains(t, transA, m, n, k, a, lda, b, ldb, c, ldc, add)
 		return
 	}
@@ -72,7 +72,8 @@ func finiteRows[T Float](b []T, k, n, ld int) bool {
 }
 
 // chains is Gemm in plain Go, the same bits. gonum skips a product whose factor
-// in a is 0, which would hide an infinity or a NaN in b.
+// in a is 0, which would hide an infinity or a NaN in b; and outside of its
+// assembly, compilers may fuse gonum's products with its sums.
 func chains[T Float](t Threads, transA bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, add bool) {
 	down, right := lda, 1
 	if transA {
