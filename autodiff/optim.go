@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
 )
 
 // Optimizer changes parameters in place, by their gradients. A parameter
@@ -242,6 +244,6 @@ func OneCycle(step, steps int, rate, warm float64) float64 {
 }
 
 func between(a, b, t float64) float64 {
-	half := float64((a - b) / 2 * (1 + math.Cos(math.Pi*t)))
+	half := float64((a - b) / 2 * (1 + detmath.CosPi(t)))
 	return b + half
 }

@@ -57,22 +57,36 @@ func load() (train, test digits, err error) {
 	return train, test, nil
 }
 
+// rotation returns the cosine and the sine of an angle by their series. Those of
+// package math, and sums of products that are not converted, as below, may end in
+// other bits on another machine.
+func rotation(angle float64) (cos, sin float64) {
+	square := float64(angle * angle)
+	cos, sin = 1, 1
+	for n := 20.0; n > 0; n -= 2 {
+		cos = 1 - float64(cos*square)/(n*(n-1))
+		sin = 1 - float64(sin*square)/(n*(n+1))
+	}
+	return cos, float64(sin * angle)
+}
+
 // distort rotates, scales, shears and moves each digit, and rounds back to
 // whole intensities: i32 indices of the shape [n, canvas, canvas].
 func distort(be *autodiff.CPU, d digits, random *rand.Rand) ([]int32, error) {
 	n := len(d.labels)
 	theta := make([]float32, 0, n*6)
-	within := func(lo, hi float64) float64 { return lo + (hi-lo)*random.Float64() }
+	within := func(lo, hi float64) float64 { return lo + float64((hi-lo)*random.Float64()) }
 	for range n {
 		angle := within(-45, 45) * math.Pi / 180
 		zoom := canvas / float64(side) / within(0.75, 1.3)
 		shear := within(-0.25, 0.25)
 		x, y := within(-3.5, 3.5)*2/canvas, within(-3.5, 3.5)*2/canvas
-		cos, sin := math.Cos(angle)*zoom, math.Sin(angle)*zoom
+		cos, sin := rotation(angle)
+		cos, sin = float64(cos*zoom), float64(sin*zoom)
 		// The map takes a point of the canvas to the point of the digit that
 		// is seen there: rotation times shear, and the shift undone.
-		a, b, c, e := cos, cos*shear-sin, sin, sin*shear+cos
-		for _, v := range []float64{a, b, -(a*x + b*y), c, e, -(c*x + e*y)} {
+		a, b, c, e := cos, float64(cos*shear)-sin, sin, float64(sin*shear)+cos
+		for _, v := range []float64{a, b, -(float64(a*x) + float64(b*y)), c, e, -(float64(c*x) + float64(e*y))} {
 			theta = append(theta, float32(v))
 		}
 	}

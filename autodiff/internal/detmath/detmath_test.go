@@ -29,6 +29,9 @@ func TestAgainstMath(t *testing.T) {
 		{"tanh near 0", Tanh, math.Tanh, -1e-3, 1e-3, 4},
 		{"erf", Erf, math.Erf, -7, 7, 4},
 		{"erf near 0", Erf, math.Erf, -0.2, 0.2, 4},
+		{"cos", CosPi, func(t float64) float64 { return math.Cos(math.Pi * t) }, 0, 0.25, 2},
+		{"cos, beyond a right angle", CosPi, func(t float64) float64 { return -math.Cos(math.Pi * (1 - t)) }, 0.75, 1, 2},
+		{"cos around a right angle", CosPi, func(t float64) float64 { return math.Sin(math.Pi * (0.5 - t)) }, 0.25, 0.75, 2},
 	}
 	for _, c := range cases {
 		worst, at := 0.0, 0.0
@@ -81,6 +84,7 @@ func TestSpecialValues(t *testing.T) {
 		{float64(Exp32(float32(inf))), inf}, {float64(Exp32(-float32(inf))), 0},
 		{float64(Sigmoid32(float32(inf))), 1}, {float64(Sigmoid32(-float32(inf))), 0},
 		{float64(Tanh32(float32(inf))), 1},
+		{CosPi(0), 1}, {CosPi(0.5), 0}, {CosPi(1), -1},
 		{Gelu(inf), inf}, {GeluGrad(inf), 1}, {GeluGrad(-inf), 0}, {GeluGrad(0), 0.5},
 	} {
 		if ulps(c.got, c.want) > 4 {
