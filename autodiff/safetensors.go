@@ -99,7 +99,7 @@ func WriteSafetensors(w io.Writer, tensors []NamedView, metadata map[string]stri
 		return err
 	}
 	for _, t := range tensors {
-		if _, err := w.Write(tensor.Bytes(t.View)); err != nil {
+		if _, err := w.Write(tensor.LittleEndian(t.View)); err != nil {
 			return err
 		}
 	}
@@ -180,7 +180,7 @@ func (e *fileEntry) read(data []byte) (v tensor.View, err error) {
 		return v, fmt.Errorf("bytes %d to %d of %d do not hold %s%s", begin, end, len(data), e.DType, tensor.ShapeString(e.Shape))
 	}
 	v = tensor.New(v.DType, append([]int64{}, e.Shape...)...)
-	copy(tensor.Bytes(v), data[begin:end])
+	tensor.SetLittleEndian(v, data[begin:end])
 	return v, nil
 }
 

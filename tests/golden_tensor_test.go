@@ -101,8 +101,10 @@ func (g *goldenTensor) place(layout func(tensor.DType, []int64) placed, fill boo
 	if int64(len(data)) != int64(len(p.at))*size {
 		return p, fmt.Errorf("%d bytes for shape %v of %s", len(data), shape, dtype)
 	}
+	native := tensor.New(dtype, int64(len(p.at)))
+	tensor.SetLittleEndian(native, data)
 	for i, at := range p.at {
-		copy(p.memory[at:at+size], data[int64(i)*size:])
+		copy(p.memory[at:at+size], tensor.Bytes(native)[int64(i)*size:])
 	}
 	return p, nil
 }
@@ -172,9 +174,9 @@ func (g *goldenTensor) compare(p placed) error {
 		return nil
 	}
 	size := p.view.DType.Size()
-	var got []byte
-	for _, at := range p.at {
-		got = append(got, p.memory[at:at+size]...)
+	native := tensor.New(p.view.DType, int64(len(p.at)))
+	for i, at := range p.at {
+		copy(tensor.Bytes(native)[int64(i)*size:], p.memory[at:at+size])
 		copy(p.memory[at:at+size], bytes.Repeat([]byte{untouched}, int(size)))
 	}
 	for i, b := range p.memory {
@@ -182,6 +184,7 @@ func (g *goldenTensor) compare(p placed) error {
 			return fmt.Errorf("byte %d between the elements was written", i)
 		}
 	}
+	got := tensor.LittleEndian(native)
 	if g.Data == nil {
 		if sum := digest(got); sum != g.SHA256 {
 			return fmt.Errorf("digest %s, want %s", sum, g.SHA256)

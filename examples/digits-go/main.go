@@ -163,7 +163,7 @@ func classify(net digitNet[*autodiff.CPU], cpu *autodiff.CPU, canvases []int32, 
 	if err != nil {
 		return 0, "", err
 	}
-	return float64(right) / float64(len(labels)), fmt.Sprintf("%x", sha256.Sum256(tensor.Bytes(v))), nil
+	return float64(right) / float64(len(labels)), fmt.Sprintf("%x", sha256.Sum256(tensor.LittleEndian(v))), nil
 }
 
 func main() {

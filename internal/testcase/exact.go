@@ -93,7 +93,7 @@ func EncodeExact(data []byte, dtype tensor.DType, value float64) []byte {
 	}
 	if dtype == tensor.F16 || dtype == tensor.BF16 {
 		bits := NearestHalf(dtype, value)
-		return append(data, byte(bits), byte(bits>>8))
+		return appendWhole(data, int64(bits), 2)
 	}
 	return Encode(data, dtype, value)
 }

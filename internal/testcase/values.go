@@ -14,16 +14,28 @@ import (
 func Encode(data []byte, dtype tensor.DType, value float64) []byte {
 	switch dtype {
 	case tensor.F64:
-		return binary.LittleEndian.AppendUint64(data, math.Float64bits(value))
+		return binary.NativeEndian.AppendUint64(data, math.Float64bits(value))
 	case tensor.F32:
-		return binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(value)))
+		return binary.NativeEndian.AppendUint32(data, math.Float32bits(float32(value)))
 	case tensor.F16:
-		return binary.LittleEndian.AppendUint16(data, uint16(tensor.ToF16(float32(value))))
+		return binary.NativeEndian.AppendUint16(data, uint16(tensor.ToF16(float32(value))))
 	case tensor.BF16:
-		return binary.LittleEndian.AppendUint16(data, uint16(tensor.ToBF16(float32(value))))
+		return binary.NativeEndian.AppendUint16(data, uint16(tensor.ToBF16(float32(value))))
 	}
-	whole := binary.LittleEndian.AppendUint64(nil, uint64(int64(value)))
-	return append(data, whole[:dtype.Size()]...)
+	return appendWhole(data, int64(value), dtype.Size())
+}
+
+// appendWhole appends the lower bytes of a whole number, in the machine's order.
+func appendWhole(data []byte, value, size int64) []byte {
+	switch size {
+	case 1:
+		return append(data, byte(value))
+	case 2:
+		return binary.NativeEndian.AppendUint16(data, uint16(value))
+	case 4:
+		return binary.NativeEndian.AppendUint32(data, uint32(value))
+	}
+	return binary.NativeEndian.AppendUint64(data, uint64(value))
 }
 
 // Decode returns the values of compact elements.
@@ -53,9 +65,15 @@ func Decode(data []byte, dtype tensor.DType) (values []float64) {
 }
 
 func bitsOf(element []byte) uint64 {
-	var word [8]byte
-	copy(word[:], element)
-	return binary.LittleEndian.Uint64(word[:])
+	switch len(element) {
+	case 1:
+		return uint64(element[0])
+	case 2:
+		return uint64(binary.NativeEndian.Uint16(element))
+	case 4:
+		return uint64(binary.NativeEndian.Uint32(element))
+	}
+	return binary.NativeEndian.Uint64(element)
 }
 
 // key returns the value of a key in a problem's text, or "".

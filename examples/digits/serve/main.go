@@ -133,5 +133,5 @@ func main() {
 	}
 	logits := net.logits(indices)
 	fmt.Printf("accuracy %.4f\n", accuracy(logits, must(heldOut.get("labels", tensor.I64))))
-	fmt.Printf("sha256 %x\n", sha256.Sum256(tensor.Bytes(logits)))
+	fmt.Printf("sha256 %x\n", sha256.Sum256(tensor.LittleEndian(logits)))
 }

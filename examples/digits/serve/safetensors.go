@@ -66,6 +66,6 @@ func (f *safeTensors) get(name string, want tensor.DType) (tensor.View, error) {
 		return tensor.View{}, fmt.Errorf("%s: the offsets of %s do not fit", f.path, name)
 	}
 	v := tensor.New(want, e.Shape...)
-	copy(tensor.Bytes(v), f.data[begin:end])
+	tensor.SetLittleEndian(v, f.data[begin:end])
 	return v, nil
 }

@@ -32,7 +32,7 @@ func main() {
 		args = append(args, tensor.New(dtype, a.Shape...))
 	}
 	check(plan.Run(0, make([]byte, plan.WorkspaceSize()), args))
-	fmt.Printf("%x\n", sha256.Sum256(tensor.Bytes(args[inputs])))
+	fmt.Printf("%x\n", sha256.Sum256(tensor.LittleEndian(args[inputs])))
 }
 
 func read(text string) tensor.View {
@@ -50,7 +50,7 @@ func read(text string) tensor.View {
 	data, err := hex.DecodeString(parts[2])
 	check(err)
 	v := tensor.New(dtype, shape...)
-	copy(tensor.Bytes(v), data)
+	tensor.SetLittleEndian(v, data)
 	return v
 }
 
