@@ -39,7 +39,7 @@ func TestPointersStayInTensors(t *testing.T) {
 			set("offsets", 5, func(i int64) float64 { return []float64{0, 10, 40, 40, 40}[i] })
 		}
 		want := defined(t, c)
-		for _, row := range rowsOf(c.Op.Name) {
+		for _, row := range rowsFor(c) {
 			for threads := 1; threads <= 2; threads++ {
 				same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: threads}}, want, row)
 			}
