@@ -148,7 +148,7 @@ func trained(t *testing.T, threads int, s Strategy) string {
 }
 
 // TestTrainingIsReproducible compares the digest of a training run under every
-// strategy and with 1, 2 and 8 threads, and with the one that is written here.
+// strategy and with 1, 2 and 8 threads.
 func TestTrainingIsReproducible(t *testing.T) {
 	splitFinely(t)
 	want := trained(t, 1, None{})

@@ -1,0 +1,55 @@
+package autodiff
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSameBitsOnEveryMachine compares what comes out with what came out on
+// linux/amd64 when this was written: a network of every kind of layer, trained;
+// every case of the table with its gradients; graphs; random numbers; rates.
+// A mismatch is a wrong result, unless a rule of NUMERICS.md was changed.
+func TestSameBitsOnEveryMachine(t *testing.T) {
+	be := NewCPUThreads(1)
+	for _, c := range []struct {
+		name string
+		text func() string
+		want string
+	}{
+		{"training", func() string { return trained(t, 1, None{}) }, "0dc91a0ac23e2a3c38874e91b68e00991dc0500133035688a4d12767153da9cb"},
+		{"cases", func() string {
+			text := ""
+			for i := range cases {
+				c := &cases[i]
+				loss, gradients := c.gradient(t, be, None{}, c.points())
+				text += fmt.Sprintln(c.name, loss, gradients)
+			}
+			return text
+		}, "a37df47b4d24080ebbf933fc6bdf1da7f6a54a1aa8b4839dd7068a3ddf6dc4d9"},
+		{"graphs", func() string {
+			text := ""
+			for seed := range uint64(20) {
+				text += randomGraph(t, seed, None{}, 1)
+			}
+			return text
+		}, "eeb7e857d7a58e4c309ada960faca836a5ca6bdf166022ead08e99283056fe12"},
+		{"random", func() string {
+			return fmt.Sprint(list(t, Normal(be, 3, 0, 1, 1000)), list(t, Uniform(be, 4, -3, 5, 1000)))
+		}, "cf0e1d8cf02750c4b08dfc6cacc00a60c75e883d68708c02935b40d0a1d18af3"},
+		{"rates", func() string {
+			text := ""
+			for step := range 1000 {
+				text += fmt.Sprintln(OneCycle(step, 1000, 4e-3, 0.15))
+			}
+			return text
+		}, "2bc89aad5479dccd2d9b6f4b742cd4fabbbaa4dbc765c71ec37a76f4e1ff8caf"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := c.text()
+			require.Equal(t, c.want, fmt.Sprintf("%x", sha256.Sum256([]byte(text))), "of %.2000s", text)
+		})
+	}
+}
