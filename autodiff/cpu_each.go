@@ -92,9 +92,9 @@ func fillOf(k *call) error {
 	case tensor.F64:
 		fillWith(k.t, elements[float64](out), v)
 	case tensor.I32:
-		fillWith(k.t, elements[int32](out), int32(v))
+		fillWith(k.t, elements[int32](out), int32(limited(v, math.MinInt32, math.MaxInt32)))
 	case tensor.I64:
-		fillWith(k.t, elements[int64](out), int64(v))
+		fillWith(k.t, elements[int64](out), limited(v, math.MinInt64, math.MaxInt64))
 	default:
 		fillWith(k.t, elements[uint8](out), truth(v != 0))
 	}
@@ -120,9 +120,9 @@ func arange(k *call) error {
 		case tensor.F64:
 			elements[float64](out)[i] = v
 		case tensor.I32:
-			elements[int32](out)[i] = int32(v)
+			elements[int32](out)[i] = int32(limited(v, math.MinInt32, math.MaxInt32))
 		case tensor.I64:
-			elements[int64](out)[i] = int64(v)
+			elements[int64](out)[i] = limited(v, math.MinInt64, math.MaxInt64)
 		default:
 			return unsupported(k)
 		}

@@ -169,6 +169,13 @@ func fromFloat(v float64) (float64, int64) {
 	return v, int64(v)
 }
 
+// limited returns a whole number within bounds. What Go makes of one beyond its
+// type depends on the processor.
+func limited(v float64, lo, hi int64) int64 {
+	_, whole := fromFloat(v)
+	return min(max(whole, lo), hi)
+}
+
 func fromInt(v int64) (float64, int64) { return float64(v), v }
 
 func convertFrom[T any, W float64 | int64](t kernel.Threads, z *cpuTensor, x []T, widen func(T) W, read func(W) (float64, int64)) {

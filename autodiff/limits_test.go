@@ -1,12 +1,15 @@
 package autodiff
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // TestMemoryOfForwardPasses runs 100,000 forward passes without a backward.
@@ -79,6 +82,28 @@ func TestSharing(t *testing.T) {
 		v, _ := ad.Grad(w, g)
 		require.InDelta(t, 1, list(t, v)[0], 1e-6)
 	})
+}
+
+// TestWholeNumbersAreLimited fills whole numbers with what they cannot hold: a
+// conversion in Go gives something else on every processor.
+func TestWholeNumbersAreLimited(t *testing.T) {
+	be := NewCPUThreads(1)
+	filled := func(d tensor.DType, v float64) string {
+		out, err := be.Run(OpFill, &Attr{DType: d, Shape: []int64{1}, Floats: [6]float64{v}})
+		require.NoError(t, err)
+		view, err := be.View(out[0])
+		require.NoError(t, err)
+		return fmt.Sprintf("%x", tensor.LittleEndian(view))
+	}
+	for v, want := range map[float64][2]string{
+		1e30:       {"ffffff7f", "ffffffffffffff7f"},
+		-1e30:      {"00000080", "0000000000000080"},
+		3e9:        {"ffffff7f", "005ed0b200000000"},
+		math.NaN(): {"00000000", "0000000000000000"},
+		-2.9:       {"feffffff", "feffffffffffffff"},
+	} {
+		require.Equal(t, want, [2]string{filled(tensor.I32, v), filled(tensor.I64, v)}, "%v", v)
+	}
 }
 
 // TestGoroutines builds and runs graphs at once over shared parameters.
