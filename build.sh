@@ -10,6 +10,7 @@
 #   ./build.sh format     gofmt, ruff and clang-format, in place
 #   ./build.sh gen        write the generated files again
 #   ./build.sh ptx        compile the CUDA kernels to PTX again (no GPU or toolkit needed)
+#   ./build.sh emulate    compare bits on other processors: arm64, or the ones named, or all (needs qemu-user)
 #   ./build.sh gpu-check  compare a GPU's results with the definitions (needs Python, PyTorch, build/)
 #   ./build.sh clean      remove what was built (.venv stays: remove it by hand)
 #
@@ -193,6 +194,7 @@ bench) lib; part bench/run.py "$@" ;;
 format) format ;;
 gen) gen ;;
 ptx) venv; part cuda/ptx.sh "$@" ;;
+emulate) part tests/emulate.sh "$@" ;;
 gpu-check) [ -e build/libisobit.so.1 ] || lib; part cuda/gpu-check.sh "$@" ;;
 clean) clean ;;
 *) sed -n '2,/^# Needs/s/^# \{0,1\}//p' build.sh ;;

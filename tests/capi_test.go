@@ -63,6 +63,19 @@ func run(t *testing.T, env []string, name string, args ...string) string {
 	return string(out)
 }
 
+// emulated is the command line of a program that compile made: by itself, or
+// under the emulator that ISOBIT_EMULATOR names (tests/emulate.sh).
+func emulated(program string, args ...string) []string {
+	return slices.Concat(strings.Fields(os.Getenv("ISOBIT_EMULATOR")), []string{program}, args)
+}
+
+// runProgram runs one that must succeed.
+func runProgram(t *testing.T, env []string, program string, args ...string) string {
+	t.Helper()
+	line := emulated(program, args...)
+	return run(t, env, line[0], line[1:]...)
+}
+
 var strict = []string{"-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-I../include"}
 
 // compile builds a consumer against the library in dir and returns its path.
@@ -99,7 +112,7 @@ func TestConsumers(t *testing.T) {
 	} {
 		t.Run(c.source, func(t *testing.T) {
 			t.Parallel()
-			t.Log(run(t, nil, compile(t, dir, c.language, c.source), c.args...))
+			t.Log(runProgram(t, nil, compile(t, dir, c.language, c.source), c.args...))
 		})
 	}
 }
@@ -124,7 +137,7 @@ func TestDLPackHeader(t *testing.T) {
 		for _, order := range []string{"-DDLPACK_ALONE", "-DDLPACK_BEFORE", "-DDLPACK_AFTER"} {
 			t.Run(language+order, func(t *testing.T) {
 				t.Parallel()
-				run(t, nil, compile(t, dir, language, "c/dlpack.c", order))
+				runProgram(t, nil, compile(t, dir, language, "c/dlpack.c", order))
 			})
 		}
 	}
@@ -134,11 +147,12 @@ func TestDLPackHeader(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	dir := library(t)
 	program := compile(t, dir, "c", "c/families.c")
-	out := run(t, []string{"ISOBIT_VERBOSE=1", "ISOBIT_ROWS=go"}, program, "cases.txt")
+	out := runProgram(t, []string{"ISOBIT_VERBOSE=1", "ISOBIT_ROWS=go"}, program, "cases.txt")
 	if !strings.Contains(out, "select \"quantize_per_tensor ") || regexp.MustCompile(`select .* row=avx`).MatchString(out) {
 		t.Errorf("verbose output with only the go rows:\n%s", out)
 	}
-	cmd := exec.Command(program, "cases.txt")
+	line := emulated(program, "cases.txt")
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), "ISOBIT_ROWS=abacus")
 	text, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(text), "abacus") {

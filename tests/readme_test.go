@@ -92,7 +92,7 @@ func TestReadmeGo(t *testing.T) {
 func TestReadmeCpp(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "demo.cpp")
 	require.NoError(t, os.WriteFile(source, []byte(readmeProgram(t, "cpp")), 0o666))
-	out := run(t, nil, compile(t, library(t), "c++", source))
+	out := runProgram(t, nil, compile(t, library(t), "c++", source))
 	require.Equal(t, "2 -50 127 10 20 30 ", out)
 }
 
