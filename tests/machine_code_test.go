@@ -53,7 +53,7 @@ func TestNothingIsFused(t *testing.T) {
 			listing := goTool(t, dir, env, "build", "-gcflags=-S", ".")
 			require.Len(t, fused.FindAllString(listing, -1), 1)
 
-			listing = goTool(t, "..", env, "build", "-gcflags=-S", "./tensor", "./cpu", "./plans", "./autodiff/...")
+			listing = goTool(t, "..", env, "build", "-gcflags=-S", "./tensor", "./cpu", "./plans", "./autodiff/...", "./examples/digits-go")
 			for _, part := range []string{"/cpu.quantizeGo", "/autodiff/internal/kernel.Descend", "/autodiff/internal/detmath.Erf"} {
 				require.Contains(t, listing, module+part)
 			}

@@ -79,7 +79,7 @@ func train[C autodiff.Strategy](strategy C, o options, progress func(line string
 			if err != nil {
 				return r, err
 			}
-			sum += loss * float64(len(rows))
+			sum += float64(loss * float64(len(rows))) // not fused: the same bits on every machine
 		}
 		r.loss = sum / float64(n)
 		if progress != nil {
