@@ -9,10 +9,7 @@ package cpu
 
 //go:generate go run -C ../internal/gen .
 
-import (
-	"github.com/isobit-ml/isobit/tensor"
-	"golang.org/x/sys/cpu"
-)
+import "github.com/isobit-ml/isobit/tensor"
 
 // ISA is an instruction set, ordered: a machine that has one has those below.
 type ISA int
@@ -37,17 +34,6 @@ func ParseISA(name string) (ISA, bool) {
 		}
 	}
 	return Go, false
-}
-
-// Best returns the largest instruction set that this machine has.
-func Best() ISA {
-	switch x := cpu.X86; {
-	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2 && x.HasAVX2 && x.HasFMA && x.HasF16C:
-		return AVX512
-	case x.HasAVX2 && x.HasFMA && x.HasF16C:
-		return AVX2
-	}
-	return Go
 }
 
 // Types lists the element types of a kernel's operands, in the kernel's

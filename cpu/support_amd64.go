@@ -4,7 +4,19 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
+	"golang.org/x/sys/cpu"
 )
+
+// Best returns the largest instruction set that this machine has.
+func Best() ISA {
+	switch x := cpu.X86; {
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasBMI2 && x.HasAVX2 && x.HasFMA && x.HasF16C:
+		return AVX512
+	case x.HasAVX2 && x.HasFMA && x.HasF16C:
+		return AVX2
+	}
+	return Go
+}
 
 var expandRows = []Row[Expand]{
 	{"avx2", AVX2, func(t Types) (Expand, bool) {

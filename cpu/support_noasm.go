@@ -4,6 +4,10 @@ package cpu
 
 import "unsafe"
 
+// Best returns Go: rows are assembly for amd64. A program for 386 sees the
+// processor's AVX2 and has no kernels for it.
+func Best() ISA { return Go }
+
 var expandRows []Row[Expand]
 
 var foldRows []Row[Fold[float32]]
