@@ -78,7 +78,7 @@ def _increment_version() -> Callable[[tuple[torch.Tensor, ...]], None]:
     increment: Callable[..., None] = torch._C._increment_version
     try:
         increment(())
-    except TypeError:
+    except (TypeError, RuntimeError):
         return lambda tensors: increment(tensors[0])
     return increment
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._gradient import once
+from .._gradient import once, without_autocast
 from ..ops.quantized_linear import as_matrix, quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
@@ -110,6 +110,7 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     @partial(once, "FakeQuantizedLinear")
+    @without_autocast
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         flat = as_matrix(grad_y)

@@ -44,6 +44,8 @@ class HistogramObserver(MinMaxObserver):
         counts = torch.zeros(bins, dtype=torch.int64, device=self.min_val.device)
         self.register_buffer("histogram", counts)
 
+    # What is done depends on values: one break in compiled code's graph, not one at every question.
+    @torch.compiler.disable
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         values = self._finite(x.detach())
@@ -58,11 +60,13 @@ class HistogramObserver(MinMaxObserver):
         self.histogram.copy_(counts)
         return x
 
+    @torch.compiler.disable
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         values = self._finite(x)
         low, high = self.extremes(values) if values.numel() else (x.new_zeros(()), x.new_zeros(()))
         return self._choose(low, high, _counts(values, low, high, self.bins))
 
+    @torch.compiler.disable
     @torch.no_grad()
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         if self.is_new():

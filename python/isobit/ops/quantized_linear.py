@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense
-from .._gradient import once
+from .._gradient import once, without_autocast
 from .._op import Op
 from .._vmap import Dims, front, register
 from .dequantize import dequantize_per_token
@@ -99,6 +99,7 @@ class _QuantizedLinear(torch.autograd.Function):
 
     @staticmethod
     @partial(once, "quantized_linear")
+    @without_autocast
     def backward(ctx: Any, grad_y: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         x_codes, x_scale, w_codes, w_scale = ctx.saved_tensors
         x_type, w_type, b_type = ctx.dtypes

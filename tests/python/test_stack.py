@@ -1,0 +1,42 @@
+"""isobit within what surrounds it in training: autocast, compiled steps."""
+
+import pytest
+import torch
+from isobit.nn import HistogramObserver, ObservedFakeQuantize, QuantizedLinear, prepare
+from kit import assert_same, draw
+
+INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
+TOKENS = {"dtype": torch.int8, "granularity": "per_token"}
+
+
+@pytest.mark.parametrize("kind", ("quantized", "codes"))
+def test_autocast_leaves_gradients_alone(kind):
+    """Wherever backward is called: within autocast, outside of it, in compiled code."""
+    layer = QuantizedLinear(8, 5) if kind == "quantized" else prepare(torch.nn.Linear(8, 5), INT8, TOKENS)
+
+    def gradients(run, enabled, within):
+        x = draw(6, 8).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            loss = run(x).square().sum()
+            if within:
+                return torch.autograd.grad(loss, (x, *layer.parameters()))
+        return torch.autograd.grad(loss, (x, *layer.parameters()))
+
+    want = gradients(layer, False, False)
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for run, within in ((layer, False), (layer, True), (compiled, False), (compiled, True)):
+        assert_same(gradients(run, True, within), want)
+
+
+def test_a_histogram_breaks_a_compiled_graph_where_it_is_asked():
+    fake, compiled = (ObservedFakeQuantize(HistogramObserver, bins=64) for _ in range(2))
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    run = torch.compile(compiled, backend="eager")
+    for factor in (1, 3):
+        x = draw(6, 8) * factor
+        assert_same(run(x), fake(x))
+    assert_same(compiled.activation_post_process.histogram, fake.activation_post_process.histogram)
+    reasons = torch._dynamo.utils.counters["graph_break"]
+    assert reasons and all("torch.compiler.disable" in reason for reason in reasons)
