@@ -1,8 +1,10 @@
 """isobit within what surrounds it in training: autocast, compiled steps."""
 
+import warnings
+
 import pytest
 import torch
-from isobit.nn import HistogramObserver, ObservedFakeQuantize, QuantizedLinear, prepare
+from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, QuantizedLinear, prepare
 from kit import assert_same, draw
 
 INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
@@ -40,3 +42,23 @@ def test_a_histogram_breaks_a_compiled_graph_where_it_is_asked():
     assert_same(compiled.activation_post_process.histogram, fake.activation_post_process.histogram)
     reasons = torch._dynamo.utils.counters["graph_break"]
     assert reasons and all("torch.compiler.disable" in reason for reason in reasons)
+
+
+def test_replicas_that_would_start_apart_are_told():
+    """On two processes, of which torch's stand-in for a network plays one."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    lsq = FakeQuantize.with_args(channels=None)
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        for activation, shown, warned in ((lsq, False, 1), (lsq, True, 0), (TOKENS, False, 0)):
+            model = prepare(torch.nn.Linear(8, 5), lsq, activation)
+            if shown:
+                model(draw(4, 8))
+            replica = torch.nn.parallel.DistributedDataParallel(model)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                replica(draw(4, 8))
+            assert len([w for w in caught if "before DistributedDataParallel" in str(w.message)]) == warned
+    finally:
+        torch.distributed.destroy_process_group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,10 @@ class FakeQuantize(FakeQuantizer):
     ``forward(x)``: x of any float dtype; the result is isobit's fake_quantize of x, of its shape and dtype.
     Gradients: of x the straight-through estimate, of scale and zero point (float32) those of LSQ, times
     ``1 / sqrt(n * quant_max)`` for n elements a scale. ``disable_observer()`` keeps a first batch from
-    setting scales. Raises ValueError for a range that is empty or that dtype does not hold."""
+    setting scales. Raises ValueError for a range that is empty or that dtype does not hold.
+
+    In training on several processes each would start from its own batch: show the model one batch before
+    DistributedDataParallel, which then sends the first process's scales to all, or fully_shard wraps it."""
 
     initialized: Tensor
 
@@ -122,6 +126,7 @@ class FakeQuantize(FakeQuantizer):
 
     def parameters_for(self, x: Tensor) -> Parameters:
         if self.training and self.observer_enabled and x.numel() > 0 and not self._started():
+            _warn_replicas(x)
             self.set_scale(x)
         if not self.training and _is_exporting():  # without gradients, whose factor would fix the batch's size
             return Parameters(self.scale, self.zero_point)
@@ -146,6 +151,19 @@ class FakeQuantize(FakeQuantizer):
     def extra_repr(self) -> str:
         return (
             f"quant_min={self.quant_min}, quant_max={self.quant_max}, channels={self.channels}, ch_axis={self.ch_axis}"
+        )
+
+
+def _warn_replicas(x: Tensor) -> None:
+    """Says that the scales of replicas come apart, unless it is a parameter that sets them, which all have alike."""
+    if torch.compiler.is_compiling() or isinstance(x, torch.nn.Parameter):
+        return
+    replica = torch.nn.parallel.DistributedDataParallel._active_ddp_module
+    if replica is not None and replica.process_group.size() > 1:
+        warnings.warn(
+            "FakeQuantize: its scale starts from this process's batch, and stays another than that of the other "
+            "processes; show the model a batch before DistributedDataParallel wraps it",
+            stacklevel=4,
         )
 
 
