@@ -87,6 +87,29 @@ static int producer_stream(PyObject *object, PyObject **stream) {
   return raw ? 0 : -1;
 }
 
+/* PyTorch before 2.10 exports neither a tensor that requires a gradient nor, where
+ * as_bytes, one of 8-bit floats. */
+static PyObject *exportable(PyObject *object, int as_bytes) {
+  PyObject *detached = PyObject_CallMethod(object, "detach", NULL);
+  if (!detached || !as_bytes) return detached;
+  PyObject *bytes = PyObject_CallMethod(detached, "view", "O", torch.dtypes[find_dtype(kDLUInt, 8)].object);
+  Py_DECREF(detached);
+  return bytes;
+}
+
+/* The 8-bit float type of a tensor of torch's, or NULL. */
+static const torch_dtype *float8_of(PyObject *tensor) {
+  PyObject *dtype = PyObject_GetAttrString(tensor, "dtype");
+  const torch_dtype *found = NULL;
+  for (int i = 0; dtype && i < torch.n_dtypes; i++) {
+    const torch_dtype *d = &torch.dtypes[i];
+    if (d->object == dtype && d->bits == 8 && d->code != kDLInt && d->code != kDLUInt) found = d;
+  }
+  Py_XDECREF(dtype);
+  PyErr_Clear();
+  return found;
+}
+
 static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const char *name) {
   if (!PyObject_HasAttrString(object, "__dlpack__")) {
     PyObject *type = PyType_GetName(Py_TYPE(object));
@@ -95,8 +118,8 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
     return -1;
   }
   PyObject *stream, *capsule = NULL;
-  /* PyTorch before 2.10 refuses to export a tensor that requires a gradient. */
-  PyObject *exported = is_plain(object) ? PyObject_CallMethod(object, "detach", NULL) : (Py_INCREF(object), object);
+  const torch_dtype *float8 = is_plain(object) ? float8_of(object) : NULL;
+  PyObject *exported = is_plain(object) ? exportable(object, float8 != NULL) : (Py_INCREF(object), object);
   if (!exported) return -1;
   if (producer_stream(exported, &stream) == 0) capsule = call_dlpack(exported, stream);
   Py_DECREF(exported);
@@ -123,6 +146,7 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
     PyErr_Format(PyExc_TypeError, "%s: __dlpack__ of %s gave no DLPack capsule", op, name);
     result = -1;
   }
+  if (float8) a->t.dtype = (DLDataType){float8->code, float8->bits, 1};
   Py_DECREF(capsule);
   return result;
 }
@@ -145,9 +169,9 @@ static int check_memory(const tensor_arg *a, const char *op, const char *name) {
     PyErr_Format(PyExc_ValueError, "%s: %s has no memory (a fake, meta or otherwise symbolic tensor)", op, name);
     return -1;
   }
-  /* The table answers a negative view with its bytes as they lie. Such views are
+  /* The table, and __dlpack__ before PyTorch 2.10, answer a negative view with its bytes as they lie. Such views are
    * parts of complex tensors: f16, f32 or f64, with the other part between two elements. */
-  if (a->t.dtype.code != kDLFloat || !torch.is_neg || a->api == NULL || is_dense(&a->t)) return 0;
+  if (a->t.dtype.code != kDLFloat || !torch.is_neg || is_dense(&a->t)) return 0;
   PyObject *neg = PyObject_CallFunctionObjArgs(torch.is_neg, a->object, NULL);
   if (!neg) {
     PyErr_Clear(); /* not torch's tensor: it has no such bit */
@@ -187,7 +211,8 @@ int tensor_read(PyObject *object, tensor_arg *a, const char *op, const char *nam
   a->api = exchange_api(Py_TYPE(object));
   int failed = a->api ? a->api->dltensor_from_py_object_no_sync(object, &a->t) : take_by_dlpack(object, a, op, name);
   if (failed) {
-    if (a->api || !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_BufferError)) name_failure(op, name);
+    if (a->api || is_plain(object) || !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_BufferError))
+      name_failure(op, name);
     return -1;
   }
   return 0;

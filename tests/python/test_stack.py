@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, QuantizedLinear, prepare
-from kit import assert_same, draw
+from kit import assert_same, draw, python
 
 INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
 TOKENS = {"dtype": torch.int8, "granularity": "per_token"}
@@ -62,3 +62,26 @@ def test_replicas_that_would_start_apart_are_told():
             assert len([w for w in caught if "before DistributedDataParallel" in str(w.message)]) == warned
     finally:
         torch.distributed.destroy_process_group()
+
+
+def test_a_torch_without_the_exchange_table():
+    """PyTorch before 2.10 gives tensors by __dlpack__, which knows neither 8-bit floats nor negative views."""
+    program = """
+        import torch
+        torch.Tensor.__dlpack_c_exchange_api__ = torch.nn.Parameter.__dlpack_c_exchange_api__ = None
+        import isobit
+        x = torch.arange(-6.0, 6.0).reshape(3, 4)
+        y = isobit.quantize_per_tensor(x, 0.5, None, -448, 448, torch.float8_e4m3fn)
+        assert torch.equal(isobit.dequantize_per_tensor(y, 0.5, None, -448, 448, torch.float8_e4m3fn), x)
+        negative = torch.view_as_complex(x.reshape(3, 2, 2)).conj().imag
+        q = isobit.quantize_per_tensor(negative, 1.0, 0, -8, 7, torch.int8)
+        assert negative.is_neg() and torch.equal(q, -x[:, 1::2].to(torch.int8))
+        layer = torch.nn.Linear(4, 2)
+        isobit.quantized_linear(x, layer.weight, layer.bias).sum().backward()
+        assert layer.weight.grad.abs().sum() > 0
+        try:
+            isobit.quantize_per_tensor(x.to_sparse(), 0.5, 0, -8, 7, torch.int8)
+        except (TypeError, ValueError) as error:
+            print(error)
+    """
+    assert "input" in python(program)
