@@ -85,3 +85,16 @@ def test_a_torch_without_the_exchange_table():
             print(error)
     """
     assert "input" in python(program)
+
+
+def test_averages_of_models_take_buffers():
+    model = prepare(torch.nn.Linear(8, 5), INT8, FakeQuantize.with_args(learn_zero_point=True))
+    average = torch.optim.swa_utils.AveragedModel(model, use_buffers=True)
+    for i in range(3):
+        model(draw(4, 8, seed=i))
+        average.update_parameters(model)
+    x = draw(4, 8)
+    assert_same(average.eval()(x).detach(), model.eval()(x).detach())
+    old = {name: t.bool() if name.endswith("initialized") else t for name, t in model.state_dict().items()}
+    model.load_state_dict(old)  # of when it was a bool
+    assert model.activation_fake_quantizer.initialized.dtype == torch.uint8

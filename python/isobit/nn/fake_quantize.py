@@ -95,7 +95,8 @@ class FakeQuantize(FakeQuantizer):
         else:
             self.register_buffer("scale", scale)
         self.zero_point = torch.nn.Parameter(torch.zeros_like(scale)) if learn_zero_point else None
-        self.register_buffer("initialized", torch.tensor(False))
+        # Not a bool: averages of models subtract buffers.
+        self.register_buffer("initialized", torch.tensor(0, dtype=torch.uint8))
         self._has_started = False
 
     @property
