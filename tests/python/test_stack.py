@@ -98,3 +98,8 @@ def test_averages_of_models_take_buffers():
     old = {name: t.bool() if name.endswith("initialized") else t for name, t in model.state_dict().items()}
     model.load_state_dict(old)  # of when it was a bool
     assert model.activation_fake_quantizer.initialized.dtype == torch.uint8
+
+
+def test_importing_isobit_imports_no_compiler():
+    """It takes seconds, and eager programs never need it."""
+    assert python("import torch, sys; import isobit; print('torch._dynamo' in sys.modules)") == "False\n"

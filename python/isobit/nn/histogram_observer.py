@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +17,19 @@ from .observers import MinMaxObserver
 _PARTS = 16  # of a bin, where its elements go over to other bins
 _STEPS = 100_000  # the search leaves out one in so many elements at a time
 _RUN = 1 << 14  # elements binned at a time, in the cache
+
+
+def _not_compiled(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a method whose steps depend on values eagerly: one break in a compiled graph, not one at every question.
+    torch.compiler.disable as a decorator would do, but it imports the compiler, which takes seconds."""
+
+    @functools.wraps(method)
+    def call(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(method)(*args)
+        return method(*args)
+
+    return call
 
 
 class HistogramObserver(MinMaxObserver):
@@ -44,9 +59,8 @@ class HistogramObserver(MinMaxObserver):
         counts = torch.zeros(bins, dtype=torch.int64, device=self.min_val.device)
         self.register_buffer("histogram", counts)
 
-    # What is done depends on values: one break in compiled code's graph, not one at every question.
-    @torch.compiler.disable
     @torch.no_grad()
+    @_not_compiled
     def forward(self, x: Tensor) -> Tensor:
         values = self._finite(x.detach())
         if values.numel() == 0:
@@ -60,14 +74,14 @@ class HistogramObserver(MinMaxObserver):
         self.histogram.copy_(counts)
         return x
 
-    @torch.compiler.disable
+    @_not_compiled
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         values = self._finite(x)
         low, high = self.extremes(values) if values.numel() else (x.new_zeros(()), x.new_zeros(()))
         return self._choose(low, high, _counts(values, low, high, self.bins))
 
-    @torch.compiler.disable
     @torch.no_grad()
+    @_not_compiled
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         if self.is_new():
             return super().calculate_qparams()
