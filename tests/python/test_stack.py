@@ -41,7 +41,7 @@ def test_a_histogram_breaks_a_compiled_graph_where_it_is_asked():
         assert_same(run(x), fake(x))
     assert_same(compiled.activation_post_process.histogram, fake.activation_post_process.histogram)
     reasons = torch._dynamo.utils.counters["graph_break"]
-    assert reasons and all("torch.compiler.disable" in reason for reason in reasons)
+    assert reasons and not any("Data-dependent" in reason or "bisect" in reason for reason in reasons)
 
 
 def test_replicas_that_would_start_apart_are_told():
