@@ -159,7 +159,7 @@ def _warn_replicas(x: Tensor) -> None:
     """Says that the scales of replicas come apart, unless it is a parameter that sets them, which all have alike."""
     if torch.compiler.is_compiling() or isinstance(x, torch.nn.Parameter):
         return
-    replica = torch.nn.parallel.DistributedDataParallel._active_ddp_module
+    replica = getattr(torch.nn.parallel.DistributedDataParallel, "_active_ddp_module", None)  # private
     if replica is not None and replica.process_group.size() > 1:
         warnings.warn(
             "FakeQuantize: its scale starts from this process's batch, and stays another than that of the other "
