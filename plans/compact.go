@@ -58,7 +58,10 @@ func (c *call) copied(v *tensor.View, m *compaction) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(m.memory))
 }
 
-// forgetCopies clears the pointers to what was copied.
+// mostKept is how many words calls keep for the next copies.
+const mostKept = 8 << 20
+
+// forgetCopies clears the pointers to what was copied, and gives large memory back.
 func (c *call) forgetCopies() {
 	c.copies = false
 	clear(c.dense.start[:])
@@ -66,7 +69,10 @@ func (c *call) forgetCopies() {
 		clear(c.sources[i].start[:])
 	}
 	for i := range c.compactions {
-		c.compactions[i].from.start[0] = nil
+		m := &c.compactions[i]
+		if m.from.start[0] = nil; len(m.memory) > mostKept {
+			m.memory = nil
+		}
 	}
 }
 
