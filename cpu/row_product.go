@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // RowProduct stores the sum of the products of two rows of n elements, in
 // Stripe order.
@@ -39,12 +43,17 @@ func addProducts[C Compute](lanes *[Lanes]C, a, b Span, n int, s *Scratch) {
 	}
 }
 
-// productRows makes the table of RowProduct: rows of float32 go through the
-// kernel of weight_only_linear, whose lanes are a Stripe sum's.
+// productRows makes the table of RowProduct: rows go through the kernel of
+// weight_only_linear, whose lanes are a Stripe sum's, those of 16 bits after
+// they were converted.
 func productRows(definition func(Types) (rowProductKernel, bool)) []Row[rowProductKernel] {
 	return tableOf(definition, func(isa ISA, t Types) (rowProductKernel, bool) {
+		widen := wideners[t.In[0]]
+		if t.In[0] != tensor.F32 && widen == nil {
+			return nil, false
+		}
 		for _, k := range weightKernels {
-			if k.needs == isa && t.In[0] == tensor.F32 {
+			if k.needs == isa {
 				slow, _ := definition(t)
 				fold, _ := PickUpTo(FoldRows32, isa, Types{})
 				return func(out, a, b Span, n int64, s *Scratch) {
@@ -53,12 +62,21 @@ func productRows(definition func(Types) (rowProductKernel, bool)) []Row[rowProdu
 						return
 					}
 					rowProduct(out, n, s, fold, func(lanes *[Lanes]float32, start, stop int64) {
-						x, y, whole := a.At(start), b.At(start), int(stop-start)/Lanes*Lanes
-						if whole > 0 {
-							k.products((*float32)(x.P), 0, 1, (*float32)(y.P), whole, &lanes[0], 0)
+						whole := (stop - start) / Lanes * Lanes
+						step := whole
+						if widen != nil {
+							step = Block
 						}
-						if rest := int(stop-start) - whole; rest > 0 {
-							addProducts(lanes, x.At(int64(whole)), y.At(int64(whole)), rest, s)
+						for at := start; at < start+whole; at += step {
+							m := int(min(step, start+whole-at))
+							x, y := a.At(at).P, b.At(at).P
+							if widen != nil {
+								x, y = widened(widen, s, 0, x, m), widened(widen, s, 1, y, m)
+							}
+							k.products((*float32)(x), 0, 1, (*float32)(y), m, &lanes[0], 0)
+						}
+						if rest := int(stop - start - whole); rest > 0 {
+							addProducts(lanes, a.At(start+whole), b.At(start+whole), rest, s)
 						}
 					})
 				}, true
@@ -66,6 +84,13 @@ func productRows(definition func(Types) (rowProductKernel, bool)) []Row[rowProdu
 		}
 		return nil, false
 	})
+}
+
+// widened converts n elements into a block of the scratch memory.
+func widened(widen func(to *float32, from *byte, n int), s *Scratch, block int, from unsafe.Pointer, n int) unsafe.Pointer {
+	to := BlockOf[float32](s, block, n)
+	widen(&to[0], (*byte)(from), n)
+	return unsafe.Pointer(&to[0])
 }
 
 // rowProductKernel is a way to compute RowProduct.

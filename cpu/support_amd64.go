@@ -29,6 +29,11 @@ var expandRows = []Row[Expand]{
 // storeZeros clears n bytes around the caches: both are multiples of a line.
 func storeZeros(to *byte, n int) { storeZerosAVX2(to, n) }
 
+// prefetch asks for bytes.
+func prefetch(from unsafe.Pointer, bytes int64, _ *Scratch) {
+	prefetchLines((*byte)(from), int(bytes+63)/64)
+}
+
 // StoreFence orders stores around the caches before those that come after.
 func StoreFence() { storeFence() }
 

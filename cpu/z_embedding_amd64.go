@@ -77,3 +77,13 @@ func addChosenAVX2F32(acc *float32, terms *float32, chosen *int64, n int, positi
 //
 //go:noescape
 func addChosenAVX2F64(acc *float64, terms *float64, chosen *int64, n int, position int64)
+
+// widenAVX2BF16 converts n elements: a multiple of 8.
+//
+//go:noescape
+func widenAVX2BF16(to *float32, from *byte, n int)
+
+// widenAVX2F16 converts n elements: a multiple of 8.
+//
+//go:noescape
+func widenAVX2F16(to *float32, from *byte, n int)

@@ -6574,3 +6574,46 @@ add:
 added:
 	VZEROUPPER
 	RET
+
+// func widenAVX2BF16(to *float32, from *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·widenAVX2BF16(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+elements:
+	TESTQ     DX, DX
+	JLE       converted
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x10, CX
+	SUBQ      $0x08, DX
+	JMP       elements
+
+converted:
+	VZEROUPPER
+	RET
+
+// func widenAVX2F16(to *float32, from *byte, n int)
+// Requires: AVX, F16C
+TEXT ·widenAVX2F16(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+elements:
+	TESTQ     DX, DX
+	JLE       converted
+	VCVTPH2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x10, CX
+	SUBQ      $0x08, DX
+	JMP       elements
+
+converted:
+	VZEROUPPER
+	RET

@@ -55,6 +55,11 @@ func copyAroundAVX2(to *byte, from *byte, next *byte, n int)
 
 func storeFence()
 
+// prefetchLines asks for lines of 64 bytes, one after the other.
+//
+//go:noescape
+func prefetchLines(from *byte, lines int)
+
 // quickParamsAVX2 fills in what the first n runs need for quick codes, and tells whether all may have them.
 //
 //go:noescape

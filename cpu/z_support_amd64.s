@@ -461,6 +461,19 @@ TEXT ·storeFence(SB), NOSPLIT, $0
 	SFENCE
 	RET
 
+// func prefetchLines(from *byte, lines int)
+// Requires: MMX+
+TEXT ·prefetchLines(SB), NOSPLIT, $0-16
+	MOVQ from+0(FP), AX
+	MOVQ lines+8(FP), CX
+
+line:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JG         line
+	RET
+
 // func quickParamsAVX2(n int, scale *float32, lo float32, hi float32) (ok bool)
 // Requires: AVX, AVX2, BMI2, FMA3
 TEXT ·quickParamsAVX2(SB), NOSPLIT, $0-25

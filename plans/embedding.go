@@ -127,9 +127,12 @@ func indexAt(v *tensor.View, i int64) int64 {
 func rowAt(v *tensor.View, i int64) cpu.Span {
 	last := len(v.Shape) - 1
 	offset := int64(0)
-	for d := last - 1; d >= 0; d-- {
+	for d := last - 1; d > 0; d-- {
 		offset += i % v.Shape[d] * v.Stride(d)
 		i /= v.Shape[d]
+	}
+	if last > 0 {
+		offset += i * v.Stride(0)
 	}
 	size := v.DType.Size()
 	return cpu.Span{P: unsafe.Add(v.Data, offset*size), Stride: v.Stride(last) * size, DType: v.DType}

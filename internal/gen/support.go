@@ -12,7 +12,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, storeZeros, copyAround, storeFence, quickParams}}
+var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, storeZeros, copyAround, storeFence, prefetchLines, quickParams}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -55,6 +55,18 @@ func storeFence(c *build.Context) {
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr("func()")
 	c.SFENCE()
+	c.RET()
+}
+
+// prefetchLines asks for lines of memory without waiting for them.
+func prefetchLines(c *build.Context) {
+	beginFunction(c, "prefetchLines", "func(from *byte, lines int)", "prefetchLines asks for lines of 64 bytes, one after the other.")
+	from, lines := param(c, "from"), param(c, "lines")
+	c.Label("line")
+	c.PREFETCHT0(operand.Mem{Base: from})
+	c.ADDQ(operand.Imm(64), from)
+	c.DECQ(lines)
+	c.JG(operand.LabelRef("line"))
 	c.RET()
 }
 
