@@ -11,6 +11,8 @@ from torch import Tensor
 
 from ._scheme import Scheme
 
+is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # in newer versions of torch
+
 
 class Partial(partial):  # type: ignore[type-arg]
     """A constructor with some arguments given; ``with_args`` gives more, as torch.ao's do."""

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from .._gradient import once, without_autocast
+from .._load import PACKED
 from ..ops.quantized_linear import as_matrix, quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._fake_quantizer import FakeQuantizer
 from ._scheme import Scheme
 
-_PACKABLE = {torch.int8, torch.uint8, *(getattr(torch, name) for name in ("int4", "uint4") if hasattr(torch, name))}
+_BYTES = {torch.int8, torch.uint8, *PACKED}
 
 # One scale, or one for each row: what the integer product takes. A channel of x is a column.
 _ROWS = ("per_tensor", "per_token")
@@ -43,6 +44,11 @@ class Operand(NamedTuple):
             return self.tensor
         return self.scheme.fake_quantize(self.tensor, self.scale, self.zero_point, self.grad_factor)
 
+    def detached(self) -> Operand:
+        """The same values, from which no gradient goes back."""
+        tensor, scale, zero_point = (t if t is None else t.detach() for t in (self.tensor, self.scale, self.zero_point))
+        return Operand(tensor, self.scheme, scale, zero_point, self.grad_factor)
+
     def wants_gradient(self) -> bool:
         return any(t is not None and t.requires_grad for t in (self.tensor, self.scale, self.zero_point))
 
@@ -55,7 +61,7 @@ def product_of(x: Scheme | None, weight: Scheme | None, exact: bool) -> str:
     rows = x is not None and x.grouping.name in _ROWS and weight.grouping.name in (*_ROWS, "per_channel")
     if x is not None and rows and x.is_int8() and weight.is_int8():
         return "integer"
-    return "codes" if weight.dtype in _PACKABLE else "float"
+    return "codes" if weight.dtype in _BYTES else "float"
 
 
 def served_linear(
@@ -130,12 +136,16 @@ def trained_linear(x: Operand, weight: Operand, bias: Tensor | None, exact: bool
     if product == "float":
         return torch.nn.functional.linear(x.values(), weight.values(), bias)
     assert weight.scheme is not None and weight.scale is not None
-    scheme = weight.scheme.kept_as(torch.int8 if product == "integer" else None)
+    # Codes that end here are not packed.
+    narrow = product == "integer" or weight.scheme.dtype in PACKED
+    scheme = weight.scheme.kept_as(torch.int8 if narrow else None)
     values = x.values() if product == "codes" else None
-    with torch.no_grad():
-        codes = scheme.quantize(weight.tensor, weight.scale, weight.zero_point)
-        plain = x if values is None else Operand(values)
-        value = served_linear(product, plain, scheme, codes, weight.scale, weight.zero_point, bias)
+    # Detached rather than under no_grad, which torch.export cannot save.
+    plain = (x if values is None else Operand(values)).detached()
+    fixed = weight.detached()
+    codes = scheme.quantize(fixed.tensor, fixed.scale, fixed.zero_point)
+    bias_value = None if bias is None else bias.detach()
+    value = served_linear(product, plain, scheme, codes, fixed.scale, fixed.zero_point, bias_value)
     wants = x.wants_gradient() or weight.wants_gradient() or (bias is not None and bias.requires_grad)
     if not torch.is_grad_enabled() or not wants:
         return value

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from ._fake_quantizer import FakeQuantizer, Parameters
+from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting
 from ._scheme import Grouping, Scheme, code_type
 
 _STARTS = ("lsq", "min_max")
-_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # in newer versions of torch
 
 
 class FakeQuantize(FakeQuantizer):
@@ -129,7 +128,7 @@ class FakeQuantize(FakeQuantizer):
         if self.training and self.observer_enabled and x.numel() > 0 and not self._started():
             _warn_replicas(x)
             self.set_scale(x)
-        if not self.training and _is_exporting():  # without gradients, whose factor would fix the batch's size
+        if not self.training and is_exporting():  # without gradients, whose factor would fix the batch's size
             return Parameters(self.scale, self.zero_point)
         n = x.numel() // self.scale.numel()
         return Parameters(self.scale, self.zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))

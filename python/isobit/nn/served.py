@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._load import PACKED
 from ..ops._families import FLOAT8
-from ._fake_quantizer import FakeQuantizer, Parameters, resize_for_loading
+from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting, resize_for_loading
 from ._linear import Operand, product_of, served_linear
-from ._scheme import Scheme
+from ._scheme import Scheme, code_type
 
 
 def integer_zero_point(scheme: Scheme, zero_point: Tensor | None) -> Tensor | None:
@@ -28,6 +29,12 @@ def _kept(tensor: Tensor | None) -> Tensor | None:
 
 def _scheme_of(by: FakeQuantizer | None) -> Scheme | None:
     return by.scheme if by is not None and by.fake_quant_enabled else None
+
+
+def _unpacked(codes: Tensor, low: int, columns: int) -> Tensor:
+    """int8 codes of bytes that hold two, the first in the lower half; low: the least code of their type."""
+    halves = torch.stack([codes & 15, codes >> 4], -1).flatten(-2)[..., :columns].to(torch.int8)
+    return halves if low == 0 else (halves ^ -low) + low
 
 
 class ServedFakeQuantize(FakeQuantizer):
@@ -93,11 +100,21 @@ class ServedWeight(torch.nn.Module):
         self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype  # bfloat16() and its like
         return super()._apply(fn, recurse)
 
+    def kept(self, codes: Tensor) -> tuple[Scheme, Tensor]:
+        """Codes, or rows of them, with their scheme. torch can export 4-bit types, but not save them: there,
+        and only there, they are unpacked."""
+        assert self.scheme is not None
+        if self.scheme.dtype not in PACKED or not is_exporting():
+            return self.scheme, codes
+        low = code_type("convert", self.scheme.dtype)[1]
+        return self.scheme.kept_as(torch.int8), _unpacked(codes, low, self.columns)
+
     def forward(self) -> Tensor:
         """The weight as its codes stand for it."""
         if self.scheme is None or self.scale is None:
             return self.codes
-        return self._dequantize(self.scheme, self.codes, self.scale, self.zero_point)
+        scheme, codes = self.kept(self.codes)
+        return self._dequantize(scheme, codes, self.scale, self.zero_point)
 
     def _dequantize(self, scheme: Scheme, codes: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
         codes = codes if scheme.code_dtype is None else codes.view(scheme.code_dtype)
@@ -113,8 +130,8 @@ class ServedWeight(torch.nn.Module):
             if which is not None:
                 scale = scale.index_select(0, which)
                 zero_point = None if zero_point is None else zero_point.index_select(0, which)
-            scheme = self.scheme.grouped_as(grouping)
-            codes = self._dequantize(scheme, codes, scale, zero_point)
+            scheme, codes = self.kept(codes)
+            codes = self._dequantize(scheme.grouped_as(grouping), codes, scale, zero_point)
         return codes.reshape(*indices.shape, self.columns)
 
     def extra_repr(self) -> str:
@@ -146,7 +163,7 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         x, w = Operand.of(self.activation_fake_quantizer, input), self.weight
         if self.product == "float" or w.scheme is None or w.scale is None:
             return torch.nn.functional.linear(x.values(), w(), self.bias)
-        return served_linear(self.product, x, w.scheme, w.codes, w.scale, w.zero_point, self.bias)
+        return served_linear(self.product, x, *w.kept(w.codes), w.scale, w.zero_point, self.bias)
 
     def extra_repr(self) -> str:
         return f"product={self.product}, bias={self.bias is not None}"
