@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+import torch._dynamo.testing
 from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, QuantizedLinear, prepare
 from kit import assert_same, draw, python
 
@@ -29,6 +30,26 @@ def test_autocast_leaves_gradients_alone(kind):
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     for run, within in ((layer, False), (layer, True), (compiled, False), (compiled, True)):
         assert_same(gradients(run, True, within), want)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_a_learned_scale_is_compiled_once_for_all_batches(dtype):
+    """LSQ's factor depends on the batch's size; gradients keep the bits that it gives in eager code."""
+    lsq = {"quant_min": -8, "quant_max": 7, "learn_zero_point": True}
+    ours = prepare(
+        torch.nn.Linear(8, 5, bias=False, dtype=dtype), lambda: FakeQuantize(**lsq), lambda: FakeQuantize(**lsq)
+    )
+    ours(draw(6, 8).to(dtype))
+    torch._dynamo.reset()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(ours, fullgraph=True, dynamic=True, backend=counter)
+    compiles = []
+    for n in (7, 3, 64, 2, 5):
+        x, up = draw(n, 8, seed=n).to(dtype), draw(n, 5, seed=n + 1).to(dtype)
+        got, want = (torch.autograd.grad(run(x), ours.parameters(), up) for run in (compiled, ours))
+        assert_same(got, want)
+        compiles.append(counter.frame_count)
+    assert compiles[-1] == compiles[0]
 
 
 def test_a_histogram_breaks_a_compiled_graph_where_it_is_asked():

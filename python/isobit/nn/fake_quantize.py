@@ -128,10 +128,21 @@ class FakeQuantize(FakeQuantizer):
         if self.training and self.observer_enabled and x.numel() > 0 and not self._started():
             _warn_replicas(x)
             self.set_scale(x)
-        if not self.training and is_exporting():  # without gradients, whose factor would fix the batch's size
-            return Parameters(self.scale, self.zero_point)
         n = x.numel() // self.scale.numel()
+        if torch.compiler.is_compiling():
+            if not self.training and is_exporting():  # without gradients
+                return Parameters(self.scale, self.zero_point)
+            if x.dtype != torch.float64 and self.scale.dtype == torch.float32:  # the op multiplies in float32, too
+                return self._with_scaled_gradients(n)
         return Parameters(self.scale, self.zero_point, 1 / math.sqrt(max(n * self.quant_max, 1)))
+
+    def _with_scaled_gradients(self, n: int) -> Parameters:
+        """The parameters for n elements a scale, with the factor in the graph: as an op's float it is a constant
+        of the graph, which each size of a batch would compile anew."""
+        factor = torch.full((), n * self.quant_max, dtype=torch.float64, device=self.scale.device).clamp(min=1)
+        factor = (1 / factor.sqrt()).to(torch.float32)
+        zero_point = None if self.zero_point is None else _Scaled.apply(self.zero_point, factor)
+        return Parameters(_Scaled.apply(self.scale, factor), zero_point)
 
     def _started(self) -> bool:
         """Whether scales were set. Compiled code cannot look into a buffer: it knows what was seen before it."""
@@ -152,6 +163,25 @@ class FakeQuantize(FakeQuantizer):
         return (
             f"quant_min={self.quant_min}, quant_max={self.quant_max}, channels={self.channels}, ch_axis={self.ch_axis}"
         )
+
+
+class _Scaled(torch.autograd.Function):
+    """A parameter whose gradient is multiplied by a factor."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(parameter: Tensor, factor: Tensor) -> Tensor:
+        return parameter.view_as(parameter)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (factor,) = ctx.saved_tensors
+        return grad * factor, None
 
 
 def _warn_replicas(x: Tensor) -> None:
