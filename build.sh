@@ -129,7 +129,7 @@ tests() {
   step "test: go, CUDA's driver (one that runs kernels on the CPU stands in)"
   with_cuda go test -tags cuda ./cuda ./tests -run 'CUDA|Symbols|Handles|Arguments'
   step "test: go, races (under whose detector pools forget, so that runs allocate)"
-  go test -race ./plans -run 'Threads|Parallel|Concurrent|Panic|Edges|Empty|Compact|CopiedGradients' -skip Exhaustive
+  go test -race -short ./plans -run 'Threads|Parallel|Concurrent|Panic|Edges|Empty|Compact|CopiedGradients' -skip Exhaustive
   go test -race ./autodiff
   local module
   for module in $(inner_modules); do

@@ -56,8 +56,12 @@ func TestThreads(t *testing.T) {
 			most[c.Op.Name] = max(most[c.Op.Name], workers)
 		}
 	}
-	forEachOp(t, testcase.Wide, 2, test)
-	forEachOp(t, testcase.Large, 2, test)
+	cases := 2
+	if testing.Short() { // under the race detector, where the definition takes long
+		cases = 1
+	}
+	forEachOp(t, testcase.Wide, cases, test)
+	forEachOp(t, testcase.Large, cases, test)
 	// Packed codes, of which rows or groups end in the middle of a byte where a
 	// job would.
 	for _, text := range []string{
