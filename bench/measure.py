@@ -15,7 +15,7 @@ import torch
 
 HERE = Path(__file__).resolve().parent
 ROUNDS = 15
-BUDGET = 2.5  # seconds for the rounds of one case
+BUDGET = 1.8  # seconds for the rounds of one case
 TURN = 3
 
 # With these, the C allocator keeps memory instead of giving it back, so that a

@@ -185,7 +185,7 @@ def everything(compile: bool) -> None:
     RESULTS.mkdir(exist_ok=True)
     setting = {"torch": torch.__version__, "machine": platform.machine(), "isobit": isobit.info()}
     # The bests of both sides take a while to appear where neighbours use the memory too.
-    tables = {"quick": quick(compile, patience=4)}
+    tables = {"quick": quick(compile, patience=5)}
     tables |= {name: f(compile) for name, f in TABLES.items() if name not in ("quick", "fresh")}
     part = RESULTS / "fresh.tmp"  # the allocator is told at the start of a process
     environment = {k: v for k, v in measure.os.environ.items() if k not in measure.REUSE}
