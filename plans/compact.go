@@ -3,6 +3,7 @@ package plans
 import (
 	"unsafe"
 
+	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -17,6 +18,7 @@ const maxCompact = 2
 type compaction struct {
 	from   layout
 	copier copier
+	rows   cpu.ISA // that the copier was picked for
 	count  int64
 	memory []uint64
 }
@@ -50,8 +52,8 @@ func (c *call) copied(v *tensor.View, m *compaction) unsafe.Pointer {
 	if words := int(ceilDiv(m.count*size, 8)); len(m.memory) < words {
 		m.memory = make([]uint64, words)
 	}
-	if m.copier.size != size {
-		m.copier = newCopier(v.DType)
+	if rows := rowsCap(); m.copier.size != size || m.rows != rows {
+		m.copier, m.rows = newCopier(v.DType), rows
 	}
 	c.compacting = m
 	c.parallel(ceilDiv(m.count, jobSize), m.count, compactJob)
