@@ -6522,14 +6522,14 @@ TEXT ·addChosenAVX2F32(SB), NOSPLIT, $0-40
 	MOVQ         acc+0(FP), AX
 	MOVQ         terms+8(FP), CX
 	MOVQ         chosen+16(FP), DX
-	MOVQ         n+24(FP), BX
-	MOVQ         position+32(FP), SI
-	VMOVQ        SI, X0
+	MOVQ         position+32(FP), BX
+	VMOVQ        BX, X0
 	VPBROADCASTQ X0, Y0
+	MOVQ         n+24(FP), BX
 
-add:
+next:
 	TESTQ    BX, BX
-	JLE      added
+	JLE      done
 	VPCMPEQQ (DX), Y0, Y1
 	VPCMPEQQ 32(DX), Y0, Y2
 	VSHUFPS  $0x88, Y2, Y1, Y1
@@ -6541,9 +6541,9 @@ add:
 	ADDQ     $0x20, CX
 	ADDQ     $0x40, DX
 	SUBQ     $0x08, BX
-	JMP      add
+	JMP      next
 
-added:
+done:
 	VZEROUPPER
 	RET
 
@@ -6553,14 +6553,14 @@ TEXT ·addChosenAVX2F64(SB), NOSPLIT, $0-40
 	MOVQ         acc+0(FP), AX
 	MOVQ         terms+8(FP), CX
 	MOVQ         chosen+16(FP), DX
-	MOVQ         n+24(FP), BX
-	MOVQ         position+32(FP), SI
-	VMOVQ        SI, X0
+	MOVQ         position+32(FP), BX
+	VMOVQ        BX, X0
 	VPBROADCASTQ X0, Y0
+	MOVQ         n+24(FP), BX
 
-add:
+next:
 	TESTQ    BX, BX
-	JLE      added
+	JLE      done
 	VPCMPEQQ (DX), Y0, Y1
 	VPAND    (CX), Y1, Y1
 	VADDPD   (AX), Y1, Y1
@@ -6569,9 +6569,9 @@ add:
 	ADDQ     $0x20, CX
 	ADDQ     $0x20, DX
 	SUBQ     $0x04, BX
-	JMP      add
+	JMP      next
 
-added:
+done:
 	VZEROUPPER
 	RET
 
@@ -6582,18 +6582,18 @@ TEXT ·widenAVX2BF16(SB), NOSPLIT, $0-24
 	MOVQ from+8(FP), CX
 	MOVQ n+16(FP), DX
 
-elements:
+next:
 	TESTQ     DX, DX
-	JLE       converted
+	JLE       done
 	VPMOVZXWD (CX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVUPS   Y0, (AX)
 	ADDQ      $0x20, AX
 	ADDQ      $0x10, CX
 	SUBQ      $0x08, DX
-	JMP       elements
+	JMP       next
 
-converted:
+done:
 	VZEROUPPER
 	RET
 
@@ -6604,16 +6604,16 @@ TEXT ·widenAVX2F16(SB), NOSPLIT, $0-24
 	MOVQ from+8(FP), CX
 	MOVQ n+16(FP), DX
 
-elements:
+next:
 	TESTQ     DX, DX
-	JLE       converted
+	JLE       done
 	VCVTPH2PS (CX), Y0
 	VMOVUPS   Y0, (AX)
 	ADDQ      $0x20, AX
 	ADDQ      $0x10, CX
 	SUBQ      $0x08, DX
-	JMP       elements
+	JMP       next
 
-converted:
+done:
 	VZEROUPPER
 	RET

@@ -413,19 +413,19 @@ group_done:
 // Requires: AVX, AVX2
 TEXT ·storeZerosAVX2(SB), NOSPLIT, $0-16
 	MOVQ  to+0(FP), AX
-	MOVQ  n+8(FP), CX
 	VPXOR Y0, Y0, Y0
+	MOVQ  n+8(FP), CX
 
-line:
+next:
 	TESTQ    CX, CX
-	JLE      cleared
+	JLE      done
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y0, 32(AX)
 	ADDQ     $0x40, AX
 	SUBQ     $0x40, CX
-	JMP      line
+	JMP      next
 
-cleared:
+done:
 	VZEROUPPER
 	RET
 
@@ -437,9 +437,9 @@ TEXT ·copyAroundAVX2(SB), NOSPLIT, $0-32
 	MOVQ next+16(FP), DX
 	MOVQ n+24(FP), BX
 
-copy:
+next:
 	TESTQ      BX, BX
-	JLE        copied
+	JLE        done
 	PREFETCHT0 (DX)
 	VMOVDQU    (CX), Y0
 	VMOVNTDQ   Y0, (AX)
@@ -449,9 +449,9 @@ copy:
 	ADDQ       $0x40, CX
 	ADDQ       $0x40, DX
 	SUBQ       $0x40, BX
-	JMP        copy
+	JMP        next
 
-copied:
+done:
 	VZEROUPPER
 	RET
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -185,4 +186,19 @@ func (k *kernel) advance(elements int, block bool) {
 	if block {
 		c.Label(stay)
 	}
+}
+
+// inSteps emits the rest of a function that takes its n elements in steps: body
+// for each.
+func inSteps(c *build.Context, step int, body func()) {
+	n := param(c, "n")
+	c.Label("next")
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef("done"))
+	body()
+	c.SUBQ(operand.Imm(uint64(step)), n)
+	c.JMP(operand.LabelRef("next"))
+	c.Label("done")
+	c.VZEROUPPER()
+	c.RET()
 }

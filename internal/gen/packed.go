@@ -15,24 +15,11 @@ func packed(c *build.Context) {
 	words := func(w uint16) memory {
 		return k.table(map[uint16]string{0x0F0F: "lowHalves", 0x00FF: "lowBytes", 0x0808: "signs"}[w], operand.U16(w))
 	}
-	loop := func(body func()) {
-		n := param(c, "n")
-		c.Label("next")
-		c.TESTQ(n, n)
-		c.JLE(operand.LabelRef("done"))
-		body()
-		c.SUBQ(operand.Imm(packedCodes), n)
-		c.JMP(operand.LabelRef("next"))
-		c.Label("done")
-		c.VZEROUPPER()
-		c.RET()
-	}
-
 	for _, signed := range []bool{true, false} {
 		name := map[bool]string{true: "unpackS4", false: "unpackU4"}[signed]
 		beginFunction(c, name, "func(codes *int8, packed *byte, n int)", name+" takes n codes, a multiple of 32, apart.")
 		to, from := param(c, "codes"), param(c, "packed")
-		loop(func() {
+		inSteps(c, packedCodes, func() {
 			v, upper := c.YMM(), c.YMM()
 			c.VPMOVZXBW(operand.Mem{Base: from}, v)
 			c.VPSLLW(operand.Imm(4), v, upper)
@@ -49,7 +36,7 @@ func packed(c *build.Context) {
 	}
 	beginFunction(c, "pack4", "func(packed *byte, codes *int8, n int)", "pack4 puts n codes, a multiple of 32, together.")
 	to, from := param(c, "packed"), param(c, "codes")
-	loop(func() {
+	inSteps(c, packedCodes, func() {
 		v, upper := c.YMM(), c.YMM()
 		c.VMOVDQU(operand.Mem{Base: from}, v)
 		c.VPAND(words(0x0F0F).Mem, v, v)

@@ -104,44 +104,32 @@ func foldMinMax(c *build.Context) {
 func storeZeros(c *build.Context) {
 	beginFunction(c, "storeZerosAVX2", "func(to *byte, n int)",
 		"storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.")
-	to, n, zero := param(c, "to"), param(c, "n"), c.YMM()
+	to, zero := param(c, "to"), c.YMM()
 	c.VPXOR(zero, zero, zero)
-	c.Label("line")
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef("cleared"))
-	for half := range 2 {
-		c.VMOVNTDQ(zero, operand.Mem{Base: to, Disp: 32 * half})
-	}
-	c.ADDQ(operand.Imm(64), to)
-	c.SUBQ(operand.Imm(64), n)
-	c.JMP(operand.LabelRef("line"))
-	c.Label("cleared")
-	c.VZEROUPPER()
-	c.RET()
+	inSteps(c, 64, func() {
+		for half := range 2 {
+			c.VMOVNTDQ(zero, operand.Mem{Base: to, Disp: 32 * half})
+		}
+		c.ADDQ(operand.Imm(64), to)
+	})
 }
 
 // copyAround copies around the caches.
 func copyAround(c *build.Context) {
 	beginFunction(c, "copyAroundAVX2", "func(to, from, next *byte, n int)",
 		"copyAroundAVX2 copies n bytes around the caches, and asks for as many from next on:", "n and the address to are multiples of 64.")
-	to, from, next, n := param(c, "to"), param(c, "from"), param(c, "next"), param(c, "n")
-	c.Label("copy")
-	c.TESTQ(n, n)
-	c.JLE(operand.LabelRef("copied"))
-	c.PREFETCHT0(operand.Mem{Base: next})
-	for half := range 2 {
-		v := c.YMM()
-		c.VMOVDQU(operand.Mem{Base: from, Disp: 32 * half}, v)
-		c.VMOVNTDQ(v, operand.Mem{Base: to, Disp: 32 * half})
-	}
-	for _, p := range []reg.GPVirtual{to, from, next} {
-		c.ADDQ(operand.Imm(64), p)
-	}
-	c.SUBQ(operand.Imm(64), n)
-	c.JMP(operand.LabelRef("copy"))
-	c.Label("copied")
-	c.VZEROUPPER()
-	c.RET()
+	to, from, next := param(c, "to"), param(c, "from"), param(c, "next")
+	inSteps(c, 64, func() {
+		c.PREFETCHT0(operand.Mem{Base: next})
+		for half := range 2 {
+			v := c.YMM()
+			c.VMOVDQU(operand.Mem{Base: from, Disp: 32 * half}, v)
+			c.VMOVNTDQ(v, operand.Mem{Base: to, Disp: 32 * half})
+		}
+		for _, p := range []reg.GPVirtual{to, from, next} {
+			c.ADDQ(operand.Imm(64), p)
+		}
+	})
 }
 
 // expandAVX2 fills dst with each f32 of src, run times: whole vectors, of
