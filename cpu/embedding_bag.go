@@ -59,14 +59,12 @@ func Touch(s *Scratch, row Span, n int64) {
 
 // BagMaxBackward adds to a row of grad_weight, for each position that named
 // it, those elements of the bag's gradient that were chosen at this position.
-var BagMaxBackward = tableOf(bagMaxBackward(addChosen[float32], addChosen[float64]), bagMaxBackwardRow)
+var BagMaxBackward = tableOf(ByCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])), bagMaxBackwardRow)
 
 // chosenSum adds the terms that were chosen at a position.
 type chosenSum[C Compute] func(acc, terms []C, chosen Span, position int64)
 
-func bagMaxBackward(f32 chosenSum[float32], f64 chosenSum[float64]) func(Types) (func(*EmbeddingSums), bool) {
-	return ByCompute(each(func(e *EmbeddingSum) { sumChosen(e, f32) }), each(func(e *EmbeddingSum) { sumChosen(e, f64) }))
-}
+func bagMaxBackwardGo[C Compute](e *EmbeddingSum) { sumChosen(e, addChosen[C]) }
 
 func sumChosen[C Compute](e *EmbeddingSum, add chosenSum[C]) {
 	if len(e.Positions) == 0 && !e.Accumulate && e.Out.Contiguous() {

@@ -36,19 +36,19 @@ func (c *call) compact() {
 			continue
 		}
 		c.ownArgs()
-		c.args[i].Data, c.args[i].Strides = c.copied(&c.args[i], &c.compactions[i]), nil
+		c.args[i].Data, c.args[i].Strides = c.copyWhole(&c.args[i], &c.compactions[i]), nil
 	}
 }
 
-// copied copies an input's elements, row-major.
-func (c *call) copied(v *tensor.View, m *compaction) unsafe.Pointer {
+// copyWhole copies an input's elements, row-major.
+func (c *call) copyWhole(v *tensor.View, m *compaction) unsafe.Pointer {
 	l, size := &m.from, v.DType.Size()
 	l.dims, l.packed, l.start[0] = len(v.Shape), -1, v.Data
 	for d, n := range v.Shape {
 		l.size[d], l.stride[0][d] = n, v.Stride(d)*size
 	}
 	l.coalesce(1)
-	m.count, c.copies = l.count(), true
+	m.count, c.hasCopies = l.count(), true
 	if words := int(ceilDiv(m.count*size, 8)); len(m.memory) < words {
 		m.memory = make([]uint64, words)
 	}
@@ -65,7 +65,7 @@ const mostKept = 8 << 20
 
 // forgetCopies clears the pointers to what was copied, and gives large memory back.
 func (c *call) forgetCopies() {
-	c.copies = false
+	c.hasCopies = false
 	clear(c.dense.start[:])
 	for i := range c.sources {
 		clear(c.sources[i].start[:])

@@ -53,32 +53,37 @@ func newCopier(d tensor.DType) copier {
 // says where the first lies.
 func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
 	inner := l.dims - 1
-	row, step := l.size[inner], l.stride[0][inner]
-	across := inner > 0 && step != p.size && l.stride[0][inner-1] == p.size
-	for done := int64(0); done < n && across; { // whole rows lie side by side
-		l.seek(cur, begin+done, 1)
-		rows, column, mine := min((n-done)/row, l.size[inner-1]-cur.index[inner-1]), cur.index[inner], unsafe.Add(own, done*p.size)
-		switch {
-		case column > 0 || rows == 0:
-			m := min(row-column, n-done)
-			p.run(mine, cur.at[0], step, m, back)
-			done += m
-			continue
-		case back:
-			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
-		default:
-			p.transpose(mine, row*p.size, cur.at[0], step, row, rows)
-		}
-		done += rows * row
-	}
-	if across {
+	if inner > 0 && l.apart(0, p.size) && l.stride[0][inner-1] == p.size {
+		p.across(l, cur, begin, n, own, back)
 		return
 	}
 	done := int64(0)
 	l.walk(cur, begin, begin+n, 1, func(m int64) {
-		p.run(unsafe.Add(own, done*p.size), cur.at[0], step, m, back)
+		p.run(unsafe.Add(own, done*p.size), cur.at[0], l.stride[0][inner], m, back)
 		done += m
 	})
+}
+
+// across is piece where rows lie side by side: whole ones are transposed.
+func (p *copier) across(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer, back bool) {
+	inner := l.dims - 1
+	row, step := l.size[inner], l.stride[0][inner]
+	for done := int64(0); done < n; {
+		l.seek(cur, begin+done, 1)
+		rows, column, mine := min((n-done)/row, l.size[inner-1]-cur.index[inner-1]), cur.index[inner], unsafe.Add(own, done*p.size)
+		if column > 0 || rows == 0 {
+			m := min(row-column, n-done)
+			p.run(mine, cur.at[0], step, m, back)
+			done += m
+			continue
+		}
+		if back {
+			p.transpose(cur.at[0], step, mine, row*p.size, rows, row)
+		} else {
+			p.transpose(mine, row*p.size, cur.at[0], step, row, rows)
+		}
+		done += rows * row
+	}
 }
 
 // run copies n elements that lie a step apart, or back.
@@ -109,7 +114,7 @@ func (f *family) copies(c *call) bool {
 	if oneByOne || f.packed >= 0 || l.count() == 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
 		return false
 	}
-	*dense, c.copies = *l, true
+	*dense, c.hasCopies = *l, true
 	for i, k := range copiedOperands {
 		from := &c.sources[i]
 		from.dims = 0

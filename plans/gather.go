@@ -28,7 +28,7 @@ func (f *family) gathers(c *call, longest int64) int64 {
 	if !f.anyApart(m) && (inner == 0 || m.size[inner] > longest) {
 		return 0
 	}
-	c.copies = true
+	c.hasCopies = true
 	for i, k := range copiedOperands {
 		if c.sources[i].dims = 0; !f.param[k] && m.start[k] != nil {
 			c.sources[i].only(m, k)

@@ -93,7 +93,7 @@ func putCall(c *call) {
 	for _, l := range []*layout{&c.all, &c.strands.first, &c.groups, &c.members} {
 		clear(l.start[:])
 	}
-	if c.copies {
+	if c.hasCopies {
 		c.forgetCopies()
 	}
 	calls.Put(c)
