@@ -93,10 +93,10 @@ checks() {
   local unformatted
   unformatted=$(sources '*.go' | xargs gofmt -l)
   [ -z "$unformatted" ] || stop "run ./build.sh format for: $unformatted"
-  step "check: go vet (this machine; arm64, 32 bits, darwin and windows without cgo)"
+  step "check: go vet (this machine; darwin on arm64 and windows on 32 bits without cgo)"
   go vet ./...
   local target
-  for target in linux/amd64 linux/arm64 linux/386 darwin/arm64 windows/amd64; do
+  for target in darwin/arm64 windows/386; do
     CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go vet ./...
   done
   step "check: staticcheck"
@@ -119,10 +119,10 @@ checks() {
 tests() {
   lib
   checks
-  step "test: go, without cgo, every pointer checked that is made (tensors lie in Go's heap)"
+  step "test: go, without cgo, every pointer checked that is made (tensors lie in Go's heap; all values of a type: below)"
   (
     export CGO_ENABLED=0
-    go test -tags heap -gcflags="$(go list -m)/...=-d=checkptr" $(go list ./... | grep -v /tests$)
+    go test -tags heap -gcflags="$(go list -m)/...=-d=checkptr" -skip 'Every|AllHalves|BesideTies' $(go list ./... | grep -v /tests$)
   )
   step "test: go, with cgo, and the C and C++ consumers"
   ISOBIT_BUILD_DIR=$PWD/build go test ./...
