@@ -111,6 +111,10 @@ func (m *Matrix) Row(number, column int64) Span {
 	return s
 }
 
+// rows reports whether elements of a row lie one after the other, and rows a
+// stride apart.
+func (m *Matrix) rows() bool { return m.Contiguous() && m.Dims == 1 }
+
 // EmbeddingBackward sums rows, such as those of grad_output that one index
 // picked, in Chunk order, into (or onto) a row.
 var EmbeddingBackward = embeddingRows(ByCompute(each(embeddingBackwardGo[float32]), each(embeddingBackwardGo[float64])))

@@ -17,8 +17,14 @@ var rowSums = []rowSum{
 	{AVX2, tensor.F16, 16, sumRowsAVX2F16},
 }
 
-// wideners convert multiples of 8 elements to f32.
-var wideners = map[tensor.DType]func(to *float32, from *byte, n int){tensor.BF16: widenAVX2BF16, tensor.F16: widenAVX2F16}
+var pairKernels = []pairKernel{
+	{AVX512, tensor.F32, 1, pairProductsAVX512F32},
+	{AVX512, tensor.BF16, 1, pairProductsAVX512BF16},
+	{AVX512, tensor.F16, 1, pairProductsAVX512F16},
+	{AVX2, tensor.F32, 8, pairProductsAVX2F32},
+	{AVX2, tensor.BF16, 8, pairProductsAVX2BF16},
+	{AVX2, tensor.F16, 8, pairProductsAVX2F16},
+}
 
 var copyRows = []Row[RowCopy]{{"avx2", AVX2, always(RowCopy(func(dst, src Span, n int64, next unsafe.Pointer, stream bool) {
 	if !stream || !dst.Contiguous() || !src.Contiguous() || n*dst.Stride < 2*streamAlignment {

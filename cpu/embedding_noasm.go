@@ -2,12 +2,10 @@
 
 package cpu
 
-import "github.com/isobit-ml/isobit/tensor"
-
 // rowSums are the generated sums of rows: none here.
 var rowSums []rowSum
 
-var wideners map[tensor.DType]func(to *float32, from *byte, n int)
+var pairKernels []pairKernel
 
 var copyRows []Row[RowCopy]
 

@@ -78,12 +78,41 @@ func addChosenAVX2F32(acc *float32, terms *float32, chosen *int64, n int, positi
 //go:noescape
 func addChosenAVX2F64(acc *float64, terms *float64, chosen *int64, n int, position int64)
 
-// widenAVX2BF16 converts n elements: a multiple of 8.
+// pairProductsAVX512F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
 //
 //go:noescape
-func widenAVX2BF16(to *float32, from *byte, n int)
+func pairProductsAVX512F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 
-// widenAVX2F16 converts n elements: a multiple of 8.
+// pairProductsAVX512BF16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
 //
 //go:noescape
-func widenAVX2F16(to *float32, from *byte, n int)
+func pairProductsAVX512BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+
+// pairProductsAVX512F16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+//
+//go:noescape
+func pairProductsAVX512F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+
+// pairProductsAVX2F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+// n is a multiple of 8.
+//
+//go:noescape
+func pairProductsAVX2F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+
+// pairProductsAVX2BF16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+// n is a multiple of 8.
+//
+//go:noescape
+func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+
+// pairProductsAVX2F16 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
+// which lie xStride and yStride bytes apart, for count pairs.
+// n is a multiple of 8.
+//
+//go:noescape
+func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)

@@ -6575,45 +6575,863 @@ done:
 	VZEROUPPER
 	RET
 
-// func widenAVX2BF16(to *float32, from *byte, n int)
-// Requires: AVX, AVX2
-TEXT ·widenAVX2BF16(SB), NOSPLIT, $0-24
-	MOVQ to+0(FP), AX
-	MOVQ from+8(FP), CX
-	MOVQ n+16(FP), DX
+// func pairProductsAVX512F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·pairProductsAVX512F32(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
 
-next:
-	TESTQ     DX, DX
-	JLE       done
-	VPMOVZXWD (CX), Y0
-	VPSLLD    $0x10, Y0, Y0
-	VMOVUPS   Y0, (AX)
-	ADDQ      $0x20, AX
-	ADDQ      $0x10, CX
-	SUBQ      $0x08, DX
-	JMP       next
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
 
-done:
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VMOVUPS    (SI)(R8*1), Z4
+	VMOVUPS    (DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	VMOVUPS    64(SI)(R8*1), Z4
+	VMOVUPS    64(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	PREFETCHT0 64(R10)(R8*1)
+	VMOVUPS    128(SI)(R8*1), Z4
+	VMOVUPS    128(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 128(R10)(R8*1)
+	VMOVUPS    192(SI)(R8*1), Z4
+	VMOVUPS    192(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	PREFETCHT0 192(R10)(R8*1)
+	ADDQ       $0x00000100, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  (SI)(R8*1), K1, Z4
+	VMOVUPS.Z  (DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  64(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  64(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	PREFETCHT0 64(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  128(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  128(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 128(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+	TESTQ      R9, R9
+	JLE        summed
+	MOVQ       $-1, R11
+	BZHIQ      R9, R11, R11
+	KMOVW      R11, K1
+	VMOVUPS.Z  192(SI)(R8*1), K1, Z4
+	VMOVUPS.Z  192(DI)(R8*1), K1, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	PREFETCHT0 192(R10)(R8*1)
+	SUBQ       $0x00000010, R9
+
+summed:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (DX)(BX*4)
+	INCQ          BX
+	JMP           pair
+
+end:
 	VZEROUPPER
 	RET
 
-// func widenAVX2F16(to *float32, from *byte, n int)
-// Requires: AVX, F16C
-TEXT ·widenAVX2F16(SB), NOSPLIT, $0-24
-	MOVQ to+0(FP), AX
-	MOVQ from+8(FP), CX
-	MOVQ n+16(FP), DX
+// func pairProductsAVX512BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·pairProductsAVX512BF16(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
 
-next:
-	TESTQ     DX, DX
-	JLE       done
-	VCVTPH2PS (CX), Y0
-	VMOVUPS   Y0, (AX)
-	ADDQ      $0x20, AX
-	ADDQ      $0x10, CX
-	SUBQ      $0x08, DX
-	JMP       next
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
 
-done:
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VPMOVZXWD  (SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  (DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	VPMOVZXWD  32(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  32(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	VPMOVZXWD  64(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  64(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 64(R10)(R8*1)
+	VPMOVZXWD  96(SI)(R8*1), Z4
+	VPSLLD     $0x10, Z4, Z4
+	VPMOVZXWD  96(DI)(R8*1), Z5
+	VPSLLD     $0x10, Z5, Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       $0x00000080, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z (SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z (DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z0, Z0
+	PREFETCHT0  (R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z 32(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 32(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VPMOVZXWD.Z 64(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 64(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	PREFETCHT0  64(R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
+	VPMOVZXWD.Z 96(SI)(R8*1), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 96(DI)(R8*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z3, Z3
+	SUBQ        $0x00000010, R9
+
+summed:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (DX)(BX*4)
+	INCQ          BX
+	JMP           pair
+
+end:
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX512F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·pairProductsAVX512F16(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VCVTPH2PS  (SI)(R8*1), Z4
+	VCVTPH2PS  (DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z0, Z0
+	PREFETCHT0 (R10)(R8*1)
+	VCVTPH2PS  32(SI)(R8*1), Z4
+	VCVTPH2PS  32(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z1, Z1
+	VCVTPH2PS  64(SI)(R8*1), Z4
+	VCVTPH2PS  64(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z2, Z2
+	PREFETCHT0 64(R10)(R8*1)
+	VCVTPH2PS  96(SI)(R8*1), Z4
+	VCVTPH2PS  96(DI)(R8*1), Z5
+	VMULPS     Z5, Z4, Z4
+	VADDPS     Z4, Z3, Z3
+	ADDQ       $0x00000080, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VCVTPH2PS.Z (SI)(R8*1), K1, Z4
+	VCVTPH2PS.Z (DI)(R8*1), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z0, Z0
+	PREFETCHT0  (R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VCVTPH2PS.Z 32(SI)(R8*1), K1, Z4
+	VCVTPH2PS.Z 32(DI)(R8*1), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R11
+	BZHIQ       R9, R11, R11
+	KMOVW       R11, K1
+	VCVTPH2PS.Z 64(SI)(R8*1), K1, Z4
+	VCVTPH2PS.Z 64(DI)(R8*1), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z2, Z2
+	PREFETCHT0  64(R10)(R8*1)
+	SUBQ        $0x00000010, R9
+	TESTQ       R9, R9
+	JLE         summed
+	MOVQ        $-1, R10
+	BZHIQ       R9, R10, R10
+	KMOVW       R10, K1
+	VCVTPH2PS.Z 96(SI)(R8*1), K1, Z4
+	VCVTPH2PS.Z 96(DI)(R8*1), K1, Z5
+	VMULPS      Z5, Z4, Z4
+	VADDPS      Z4, Z3, Z3
+	SUBQ        $0x00000010, R9
+
+summed:
+	VADDPS        Z2, Z0, Z0
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPS        Y4, Y0, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VADDPS        X5, X4, X4
+	VMOVHLPS      X4, X4, X5
+	VADDPS        X5, X4, X4
+	VMOVSHDUP     X4, X5
+	VADDSS        X5, X4, X4
+	VMOVSS        X4, (DX)(BX*4)
+	INCQ          BX
+	JMP           pair
+
+end:
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX2F32(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·pairProductsAVX2F32(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VMOVUPS    (SI)(R8*1), Y8
+	VMOVUPS    (DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	VMOVUPS    32(SI)(R8*1), Y8
+	VMOVUPS    32(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y1, Y1
+	VMOVUPS    64(SI)(R8*1), Y8
+	VMOVUPS    64(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	PREFETCHT0 64(R10)(R8*1)
+	VMOVUPS    96(SI)(R8*1), Y8
+	VMOVUPS    96(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y3, Y3
+	VMOVUPS    128(SI)(R8*1), Y8
+	VMOVUPS    128(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 128(R10)(R8*1)
+	VMOVUPS    160(SI)(R8*1), Y8
+	VMOVUPS    160(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(SI)(R8*1), Y8
+	VMOVUPS    192(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	PREFETCHT0 192(R10)(R8*1)
+	VMOVUPS    224(SI)(R8*1), Y8
+	VMOVUPS    224(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x00000100, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ      R9, R9
+	JLE        summed
+	VMOVUPS    (SI)(R8*1), Y8
+	VMOVUPS    (DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VMOVUPS    32(SI)(R8*1), Y8
+	VMOVUPS    32(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y1, Y1
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VMOVUPS    64(SI)(R8*1), Y8
+	VMOVUPS    64(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	PREFETCHT0 64(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VMOVUPS    96(SI)(R8*1), Y8
+	VMOVUPS    96(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y3, Y3
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VMOVUPS    128(SI)(R8*1), Y8
+	VMOVUPS    128(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 128(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VMOVUPS    160(SI)(R8*1), Y8
+	VMOVUPS    160(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VMOVUPS    192(SI)(R8*1), Y8
+	VMOVUPS    192(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	PREFETCHT0 192(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+
+summed:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (DX)(BX*4)
+	INCQ         BX
+	JMP          pair
+
+end:
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·pairProductsAVX2BF16(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VPMOVZXWD  (SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  (DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	VPMOVZXWD  16(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  16(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y1, Y1
+	VPMOVZXWD  32(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  32(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	VPMOVZXWD  48(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  48(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y3, Y3
+	VPMOVZXWD  64(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  64(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 64(R10)(R8*1)
+	VPMOVZXWD  80(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  80(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VPMOVZXWD  96(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  96(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VPMOVZXWD  112(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  112(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x00000080, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ      R9, R9
+	JLE        summed
+	VPMOVZXWD  (SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  (DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VPMOVZXWD  16(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  16(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y1, Y1
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VPMOVZXWD  32(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  32(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VPMOVZXWD  48(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  48(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y3, Y3
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VPMOVZXWD  64(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  64(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 64(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VPMOVZXWD  80(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  80(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VPMOVZXWD  96(SI)(R8*1), Y8
+	VPSLLD     $0x10, Y8, Y8
+	VPMOVZXWD  96(DI)(R8*1), Y9
+	VPSLLD     $0x10, Y9, Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	SUBQ       $0x00000008, R9
+
+summed:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (DX)(BX*4)
+	INCQ         BX
+	JMP          pair
+
+end:
+	VZEROUPPER
+	RET
+
+// func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·pairProductsAVX2F16(SB), NOSPLIT, $0-72
+	MOVQ xs+32(FP), AX
+	MOVQ ys+40(FP), CX
+	MOVQ to+64(FP), DX
+	XORQ BX, BX
+
+pair:
+	CMPQ    BX, count+48(FP)
+	JGE     end
+	MOVQ    (AX)(BX*8), SI
+	IMULQ   xStride+8(FP), SI
+	ADDQ    x+0(FP), SI
+	MOVQ    (CX)(BX*8), DI
+	IMULQ   yStride+24(FP), DI
+	ADDQ    y+16(FP), DI
+	LEAQ    12(BX), R10
+	CMPQ    R10, count+48(FP)
+	CMOVQGE BX, R10
+	MOVQ    (CX)(R10*8), R10
+	IMULQ   yStride+24(FP), R10
+	ADDQ    y+16(FP), R10
+	VPXOR   Y0, Y0, Y0
+	VPXOR   Y1, Y1, Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	VPXOR   Y4, Y4, Y4
+	VPXOR   Y5, Y5, Y5
+	VPXOR   Y6, Y6, Y6
+	VPXOR   Y7, Y7, Y7
+	XORQ    R8, R8
+	MOVQ    n+56(FP), R9
+
+stripe:
+	CMPQ       R9, $0x00000040
+	JLT        rest
+	VCVTPH2PS  (SI)(R8*1), Y8
+	VCVTPH2PS  (DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	VCVTPH2PS  16(SI)(R8*1), Y8
+	VCVTPH2PS  16(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y1, Y1
+	VCVTPH2PS  32(SI)(R8*1), Y8
+	VCVTPH2PS  32(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	VCVTPH2PS  48(SI)(R8*1), Y8
+	VCVTPH2PS  48(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y3, Y3
+	VCVTPH2PS  64(SI)(R8*1), Y8
+	VCVTPH2PS  64(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 64(R10)(R8*1)
+	VCVTPH2PS  80(SI)(R8*1), Y8
+	VCVTPH2PS  80(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	VCVTPH2PS  96(SI)(R8*1), Y8
+	VCVTPH2PS  96(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	VCVTPH2PS  112(SI)(R8*1), Y8
+	VCVTPH2PS  112(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x00000080, R8
+	SUBQ       $0x00000040, R9
+	JMP        stripe
+
+rest:
+	TESTQ      R9, R9
+	JLE        summed
+	VCVTPH2PS  (SI)(R8*1), Y8
+	VCVTPH2PS  (DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VCVTPH2PS  16(SI)(R8*1), Y8
+	VCVTPH2PS  16(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y1, Y1
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VCVTPH2PS  32(SI)(R8*1), Y8
+	VCVTPH2PS  32(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y2, Y2
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VCVTPH2PS  48(SI)(R8*1), Y8
+	VCVTPH2PS  48(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y3, Y3
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VCVTPH2PS  64(SI)(R8*1), Y8
+	VCVTPH2PS  64(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 64(R10)(R8*1)
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VCVTPH2PS  80(SI)(R8*1), Y8
+	VCVTPH2PS  80(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y5, Y5
+	SUBQ       $0x00000008, R9
+	TESTQ      R9, R9
+	JLE        summed
+	VCVTPH2PS  96(SI)(R8*1), Y8
+	VCVTPH2PS  96(DI)(R8*1), Y9
+	VMULPS     Y9, Y8, Y8
+	VADDPS     Y8, Y6, Y6
+	SUBQ       $0x00000008, R9
+
+summed:
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VADDPS       Y6, Y2, Y2
+	VADDPS       Y7, Y3, Y3
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDSS       X1, X0, X0
+	VMOVSS       X0, (DX)(BX*4)
+	INCQ         BX
+	JMP          pair
+
+end:
 	VZEROUPPER
 	RET

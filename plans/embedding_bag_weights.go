@@ -31,7 +31,7 @@ var embeddingBagWeights = op{
 	build: func(pl *plan) error {
 		p := &pl.problem
 		dtype := p.DType("weight")
-		kernel, err := selectRow(pl, cpu.RowProduct, cpu.Types{Compute: cpu.ComputeType(dtype), In: [4]tensor.DType{dtype}})
+		kernel, err := selectRow(pl, cpu.RowProducts, cpu.Types{Compute: cpu.ComputeType(dtype), In: [4]tensor.DType{dtype}})
 		if err != nil {
 			return err
 		}
@@ -48,11 +48,11 @@ var embeddingBagWeights = op{
 		}
 		return nil
 	},
-	rows: namesOf(cpu.RowProduct),
+	rows: namesOf(cpu.RowProducts),
 }
 
 type bagWeights struct {
-	kernel                   func(out, a, b cpu.Span, n int64, s *cpu.Scratch)
+	kernel                   func(p *cpu.RowPairs, out cpu.Span)
 	padding                  int64
 	count, positions, perJob int64
 }
@@ -63,32 +63,42 @@ func (e *bagWeights) bags(c *call) bags {
 
 // job computes the gradients at some positions, whichever bags they are in.
 func (e *bagWeights) job(c *call, w *worker, number int64) {
-	b := e.bags(c)
+	b, p := e.bags(c), &w.ownArgs().pairs
+	*p = cpu.RowPairs{X: matrixOf(&c.args[0]), Y: matrixOf(&c.args[1]), N: c.args[1].Shape[1], Scratch: &w.scratch}
 	position, end := number*e.perJob, min((number+1)*e.perJob, e.positions)
 	bag, bagEnd := b.at(position)
-	for first := position; position < end; position++ {
-		if (position-first)%cpu.TouchRows == 0 {
-			b.touch(w, &c.args[1], position, min(position+cpu.TouchRows, end))
-		}
-		for bag < b.count && position >= bagEnd {
-			if bag++; bag < b.count {
-				_, bagEnd = b.of(bag)
+	for ; position < end; position += cpu.Block {
+		n := min(cpu.Block, end-position)
+		bags, rows := w.scratch.Ints(0, int(n)), w.scratch.Ints(1, int(n))
+		readIndices(rows, b.indices, position)
+		kept := int64(0) // where the pairs begin that are not computed yet
+		for i, row := range rows {
+			for bag < b.count && position+int64(i) >= bagEnd {
+				if bag++; bag < b.count {
+					_, bagEnd = b.of(bag)
+				}
+			}
+			bags[i] = bag
+			if bag == b.count || !b.keeps(row) {
+				e.products(c, p, position, kept, int64(i))
+				cpu.ZeroRow(elementAt(&c.args[4], position+int64(i)), 1)
+				kept = int64(i) + 1
 			}
 		}
-		out, row := elementAt(&c.args[4], position), indexAt(b.indices, position)
-		if bag == b.count || !b.keeps(row) {
-			cpu.ZeroRow(out, 1)
-			continue
-		}
-		e.kernel(out, rowAt(&c.args[0], bag), rowAt(&c.args[1], row), c.args[1].Shape[1], &w.scratch)
+		e.products(c, p, position, kept, n)
 	}
 }
 
-// touch asks for the rows that indices name.
-func (b *bags) touch(w *worker, weight *tensor.View, position, end int64) {
-	for ; position < end; position++ {
-		if row := indexAt(b.indices, position); b.keeps(row) {
-			cpu.Touch(&w.scratch, rowAt(weight, row), weight.Shape[1])
-		}
+// products computes the gradients at some of the positions that the worker's
+// lists hold bags and rows of.
+func (e *bagWeights) products(c *call, p *cpu.RowPairs, position, from, to int64) {
+	out, bags, rows := &c.args[4], p.Scratch.Ints(0, int(to)), p.Scratch.Ints(1, int(to))
+	step := to - from
+	if !out.IsContiguous() {
+		step = 1 // elements that follow one another may lie anywhere
+	}
+	for ; from < to; from += step {
+		p.Xs, p.Ys = bags[from:from+step], rows[from:from+step]
+		e.kernel(p, elementAt(out, position+from))
 	}
 }

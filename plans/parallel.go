@@ -52,6 +52,7 @@ type worker struct {
 // ownArgs are the arguments of kernels that are not Elementwise or Striped.
 type ownArgs struct {
 	embedding cpu.EmbeddingSums
+	pairs     cpu.RowPairs
 	grid      gridBlock
 	scatter32 cpu.GridScatter[float32]
 	scatter64 cpu.GridScatter[float64]

@@ -90,13 +90,7 @@ func (s *rowSum) function() {
 }
 
 // param is where a parameter lies that is looked at once a result.
-func (s *rowSum) param(name string) operand.Mem {
-	place, err := s.c.Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	return place.Addr
-}
+func (s *rowSum) param(name string) operand.Mem { return place(s.c, name) }
 
 // whenFactors emits code that runs only where there are factors.
 func (s *rowSum) whenFactors(code func()) {

@@ -44,6 +44,15 @@ func param(c *build.Context, name string) reg.GPVirtual {
 	return r
 }
 
+// place is where a parameter lies.
+func place(c *build.Context, name string) operand.Mem {
+	parameter, err := c.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return parameter.Addr
+}
+
 // rowsApart returns the addresses of rows a stride apart.
 func rowsApart(c *build.Context, base, stride reg.GPVirtual, count int) (rows []reg.GPVirtual) {
 	rows = append(rows, base)
