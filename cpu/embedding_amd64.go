@@ -26,6 +26,17 @@ var pairKernels = []pairKernel{
 	{AVX2, tensor.F16, 8, pairProductsAVX2F16},
 }
 
+var bagMaxima = []bagMax{
+	{AVX512, tensor.F32, 1, bagMaxAVX512F32},
+	{AVX512, tensor.F64, 1, bagMaxAVX512F64},
+	{AVX512, tensor.BF16, 1, bagMaxAVX512BF16},
+	{AVX512, tensor.F16, 1, bagMaxAVX512F16},
+	{AVX2, tensor.F32, 16, bagMaxAVX2F32},
+	{AVX2, tensor.F64, 8, bagMaxAVX2F64},
+	{AVX2, tensor.BF16, 16, bagMaxAVX2BF16},
+	{AVX2, tensor.F16, 16, bagMaxAVX2F16},
+}
+
 var copyRows = []Row[RowCopy]{{"avx2", AVX2, always(RowCopy(func(dst, src Span, n int64, next unsafe.Pointer, stream bool) {
 	if !stream || !dst.Contiguous() || !src.Contiguous() || n*dst.Stride < 2*streamAlignment {
 		CopyRow(dst, src, n)

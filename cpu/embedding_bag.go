@@ -11,7 +11,7 @@ import (
 // BagMax takes the largest of each column of a bag's rows, and notes where in
 // the indices it was named: of equals the first, and the first NaN before all.
 // A bag without rows is +0, and its columns came from -1.
-var BagMax = definedOnly(ByCompute(each(bagMaxGo[float32]), each(bagMaxGo[float64])))
+var BagMax = maxRows(ByCompute(each(bagMaxGo[float32]), each(bagMaxGo[float64])))
 
 func bagMaxGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {

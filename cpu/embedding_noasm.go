@@ -5,7 +5,10 @@ package cpu
 // rowSums are the generated sums of rows: none here.
 var rowSums []rowSum
 
-var pairKernels []pairKernel
+var (
+	pairKernels []pairKernel
+	bagMaxima   []bagMax
+)
 
 var copyRows []Row[RowCopy]
 

@@ -118,6 +118,49 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 	}
 }
 
+// bagMax is a generated BagMax of one type.
+type bagMax struct {
+	needs   ISA
+	dtype   tensor.DType
+	columns int64 // what its number of columns is a multiple of
+	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
+		sources *int64, to *byte, apart, columns int, choice *int64, choiceApart int) int
+}
+
+// maxRows makes the table of BagMax.
+func maxRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*EmbeddingSums)] {
+	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSums), bool) {
+		for i := range bagMaxima {
+			if b := &bagMaxima[i]; b.needs == isa && b.dtype == t.In[0] {
+				slow, _ := definition(t)
+				return func(m *EmbeddingSums) { b.find(m, slow) }, true
+			}
+		}
+		return nil, false
+	})
+}
+
+// find takes the columns that the kernel does, and leaves the others to the
+// definition.
+func (b *bagMax) find(m *EmbeddingSums, slow func(*EmbeddingSums)) {
+	whole := m.Columns - m.Columns%b.columns
+	if !m.Terms.rows() || !m.Out.Contiguous() || m.Choice.P != nil && !m.Choice.rows() {
+		whole = 0
+	}
+	if whole > 0 {
+		choice, apart := (*int64)(nil), int64(0)
+		if m.Choice.P != nil {
+			choice, apart = (*int64)(m.Choice.Row(0, m.Column).P), m.Choice.Strides[0]
+		}
+		b.run((*byte)(m.Terms.Row(0, m.Column).P), int(m.Terms.Strides[0]), &m.Start[0], m.Destinations(), unsafe.SliceData(m.Positions), len(m.Positions),
+			unsafe.SliceData(m.Sources), (*byte)(m.Out.P), int(m.Apart), int(whole), choice, int(apart))
+	}
+	if whole < m.Columns {
+		m.Column, m.Columns, m.Out = m.Column+whole, m.Columns-whole, m.Out.At(whole)
+		slow(m)
+	}
+}
+
 // clearRow stores an empty sum.
 func clearRow(row []byte, stream bool) {
 	if stream && len(row) >= 2*streamAlignment {

@@ -12,6 +12,13 @@ package cpu
 //go:noescape
 func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// bagMaxAVX512F32 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
+// The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
+// Of no rows it stores 0 and -1. It returns the number of results.
+//
+//go:noescape
+func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+
 // sumRowsAVX512F64 sums columns of rows that lie stride bytes apart, times their factors if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
@@ -19,6 +26,13 @@ func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positio
 //
 //go:noescape
 func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+
+// bagMaxAVX512F64 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
+// The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
+// Of no rows it stores 0 and -1. It returns the number of results.
+//
+//go:noescape
+func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
 // sumRowsAVX512BF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
@@ -28,6 +42,13 @@ func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// bagMaxAVX512BF16 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
+// The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
+// Of no rows it stores 0 and -1. It returns the number of results.
+//
+//go:noescape
+func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+
 // sumRowsAVX512F16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
@@ -35,6 +56,13 @@ func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positi
 //
 //go:noescape
 func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+
+// bagMaxAVX512F16 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
+// The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
+// Of no rows it stores 0 and -1. It returns the number of results.
+//
+//go:noescape
+func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
 // sumRowsAVX2F32 sums columns of rows that lie stride bytes apart, times their factors if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
@@ -44,6 +72,13 @@ func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// bagMaxAVX2F32 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
+// The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
+// Of no rows it stores 0 and -1. It returns the number of results.
+//
+//go:noescape
+func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+
 // sumRowsAVX2F64 sums columns of rows that lie stride bytes apart, times their factors if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
@@ -51,6 +86,13 @@ func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions
 //
 //go:noescape
 func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+
+// bagMaxAVX2F64 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
+// The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
+// Of no rows it stores 0 and -1. It returns the number of results.
+//
+//go:noescape
+func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
 // sumRowsAVX2BF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
@@ -60,6 +102,13 @@ func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions
 //go:noescape
 func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// bagMaxAVX2BF16 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
+// The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
+// Of no rows it stores 0 and -1. It returns the number of results.
+//
+//go:noescape
+func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+
 // sumRowsAVX2F16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
 // Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
@@ -67,6 +116,13 @@ func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, position
 //
 //go:noescape
 func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+
+// bagMaxAVX2F16 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
+// The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
+// Of no rows it stores 0 and -1. It returns the number of results.
+//
+//go:noescape
+func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
 // addChosenAVX2F32 adds those of n terms that were chosen at a position: a multiple of 8.
 //

@@ -31,6 +31,7 @@ func embeddingSums(c *build.Context) {
 			}
 			k := &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size}
 			(&rowSum{kernel: k}).function()
+			(&bagMax{rowSum: &rowSum{kernel: k}}).function()
 		}
 	}
 }
@@ -41,6 +42,8 @@ type rowSum struct {
 	*kernel
 	rows, stride, begin, end, last, factors, to, columns reg.GPVirtual
 	sums                                                 value
+	tile                                                 func()            // emits a group of vectors of a result
+	advance                                              func(columns int) // moves what belongs to the result on
 }
 
 func (s *rowSum) function() {
@@ -51,14 +54,34 @@ func (s *rowSum) function() {
 		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
 		"Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,",
 		"and returns how many results are done.")
-	s.stride, s.last, s.factors = param(c, "stride"), param(c, "known"), param(c, "factors")
-	positions, start := c.GP64(), c.GP64()
+	s.tile, s.advance = s.sumTile, s.advanceSum
+	s.lists("factors")
+	s.results(16, func(rows reg.GPVirtual, returned string) {
+		c.CMPQ(rows, operand.U32(longestSum))
+		c.JGT(operand.LabelRef(returned))
+	}, func() {})
+}
+
+// lists loads where the lists end and begin: of a list beside positions, or of
+// none, where it is from there.
+func (s *rowSum) lists(beside string) {
+	c, positions, none := s.c, s.c.GP64(), s.newLabel("none")
+	s.stride, s.last, s.factors = param(c, "stride"), param(c, "known"), param(c, beside)
 	c.MOVQ(s.param("positions"), positions)
 	c.LEAQ(operand.Mem{Base: positions, Index: s.last, Scale: 8}, s.last)
-	s.whenFactors(func() { c.SUBQ(positions, s.factors) })
+	c.TESTQ(s.factors, s.factors)
+	c.JEQ(operand.LabelRef(none))
+	c.SUBQ(positions, s.factors)
+	c.Label(none)
+}
+
+// results emits the results one after the other, up to so many vectors of each
+// at a time; check may jump to where it ends.
+func (s *rowSum) results(vectors int, check func(rows reg.GPVirtual, returned string), next func()) {
+	c := s.c
 	s.rows, s.to, s.columns, s.begin, s.end = c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	result, returned := s.newLabel("result"), s.newLabel("returned")
-	left := s.param("results")
+	left, start := s.param("results"), c.GP64()
 	done := c.GP64()
 	c.XORQ(done, done)
 	c.Label(result)
@@ -69,18 +92,18 @@ func (s *rowSum) function() {
 	c.MOVQ(operand.Mem{Base: start, Index: done, Scale: 8, Disp: 8}, s.end)
 	c.MOVQ(s.end, start)
 	c.SUBQ(s.begin, start)
-	c.CMPQ(start, operand.U32(longestSum))
-	c.JGT(operand.LabelRef(returned))
+	check(start, returned)
 	c.MOVQ(s.param("positions"), start)
 	c.LEAQ(operand.Mem{Base: start, Index: s.begin, Scale: 8}, s.begin)
 	c.LEAQ(operand.Mem{Base: start, Index: s.end, Scale: 8}, s.end)
 	c.MOVQ(s.param("rows"), s.rows)
 	c.MOVQ(s.param("columns"), s.columns)
 	c.MOVQ(s.param("to"), s.to)
-	s.result()
+	s.result(vectors)
 	c.MOVQ(s.param("to"), s.to)
 	c.ADDQ(s.param("apart"), s.to)
 	c.MOVQ(s.to, s.param("to"))
+	next()
 	c.INCQ(done)
 	c.JMP(operand.LabelRef(result))
 	c.Label(returned)
@@ -102,10 +125,10 @@ func (s *rowSum) whenFactors(code func()) {
 }
 
 // result emits one result: tiles of columns, the widest first.
-func (s *rowSum) result() {
-	largest, smallest := 16, 1
+func (s *rowSum) result(largest int) {
+	smallest := 1
 	if !s.isa.masks {
-		largest, smallest = 8, 2 // what is left is the caller's
+		largest, smallest = largest/2, 2 // what is left is the caller's
 	}
 	s.group = largest
 	s.sums = s.newValue()
@@ -127,10 +150,7 @@ func (s *rowSum) tiles(repeat bool) {
 	s.c.JLT(operand.LabelRef(end))
 	s.tile()
 	s.c.ADDQ(operand.U32(width*s.out.size), s.rows)
-	s.c.ADDQ(operand.U32(width*s.out.size), s.to)
-	if s.compute.size > s.out.size {
-		s.when(sumWide, func() { s.c.ADDQ(operand.U32(width*(s.compute.size-s.out.size)), s.to) })
-	}
+	s.advance(width)
 	s.c.SUBQ(operand.U32(width), s.columns)
 	if repeat {
 		s.c.JMP(operand.LabelRef(begin))
@@ -149,6 +169,7 @@ func (s *rowSum) rest() {
 	s.c.BZHIQ(s.columns, bits, bits)
 	s.c.KMOVW(bits.As32(), s.tail)
 	s.tile()
+	s.tail = nil
 	s.c.Label(done)
 }
 
@@ -161,8 +182,16 @@ func (s *rowSum) when(bit int, code func()) {
 	s.c.Label(skip)
 }
 
-// tile emits the sum of a group of vectors, without factors or with them.
-func (s *rowSum) tile() {
+// advanceSum moves to where later columns are stored.
+func (s *rowSum) advanceSum(columns int) {
+	s.c.ADDQ(operand.U32(columns*s.out.size), s.to)
+	if s.compute.size > s.out.size {
+		s.when(sumWide, func() { s.c.ADDQ(operand.U32(columns*(s.compute.size-s.out.size)), s.to) })
+	}
+}
+
+// sumTile emits the sum of a group of vectors, without factors or with them.
+func (s *rowSum) sumTile() {
 	c, sum := s.c, s.sums[:s.group]
 	for _, r := range sum {
 		s.emit(s.bits("VPXOR"), r, r, r)
@@ -179,15 +208,30 @@ func (s *rowSum) tile() {
 	s.finish(sum)
 }
 
-// loop emits the addition of the rows, one at least. Between the terms it asks
-// for the lines of a later row, or where none is known once more for this one's.
+// loop emits the addition of the rows, one at least.
 func (s *rowSum) loop(sum value, factors bool) {
-	c, bytes := s.c, s.lanes*s.out.size // of a vector
-	at, row, later := c.GP64(), c.GP64(), c.GP64()
-	factor, zero := s.vector(), c.XMM()
+	factor, zero := s.vector(), s.c.XMM()
 	if factors {
 		s.emit(s.bits("VPXOR"), zero, zero, zero)
 	}
+	s.eachRow(func(at reg.GPVirtual) {
+		if factors {
+			s.loadFactor(operand.Mem{Base: s.factors, Index: at, Scale: 1}, zero, factor)
+		}
+	}, func(v int, term reg.VecVirtual) {
+		if factors {
+			s.emit(s.ps("VMUL"), factor, term, term)
+		}
+		s.emit(s.ps("VADD"), term, sum[v], sum[v])
+	})
+}
+
+// eachRow emits a loop over the rows of a result, one at least: begin what comes
+// first for each, and take what is done with each vector. Between them it asks
+// for the lines of a later row, or where none is known once more for this one's.
+func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, term reg.VecVirtual)) {
+	c, bytes := s.c, s.lanes*s.out.size // of a vector
+	at, row, later := c.GP64(), c.GP64(), c.GP64()
 	loop := s.newLabel("row")
 	c.MOVQ(s.begin, at)
 	c.Label(loop)
@@ -198,15 +242,9 @@ func (s *rowSum) loop(sum value, factors bool) {
 	c.MOVQ(operand.Mem{Base: at}, row)
 	c.IMULQ(s.stride, later)
 	c.IMULQ(s.stride, row)
-	if factors {
-		s.loadFactor(operand.Mem{Base: s.factors, Index: at, Scale: 1}, zero, factor)
-	}
-	for v, r := range sum {
-		term := s.out.load(s.kernel, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * bytes}})
-		if factors {
-			s.emit(s.ps("VMUL"), factor, term, term)
-		}
-		s.emit(s.ps("VADD"), term, r, r)
+	begin(at)
+	for v := range s.group {
+		take(v, s.out.load(s.kernel, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * bytes}}))
 		if v*bytes%64 == 0 {
 			c.PREFETCHT0(operand.Mem{Base: s.rows, Index: later, Scale: 1, Disp: v * bytes})
 		}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"math"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The largest of each column of the rows in a bag, and where it was named: a
+// rowSum that compares instead of adding.
+type bagMax struct {
+	*rowSum
+	best, number value // of the columns: the largest, and its row's number in the bag
+	rank         value // the number of the row at hand, and -1
+	source       reg.VecVirtual
+}
+
+// notLessEqual also holds for a NaN.
+const notLessEqual = 22
+
+func (m *bagMax) function() {
+	c, name := m.c, "bagMax"+m.isa.name+m.out.name
+	beginFunction(c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
+		"sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int",
+		name+" finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.",
+		"The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.",
+		"Of no rows it stores 0 and -1. It returns the number of results.")
+	m.tile, m.advance = m.maxTile, func(columns int) { c.ADDQ(operand.U32(columns*m.out.size), m.to) }
+	m.lists("sources")
+	m.group = 8
+	if !m.isa.masks {
+		m.group = 4
+	}
+	m.best, m.number = m.newValue(), m.newValue()
+	m.rank, m.source = value{m.vector(), m.vector()}, m.vector()
+	m.results(8, func(reg.GPVirtual, string) {}, func() {
+		choice, none := c.GP64(), m.newLabel("none")
+		c.MOVQ(m.param("choice"), choice)
+		c.TESTQ(choice, choice)
+		c.JEQ(operand.LabelRef(none))
+		c.ADDQ(m.param("choiceApart"), choice)
+		c.MOVQ(choice, m.param("choice"))
+		c.Label(none)
+	})
+}
+
+// whole completes the name of an instruction on numbers as wide as elements.
+func (m *bagMax) whole(name string) string {
+	if m.double() {
+		return name + "Q"
+	}
+	return name + "D"
+}
+
+// maxTile emits a group of vectors.
+func (m *bagMax) maxTile() {
+	c, empty, stored, rank, one := m.c, m.newLabel("empty"), m.newLabel("stored"), m.rank[0], m.rank[1]
+	c.CMPQ(m.begin, m.end)
+	c.JGE(operand.LabelRef(empty))
+	for v := range m.group {
+		m.emit(m.ps("VMOVU"), m.negativeInfinity(), m.best[v])
+		m.emit(m.bits("VPXOR"), m.number[v], m.number[v], m.number[v])
+	}
+	m.emit(m.bits("VPXOR"), rank, rank, rank)
+	m.ones(one)
+	m.eachRow(func(reg.GPVirtual) {}, func(v int, term reg.VecVirtual) {
+		m.take(v, term)
+		if v == m.group-1 {
+			m.emit(m.whole("VPSUB"), one, rank, rank) // less -1
+		}
+	})
+	m.storeBest()
+	m.storeChoice(m.sources())
+	c.JMP(operand.LabelRef(stored))
+	c.Label(empty)
+	for v := range m.group {
+		m.emit(m.bits("VPXOR"), m.best[v], m.best[v], m.best[v])
+	}
+	m.ones(one)
+	m.storeBest()
+	m.storeChoice(func(int, int) reg.VecVirtual { return one })
+	c.Label(stored)
+}
+
+func (m *bagMax) negativeInfinity() memory {
+	if m.double() {
+		return m.constant(math.Float64bits(math.Inf(-1)))
+	}
+	return m.constant(math.Float32bits(float32(math.Inf(-1))))
+}
+
+// ones sets all bits of a register.
+func (m *bagMax) ones(r reg.VecVirtual) { m.emit(m.ps("VMOVU"), m.constant(^uint32(0)), r) }
+
+// take keeps a vector where it is larger than, or the first NaN among, what was
+// kept.
+func (m *bagMax) take(v int, term reg.VecVirtual) {
+	best, number, rank := m.best[v], m.number[v], m.rank[0]
+	if m.isa.masks {
+		larger := m.c.K()
+		m.emit(m.ps("VCMP"), ordered, best, best, larger)
+		m.emit(m.ps("VCMP"), notLessEqual, best, term, larger, larger)
+		m.emit(m.ps("VMOVA"), term, larger, best)
+		m.emit("VMOVDQA"+m.bitsOf(), rank, larger, number)
+		return
+	}
+	larger, number1 := m.vector(), m.vector()
+	m.emit(m.ps("VCMP"), ordered, best, best, number1)
+	m.emit(m.ps("VCMP"), notLessEqual, best, term, larger)
+	m.emit(m.ps("VAND"), number1, larger, larger)
+	m.emit(m.ps("VBLENDV"), larger, term, best, best)
+	m.emit(m.ps("VBLENDV"), larger, rank, number, number)
+}
+
+func (m *bagMax) bitsOf() string {
+	if m.double() {
+		return "64"
+	}
+	return "32"
+}
+
+// storeBest stores the largest.
+func (m *bagMax) storeBest() {
+	for v := 0; v < m.group; v += 2 { // two at a time: narrow types are packed
+		pair := m.best[v:min(v+2, m.group)]
+		packed := m.packed(pair)
+		to := memory{operand.Mem{Base: m.to, Disp: v * m.lanes * m.out.size}}
+		if m.tail != nil {
+			m.out.masked(m.kernel, packed, to)
+			continue
+		}
+		for _, r := range packed {
+			m.emit(m.ps("VMOVU"), r, to)
+			to = to.plus(int(r.Size()))
+		}
+	}
+}
+
+// packed rounds a pair of vectors, which are elements of the type already.
+func (m *bagMax) packed(pair value) []reg.Register {
+	group := m.group
+	m.group = len(pair)
+	defer func() { m.group = group }()
+	return m.out.exact(m.kernel, pair)
+}
+
+// sources returns how numbers of rows become those of the list beside them.
+func (m *bagMax) sources() func(v, part int) reg.VecVirtual {
+	from := m.c.GP64()
+	m.c.LEAQ(operand.Mem{Base: m.factors, Index: m.begin, Scale: 1}, from)
+	return func(v, part int) reg.VecVirtual {
+		index, to, gather := m.number[v], m.source, "VPGATHERQQ"
+		if !m.double() {
+			index, gather = m.half(), "VPGATHERDQ"
+			m.emit(map[bool]string{true: "VEXTRACTI64X4", false: "VEXTRACTI128"}[m.isa.masks], part, m.number[v], index)
+		}
+		m.emit(m.bits("VPXOR"), to, to, to)
+		at := memory{operand.Mem{Base: from, Index: index, Scale: 8}}
+		if m.isa.masks {
+			all, bits := m.c.K(), m.c.GP32()
+			m.c.MOVL(operand.U32(math.MaxUint32), bits)
+			m.c.KMOVW(bits, all)
+			m.emit(gather, at, all, to)
+			return to
+		}
+		all := m.vector()
+		m.ones(all)
+		m.emit(gather, all, at, to)
+		return to
+	}
+}
+
+// storeChoice stores numbers of 64 bits, if they are wanted.
+func (m *bagMax) storeChoice(number func(v, part int) reg.VecVirtual) {
+	c, none := m.c, m.newLabel("none")
+	c.CMPQ(m.param("choice"), operand.U32(0))
+	c.JEQ(operand.LabelRef(none))
+	choice := c.GP64() // of the first column of the tile
+	c.MOVQ(m.param("columns"), choice)
+	c.SUBQ(m.columns, choice)
+	c.SHLQ(operand.Imm(3), choice)
+	c.ADDQ(m.param("choice"), choice)
+	parts := 8 / m.compute.size
+	for v := range m.group {
+		for part := range parts {
+			to := memory{operand.Mem{Base: choice, Disp: (v*parts + part) * m.isa.bytes}}
+			if m.tail == nil {
+				m.emit("VMOVUPD", number(v, part), to)
+				continue
+			}
+			some := m.tail
+			if part == 1 {
+				some = c.K()
+				c.KSHIFTRW(operand.Imm(8), m.tail, some)
+			}
+			m.emit("VMOVUPD", number(v, part), some, to)
+		}
+	}
+	c.Label(none)
+}
