@@ -73,8 +73,9 @@ type EmbeddingSum struct {
 	Terms      Matrix
 	Positions  []int64   // rows of Terms, in order
 	Factors    []float64 // what each row is multiplied by; nil: nothing
-	Sources    []int64   // bags of mode max: of each row, the position among the indices that named it
-	Chosen     Matrix    // bags of mode max: of each element of a bag, the position that it came from
+	Sources    []int64   // bags of mode max: of each row, the position among the indices that named it; backward, its rank in the bag
+	Ranks      []uint32  // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
+	Width      int64     // elements of a row of Terms
 	Choice     Matrix    // the same as an output, from the first destination on
 	Bag        int64     // row of Choice
 	Out        Span      // the destination, from its first column of interest

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -59,18 +60,9 @@ func Touch(s *Scratch, row Span, n int64) {
 
 // BagMaxBackward adds to a row of grad_weight, for each position that named
 // it, those elements of the bag's gradient that were chosen at this position.
-var BagMaxBackward = tableOf(ByCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])), bagMaxBackwardRow)
+var BagMaxBackward = embeddingRows(ByCompute(each(bagMaxBackwardGo[float32]), each(bagMaxBackwardGo[float64])))
 
-// chosenSum adds the terms that were chosen at a position.
-type chosenSum[C Compute] func(acc, terms []C, chosen Span, position int64)
-
-func bagMaxBackwardGo[C Compute](e *EmbeddingSum) { sumChosen(e, addChosen[C]) }
-
-func sumChosen[C Compute](e *EmbeddingSum, add chosenSum[C]) {
-	if len(e.Positions) == 0 && !e.Accumulate && e.Out.Contiguous() {
-		ZeroRow(e.Out, e.Columns)
-		return
-	}
+func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 	for at := int64(0); at < e.Columns; at += Block {
 		width := int(min(Block, e.Columns-at))
 		dy := BlockOf[C](e.Scratch, 0, width)
@@ -78,26 +70,29 @@ func sumChosen[C Compute](e *EmbeddingSum, add chosenSum[C]) {
 		for k, bag := range e.Positions {
 			acc := chunks.Next()
 			Load(dy, e.Terms.Row(bag, e.Column+at))
-			add(acc, dy, e.Chosen.Row(bag, e.Column+at), e.Sources[k])
+			for i, rank := range e.Ranks[bag*e.Width+e.Column+at:][:width] {
+				if int64(rank) == e.Sources[k] {
+					acc[i] += dy[i]
+				}
+			}
 		}
 		finishSum(e, e.Out.At(at), chunks.Sum())
 	}
 }
 
-// addChosen adds the elements that were chosen at a position.
-func addChosen[C Compute](acc, dy []C, chosen Span, position int64) {
+// RanksOf turns the positions that a bag's elements came from into ranks: their
+// distances from the bag's first position. Other positions than the bag's become
+// one that no rank is.
+func RanksOf(ranks []uint32, chosen Span, begin, end int64) {
+	length := uint64(min(end-begin, math.MaxUint32))
 	if chosen.Contiguous() {
-		for i, at := range unsafe.Slice((*int64)(chosen.P), len(dy)) {
-			if at == position {
-				acc[i] += dy[i]
-			}
+		for i, at := range unsafe.Slice((*int64)(chosen.P), len(ranks)) {
+			ranks[i] = uint32(min(uint64(at-begin), length))
 		}
 		return
 	}
-	for i, v := range dy {
-		if *(*int64)(chosen.At(int64(i)).P) == position {
-			acc[i] += v
-		}
+	for i := range ranks {
+		ranks[i] = uint32(min(uint64(*(*int64)(chosen.At(int64(i)).P)-begin), length))
 	}
 }
 

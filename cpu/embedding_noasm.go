@@ -11,5 +11,3 @@ var (
 )
 
 var copyRows []Row[RowCopy]
-
-func bagMaxBackwardRow(ISA, Types) (none func(*EmbeddingSums), ok bool) { return none, false }

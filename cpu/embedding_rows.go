@@ -15,6 +15,8 @@ type rowSum struct {
 	columns int64 // what its number of columns is a multiple of
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors *float64, to *byte, apart, columns, mode int) int
+	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
+		sources *int64, ranks *uint32, ranksApart int, to *byte, apart, columns, mode int) int
 }
 
 // The bits of a sum's mode, as internal/gen/embedding.go names them.
@@ -98,6 +100,10 @@ func (s *rowSum) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, 
 		stride = e.Terms.Strides[0]
 	}
 	from := (*byte)(unsafe.Add(e.Terms.P, (e.Column+at)*e.Terms.Stride))
+	if len(e.Ranks) > 0 {
+		return s.chosen(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), len(e.Positions),
+			unsafe.SliceData(e.Sources), &e.Ranks[e.Column+at], 4*int(e.Width), (*byte)(to), int(apart), int(columns), mode)
+	}
 	return s.run(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), len(e.Positions),
 		unsafe.SliceData(e.Factors), (*byte)(to), int(apart), int(columns), mode)
 }

@@ -12,6 +12,12 @@ package cpu
 //go:noescape
 func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// sumChosenAVX512F32 is sumRowsAVX512F32, but adds of a row only elements whose rank is the number in sources that belongs to the row.
+// Ranks of rows lie ranksApart bytes apart.
+//
+//go:noescape
+func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+
 // bagMaxAVX512F32 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
 // The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
 // Of no rows it stores 0 and -1. It returns the number of results.
@@ -26,6 +32,12 @@ func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, position
 //
 //go:noescape
 func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+
+// sumChosenAVX512F64 is sumRowsAVX512F64, but adds of a row only elements whose rank is the number in sources that belongs to the row.
+// Ranks of rows lie ranksApart bytes apart.
+//
+//go:noescape
+func sumChosenAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 
 // bagMaxAVX512F64 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
 // The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
@@ -42,6 +54,12 @@ func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, position
 //go:noescape
 func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// sumChosenAVX512BF16 is sumRowsAVX512BF16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
+// Ranks of rows lie ranksApart bytes apart.
+//
+//go:noescape
+func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+
 // bagMaxAVX512BF16 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
 // The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
 // Of no rows it stores 0 and -1. It returns the number of results.
@@ -56,6 +74,12 @@ func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positio
 //
 //go:noescape
 func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+
+// sumChosenAVX512F16 is sumRowsAVX512F16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
+// Ranks of rows lie ranksApart bytes apart.
+//
+//go:noescape
+func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 
 // bagMaxAVX512F16 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
 // The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
@@ -72,6 +96,12 @@ func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, position
 //go:noescape
 func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// sumChosenAVX2F32 is sumRowsAVX2F32, but adds of a row only elements whose rank is the number in sources that belongs to the row.
+// Ranks of rows lie ranksApart bytes apart.
+//
+//go:noescape
+func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+
 // bagMaxAVX2F32 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
 // The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
 // Of no rows it stores 0 and -1. It returns the number of results.
@@ -86,6 +116,12 @@ func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions 
 //
 //go:noescape
 func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+
+// sumChosenAVX2F64 is sumRowsAVX2F64, but adds of a row only elements whose rank is the number in sources that belongs to the row.
+// Ranks of rows lie ranksApart bytes apart.
+//
+//go:noescape
+func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 
 // bagMaxAVX2F64 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
 // The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
@@ -102,6 +138,12 @@ func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions 
 //go:noescape
 func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// sumChosenAVX2BF16 is sumRowsAVX2BF16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
+// Ranks of rows lie ranksApart bytes apart.
+//
+//go:noescape
+func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+
 // bagMaxAVX2BF16 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
 // The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
 // Of no rows it stores 0 and -1. It returns the number of results.
@@ -117,22 +159,18 @@ func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions
 //go:noescape
 func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 
+// sumChosenAVX2F16 is sumRowsAVX2F16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
+// Ranks of rows lie ranksApart bytes apart.
+//
+//go:noescape
+func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+
 // bagMaxAVX2F16 finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.
 // The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.
 // Of no rows it stores 0 and -1. It returns the number of results.
 //
 //go:noescape
 func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
-
-// addChosenAVX2F32 adds those of n terms that were chosen at a position: a multiple of 8.
-//
-//go:noescape
-func addChosenAVX2F32(acc *float32, terms *float32, chosen *int64, n int, position int64)
-
-// addChosenAVX2F64 adds those of n terms that were chosen at a position: a multiple of 4.
-//
-//go:noescape
-func addChosenAVX2F64(acc *float64, terms *float64, chosen *int64, n int, position int64)
 
 // pairProductsAVX512F32 sums, in Stripe order, the products of n elements of row xs[i] and of row ys[i],
 // which lie xStride and yStride bytes apart, for count pairs.

@@ -1010,9 +1010,9 @@ returned3:
 	VZEROUPPER
 	RET
 
-// func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
+// func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $0-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
 	MOVQ  sources+48(FP), BX
@@ -1033,6 +1033,838 @@ result102:
 	MOVQ 8(AX)(R10*8), R9
 	MOVQ R9, AX
 	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned103
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile104:
+	CMPQ   DI, $0x00000100
+	JLT    narrower105
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPQ   R8, R9
+	JGE    summed106
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row107:
+	LEAQ         32(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VMOVUPS      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPS      64(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPS      128(AX)(R14*1), Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   128(AX)(R15*1)
+	VMOVUPS      192(AX)(R14*1), Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	PREFETCHT0   192(AX)(R15*1)
+	VMOVUPS      256(AX)(R14*1), Z17
+	VPCMPEQD     256(R12), Z16, K1
+	VADDPS       Z17, Z4, K1, Z4
+	PREFETCHT0   256(AX)(R15*1)
+	VMOVUPS      320(AX)(R14*1), Z17
+	VPCMPEQD     320(R12), Z16, K1
+	VADDPS       Z17, Z5, K1, Z5
+	PREFETCHT0   320(AX)(R15*1)
+	VMOVUPS      384(AX)(R14*1), Z17
+	VPCMPEQD     384(R12), Z16, K1
+	VADDPS       Z17, Z6, K1, Z6
+	PREFETCHT0   384(AX)(R15*1)
+	VMOVUPS      448(AX)(R14*1), Z17
+	VPCMPEQD     448(R12), Z16, K1
+	VADDPS       Z17, Z7, K1, Z7
+	PREFETCHT0   448(AX)(R15*1)
+	VMOVUPS      512(AX)(R14*1), Z17
+	VPCMPEQD     512(R12), Z16, K1
+	VADDPS       Z17, Z8, K1, Z8
+	PREFETCHT0   512(AX)(R15*1)
+	VMOVUPS      576(AX)(R14*1), Z17
+	VPCMPEQD     576(R12), Z16, K1
+	VADDPS       Z17, Z9, K1, Z9
+	PREFETCHT0   576(AX)(R15*1)
+	VMOVUPS      640(AX)(R14*1), Z17
+	VPCMPEQD     640(R12), Z16, K1
+	VADDPS       Z17, Z10, K1, Z10
+	PREFETCHT0   640(AX)(R15*1)
+	VMOVUPS      704(AX)(R14*1), Z17
+	VPCMPEQD     704(R12), Z16, K1
+	VADDPS       Z17, Z11, K1, Z11
+	PREFETCHT0   704(AX)(R15*1)
+	VMOVUPS      768(AX)(R14*1), Z17
+	VPCMPEQD     768(R12), Z16, K1
+	VADDPS       Z17, Z12, K1, Z12
+	PREFETCHT0   768(AX)(R15*1)
+	VMOVUPS      832(AX)(R14*1), Z17
+	VPCMPEQD     832(R12), Z16, K1
+	VADDPS       Z17, Z13, K1, Z13
+	PREFETCHT0   832(AX)(R15*1)
+	VMOVUPS      896(AX)(R14*1), Z17
+	VPCMPEQD     896(R12), Z16, K1
+	VADDPS       Z17, Z14, K1, Z14
+	PREFETCHT0   896(AX)(R15*1)
+	VMOVUPS      960(AX)(R14*1), Z17
+	VPCMPEQD     960(R12), Z16, K1
+	VADDPS       Z17, Z15, K1, Z15
+	PREFETCHT0   960(AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row107
+
+summed106:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow109
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	VMOVUPS Z8, 512(SI)
+	VMOVUPS Z9, 576(SI)
+	VMOVUPS Z10, 640(SI)
+	VMOVUPS Z11, 704(SI)
+	VMOVUPS Z12, 768(SI)
+	VMOVUPS Z13, 832(SI)
+	VMOVUPS Z14, 896(SI)
+	VMOVUPS Z15, 960(SI)
+	JMP     stored108
+
+narrow109:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip110
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty111
+	SHRQ         $0x03, R11
+	VPXORD       X18, X18, X18
+	VCVTSI2SSQ   R11, X18, X18
+	VBROADCASTSS X18, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+	VDIVPS       Z16, Z8, Z8
+	VDIVPS       Z16, Z9, Z9
+	VDIVPS       Z16, Z10, Z10
+	VDIVPS       Z16, Z11, Z11
+	VDIVPS       Z16, Z12, Z12
+	VDIVPS       Z16, Z13, Z13
+	VDIVPS       Z16, Z14, Z14
+	VDIVPS       Z16, Z15, Z15
+
+empty111:
+skip110:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip112
+	VMOVUPS (SI), Z16
+	VADDPS  Z0, Z16, Z0
+	VMOVUPS 64(SI), Z16
+	VADDPS  Z1, Z16, Z1
+	VMOVUPS 128(SI), Z16
+	VADDPS  Z2, Z16, Z2
+	VMOVUPS 192(SI), Z16
+	VADDPS  Z3, Z16, Z3
+	VMOVUPS 256(SI), Z16
+	VADDPS  Z4, Z16, Z4
+	VMOVUPS 320(SI), Z16
+	VADDPS  Z5, Z16, Z5
+	VMOVUPS 384(SI), Z16
+	VADDPS  Z6, Z16, Z6
+	VMOVUPS 448(SI), Z16
+	VADDPS  Z7, Z16, Z7
+	VMOVUPS 512(SI), Z16
+	VADDPS  Z8, Z16, Z8
+	VMOVUPS 576(SI), Z16
+	VADDPS  Z9, Z16, Z9
+	VMOVUPS 640(SI), Z16
+	VADDPS  Z10, Z16, Z10
+	VMOVUPS 704(SI), Z16
+	VADDPS  Z11, Z16, Z11
+	VMOVUPS 768(SI), Z16
+	VADDPS  Z12, Z16, Z12
+	VMOVUPS 832(SI), Z16
+	VADDPS  Z13, Z16, Z13
+	VMOVUPS 896(SI), Z16
+	VADDPS  Z14, Z16, Z14
+	VMOVUPS 960(SI), Z16
+	VADDPS  Z15, Z16, Z15
+
+skip112:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around113
+	VMOVDQU64 Z0, (SI)
+	VMOVDQU64 Z1, 64(SI)
+	JMP       stored114
+
+around113:
+	VMOVNTDQ Z0, (SI)
+	VMOVNTDQ Z1, 64(SI)
+
+stored114:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around115
+	VMOVDQU64 Z2, 128(SI)
+	VMOVDQU64 Z3, 192(SI)
+	JMP       stored116
+
+around115:
+	VMOVNTDQ Z2, 128(SI)
+	VMOVNTDQ Z3, 192(SI)
+
+stored116:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around117
+	VMOVDQU64 Z4, 256(SI)
+	VMOVDQU64 Z5, 320(SI)
+	JMP       stored118
+
+around117:
+	VMOVNTDQ Z4, 256(SI)
+	VMOVNTDQ Z5, 320(SI)
+
+stored118:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around119
+	VMOVDQU64 Z6, 384(SI)
+	VMOVDQU64 Z7, 448(SI)
+	JMP       stored120
+
+around119:
+	VMOVNTDQ Z6, 384(SI)
+	VMOVNTDQ Z7, 448(SI)
+
+stored120:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around121
+	VMOVDQU64 Z8, 512(SI)
+	VMOVDQU64 Z9, 576(SI)
+	JMP       stored122
+
+around121:
+	VMOVNTDQ Z8, 512(SI)
+	VMOVNTDQ Z9, 576(SI)
+
+stored122:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around123
+	VMOVDQU64 Z10, 640(SI)
+	VMOVDQU64 Z11, 704(SI)
+	JMP       stored124
+
+around123:
+	VMOVNTDQ Z10, 640(SI)
+	VMOVNTDQ Z11, 704(SI)
+
+stored124:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around125
+	VMOVDQU64 Z12, 768(SI)
+	VMOVDQU64 Z13, 832(SI)
+	JMP       stored126
+
+around125:
+	VMOVNTDQ Z12, 768(SI)
+	VMOVNTDQ Z13, 832(SI)
+
+stored126:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around127
+	VMOVDQU64 Z14, 896(SI)
+	VMOVDQU64 Z15, 960(SI)
+	JMP       stored128
+
+around127:
+	VMOVNTDQ Z14, 896(SI)
+	VMOVNTDQ Z15, 960(SI)
+
+stored128:
+stored108:
+	ADDQ $0x00000400, AX
+	ADDQ $0x00000400, SI
+	SUBQ $0x00000100, DI
+	JMP  tile104
+
+narrower105:
+	CMPQ   DI, $0x00000080
+	JLT    narrower130
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPQ   R8, R9
+	JGE    summed131
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row132:
+	LEAQ         64(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VMOVUPS      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPS      64(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPS      128(AX)(R14*1), Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   128(AX)(R15*1)
+	VMOVUPS      192(AX)(R14*1), Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	PREFETCHT0   192(AX)(R15*1)
+	VMOVUPS      256(AX)(R14*1), Z17
+	VPCMPEQD     256(R12), Z16, K1
+	VADDPS       Z17, Z4, K1, Z4
+	PREFETCHT0   256(AX)(R15*1)
+	VMOVUPS      320(AX)(R14*1), Z17
+	VPCMPEQD     320(R12), Z16, K1
+	VADDPS       Z17, Z5, K1, Z5
+	PREFETCHT0   320(AX)(R15*1)
+	VMOVUPS      384(AX)(R14*1), Z17
+	VPCMPEQD     384(R12), Z16, K1
+	VADDPS       Z17, Z6, K1, Z6
+	PREFETCHT0   384(AX)(R15*1)
+	VMOVUPS      448(AX)(R14*1), Z17
+	VPCMPEQD     448(R12), Z16, K1
+	VADDPS       Z17, Z7, K1, Z7
+	PREFETCHT0   448(AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row132
+
+summed131:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow134
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	JMP     stored133
+
+narrow134:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip135
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty136
+	SHRQ         $0x03, R11
+	VPXORD       X19, X19, X19
+	VCVTSI2SSQ   R11, X19, X19
+	VBROADCASTSS X19, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+
+empty136:
+skip135:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip137
+	VMOVUPS (SI), Z16
+	VADDPS  Z0, Z16, Z0
+	VMOVUPS 64(SI), Z16
+	VADDPS  Z1, Z16, Z1
+	VMOVUPS 128(SI), Z16
+	VADDPS  Z2, Z16, Z2
+	VMOVUPS 192(SI), Z16
+	VADDPS  Z3, Z16, Z3
+	VMOVUPS 256(SI), Z16
+	VADDPS  Z4, Z16, Z4
+	VMOVUPS 320(SI), Z16
+	VADDPS  Z5, Z16, Z5
+	VMOVUPS 384(SI), Z16
+	VADDPS  Z6, Z16, Z6
+	VMOVUPS 448(SI), Z16
+	VADDPS  Z7, Z16, Z7
+
+skip137:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around138
+	VMOVDQU64 Z0, (SI)
+	VMOVDQU64 Z1, 64(SI)
+	JMP       stored139
+
+around138:
+	VMOVNTDQ Z0, (SI)
+	VMOVNTDQ Z1, 64(SI)
+
+stored139:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around140
+	VMOVDQU64 Z2, 128(SI)
+	VMOVDQU64 Z3, 192(SI)
+	JMP       stored141
+
+around140:
+	VMOVNTDQ Z2, 128(SI)
+	VMOVNTDQ Z3, 192(SI)
+
+stored141:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around142
+	VMOVDQU64 Z4, 256(SI)
+	VMOVDQU64 Z5, 320(SI)
+	JMP       stored143
+
+around142:
+	VMOVNTDQ Z4, 256(SI)
+	VMOVNTDQ Z5, 320(SI)
+
+stored143:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around144
+	VMOVDQU64 Z6, 384(SI)
+	VMOVDQU64 Z7, 448(SI)
+	JMP       stored145
+
+around144:
+	VMOVNTDQ Z6, 384(SI)
+	VMOVNTDQ Z7, 448(SI)
+
+stored145:
+stored133:
+	ADDQ $0x00000200, AX
+	ADDQ $0x00000200, SI
+	SUBQ $0x00000080, DI
+
+narrower130:
+	CMPQ   DI, $0x00000040
+	JLT    narrower147
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	CMPQ   R8, R9
+	JGE    summed148
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row149:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VMOVUPS      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPS      64(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPS      128(AX)(R14*1), Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   128(AX)(R15*1)
+	VMOVUPS      192(AX)(R14*1), Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	PREFETCHT0   192(AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row149
+
+summed148:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow151
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	JMP     stored150
+
+narrow151:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip152
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty153
+	SHRQ         $0x03, R11
+	VPXORD       X20, X20, X20
+	VCVTSI2SSQ   R11, X20, X20
+	VBROADCASTSS X20, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+
+empty153:
+skip152:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip154
+	VMOVUPS (SI), Z16
+	VADDPS  Z0, Z16, Z0
+	VMOVUPS 64(SI), Z16
+	VADDPS  Z1, Z16, Z1
+	VMOVUPS 128(SI), Z16
+	VADDPS  Z2, Z16, Z2
+	VMOVUPS 192(SI), Z16
+	VADDPS  Z3, Z16, Z3
+
+skip154:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around155
+	VMOVDQU64 Z0, (SI)
+	VMOVDQU64 Z1, 64(SI)
+	JMP       stored156
+
+around155:
+	VMOVNTDQ Z0, (SI)
+	VMOVNTDQ Z1, 64(SI)
+
+stored156:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around157
+	VMOVDQU64 Z2, 128(SI)
+	VMOVDQU64 Z3, 192(SI)
+	JMP       stored158
+
+around157:
+	VMOVNTDQ Z2, 128(SI)
+	VMOVNTDQ Z3, 192(SI)
+
+stored158:
+stored150:
+	ADDQ $0x00000100, AX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000040, DI
+
+narrower147:
+	CMPQ   DI, $0x00000020
+	JLT    narrower160
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	CMPQ   R8, R9
+	JGE    summed161
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row162:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VMOVUPS      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPS      64(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	PREFETCHT0   64(AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row162
+
+summed161:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow164
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	JMP     stored163
+
+narrow164:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip165
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty166
+	SHRQ         $0x03, R11
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   R11, X21, X21
+	VBROADCASTSS X21, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+
+empty166:
+skip165:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip167
+	VMOVUPS (SI), Z16
+	VADDPS  Z0, Z16, Z0
+	VMOVUPS 64(SI), Z16
+	VADDPS  Z1, Z16, Z1
+
+skip167:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around168
+	VMOVDQU64 Z0, (SI)
+	VMOVDQU64 Z1, 64(SI)
+	JMP       stored169
+
+around168:
+	VMOVNTDQ Z0, (SI)
+	VMOVNTDQ Z1, 64(SI)
+
+stored169:
+stored163:
+	ADDQ $0x00000080, AX
+	ADDQ $0x00000080, SI
+	SUBQ $0x00000020, DI
+
+narrower160:
+	CMPQ   DI, $0x00000010
+	JLT    narrower171
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed172
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row173:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VMOVUPS      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row173
+
+summed172:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow175
+	VMOVUPS Z0, (SI)
+	JMP     stored174
+
+narrow175:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip176
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty177
+	SHRQ         $0x03, R11
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   R11, X22, X22
+	VBROADCASTSS X22, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty177:
+skip176:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip178
+	VMOVUPS (SI), Z16
+	VADDPS  Z0, Z16, Z0
+
+skip178:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around179
+	VMOVDQU64 Z0, (SI)
+	JMP       stored180
+
+around179:
+	VMOVNTDQ Z0, (SI)
+
+stored180:
+stored174:
+	ADDQ $0x00000040, AX
+	ADDQ $0x00000040, SI
+	SUBQ $0x00000010, DI
+
+narrower171:
+	TESTQ  DI, DI
+	JLE    done181
+	MOVQ   $-1, R11
+	BZHIQ  DI, R11, R11
+	KMOVW  R11, K1
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed182
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R12
+
+row183:
+	LEAQ         128(R12), R14
+	CMPQ         R14, DX
+	CMOVQGE      R12, R14
+	MOVQ         (R14), R14
+	MOVQ         (R12), R13
+	IMULQ        CX, R14
+	IMULQ        CX, R13
+	MOVQ         (R12), DI
+	IMULQ        ranksApart+64(FP), DI
+	ADDQ         R11, DI
+	VPBROADCASTD (BX)(R12*1), Z16
+	VMOVUPS.Z    (AX)(R13*1), K1, Z17
+	VPCMPEQD     (DI), Z16, K1, K2
+	VADDPS       Z17, Z0, K2, Z0
+	PREFETCHT0   (AX)(R14*1)
+	ADDQ         $0x08, R12
+	CMPQ         R12, R9
+	JLT          row183
+
+summed182:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow185
+	VMOVUPS Z0, K1, (SI)
+	JMP     stored184
+
+narrow185:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip186
+	MOVQ         R9, AX
+	SUBQ         R8, AX
+	JEQ          empty187
+	SHRQ         $0x03, AX
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   AX, X23, X23
+	VBROADCASTSS X23, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty187:
+skip186:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip188
+	VMOVUPS.Z (SI), K1, Z16
+	VADDPS    Z0, Z16, Z0
+
+skip188:
+	VMOVUPS Z0, K1, (SI)
+
+stored184:
+done181:
+	MOVQ to+72(FP), SI
+	ADDQ apart+80(FP), SI
+	MOVQ SI, to+72(FP)
+	INCQ R10
+	JMP  result102
+
+returned103:
+	MOVQ R10, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none189
+	SUBQ  AX, BX
+
+none189:
+	XORQ R10, R10
+
+result190:
+	CMPQ R10, results+24(FP)
+	JGE  returned191
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
 	MOVQ positions+32(FP), AX
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
@@ -1040,11 +1872,11 @@ result102:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile104:
+tile192:
 	CMPQ    DI, $0x00000080
-	JLT     narrower105
+	JLT     narrower193
 	CMPQ    R8, R9
-	JGE     empty106
+	JGE     empty194
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -1065,7 +1897,7 @@ tile104:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row108:
+row196:
 	LEAQ          64(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -1124,7 +1956,7 @@ row108:
 	PREFETCHT0    448(AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row108
+	JLT           row196
 	VMOVUPS       Z0, (SI)
 	VMOVUPS       Z1, 64(SI)
 	VMOVUPS       Z2, 128(SI)
@@ -1135,7 +1967,7 @@ row108:
 	VMOVUPS       Z7, 448(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none109
+	JEQ           none197
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -1237,10 +2069,10 @@ row108:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R12)
 
-none109:
-	JMP stored107
+none197:
+	JMP stored195
 
-empty106:
+empty194:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1259,7 +2091,7 @@ empty106:
 	VMOVUPS Z6, 384(SI)
 	VMOVUPS Z7, 448(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none110
+	JEQ     none198
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -1281,18 +2113,18 @@ empty106:
 	VMOVUPD Z17, 896(R11)
 	VMOVUPD Z17, 960(R11)
 
-none110:
-stored107:
+none198:
+stored195:
 	ADDQ $0x00000200, AX
 	ADDQ $0x00000200, SI
 	SUBQ $0x00000080, DI
-	JMP  tile104
+	JMP  tile192
 
-narrower105:
+narrower193:
 	CMPQ    DI, $0x00000040
-	JLT     narrower112
+	JLT     narrower200
 	CMPQ    R8, R9
-	JGE     empty113
+	JGE     empty201
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -1305,7 +2137,7 @@ narrower105:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row115:
+row203:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -1340,14 +2172,14 @@ row115:
 	PREFETCHT0    192(AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row115
+	JLT           row203
 	VMOVUPS       Z0, (SI)
 	VMOVUPS       Z1, 64(SI)
 	VMOVUPS       Z2, 128(SI)
 	VMOVUPS       Z3, 192(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none116
+	JEQ           none204
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -1401,10 +2233,10 @@ row115:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 448(R12)
 
-none116:
-	JMP stored114
+none204:
+	JMP stored202
 
-empty113:
+empty201:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1415,7 +2247,7 @@ empty113:
 	VMOVUPS Z2, 128(SI)
 	VMOVUPS Z3, 192(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none117
+	JEQ     none205
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -1429,17 +2261,17 @@ empty113:
 	VMOVUPD Z17, 384(R11)
 	VMOVUPD Z17, 448(R11)
 
-none117:
-stored114:
+none205:
+stored202:
 	ADDQ $0x00000100, AX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, DI
 
-narrower112:
+narrower200:
 	CMPQ    DI, $0x00000020
-	JLT     narrower119
+	JLT     narrower207
 	CMPQ    R8, R9
-	JGE     empty120
+	JGE     empty208
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -1448,7 +2280,7 @@ narrower112:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row122:
+row210:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -1471,12 +2303,12 @@ row122:
 	PREFETCHT0    64(AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row122
+	JLT           row210
 	VMOVUPS       Z0, (SI)
 	VMOVUPS       Z1, 64(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none123
+	JEQ           none211
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -1506,17 +2338,17 @@ row122:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 192(R12)
 
-none123:
-	JMP stored121
+none211:
+	JMP stored209
 
-empty120:
+empty208:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none124
+	JEQ     none212
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -1526,24 +2358,24 @@ empty120:
 	VMOVUPD Z17, 128(R11)
 	VMOVUPD Z17, 192(R11)
 
-none124:
-stored121:
+none212:
+stored209:
 	ADDQ $0x00000080, AX
 	ADDQ $0x00000080, SI
 	SUBQ $0x00000020, DI
 
-narrower119:
+narrower207:
 	CMPQ    DI, $0x00000010
-	JLT     narrower126
+	JLT     narrower214
 	CMPQ    R8, R9
-	JGE     empty127
+	JGE     empty215
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row129:
+row217:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -1560,11 +2392,11 @@ row129:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row129
+	JLT           row217
 	VMOVUPS       Z0, (SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none130
+	JEQ           none218
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -1582,15 +2414,15 @@ row129:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 64(R12)
 
-none130:
-	JMP stored128
+none218:
+	JMP stored216
 
-empty127:
+empty215:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none131
+	JEQ     none219
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -1598,27 +2430,27 @@ empty127:
 	VMOVUPD Z17, (R11)
 	VMOVUPD Z17, 64(R11)
 
-none131:
-stored128:
+none219:
+stored216:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, DI
 
-narrower126:
+narrower214:
 	TESTQ   DI, DI
-	JLE     done132
+	JLE     done220
 	MOVQ    $-1, R11
 	BZHIQ   DI, R11, R11
 	KMOVW   R11, K1
 	CMPQ    R8, R9
-	JGE     empty133
+	JGE     empty221
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row135:
+row223:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -1635,11 +2467,11 @@ row135:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row135
+	JLT           row223
 	VMOVUPS       Z0, K1, (SI)
 	LEAQ          (BX)(R8*1), AX
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none136
+	JEQ           none224
 	MOVQ          columns+72(FP), SI
 	SUBQ          DI, SI
 	SHLQ          $0x03, SI
@@ -1658,15 +2490,15 @@ row135:
 	VPGATHERDQ    (AX)(Y17*8), K2, Z18
 	VMOVUPD       Z18, K1, 64(SI)
 
-none136:
-	JMP stored134
+none224:
+	JMP stored222
 
-empty133:
+empty221:
 	VPXORD   Z0, Z0, Z0
 	VMOVUPS  all32_ffffffff<>+0(SB), Z17
 	VMOVUPS  Z0, K1, (SI)
 	CMPQ     choice+80(FP), $0x00000000
-	JEQ      none137
+	JEQ      none225
 	MOVQ     columns+72(FP), AX
 	SUBQ     DI, AX
 	SHLQ     $0x03, AX
@@ -1675,23 +2507,23 @@ empty133:
 	KSHIFTRW $0x08, K1, K1
 	VMOVUPD  Z17, K1, 64(AX)
 
-none137:
-stored134:
-done132:
+none225:
+stored222:
+done220:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none138
+	JEQ   none226
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none138:
+none226:
 	INCQ R10
-	JMP  result102
+	JMP  result190
 
-returned103:
+returned191:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -2732,9 +3564,9 @@ returned3:
 	VZEROUPPER
 	RET
 
-// func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
-// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
-TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
+// func sumChosenAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $0-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
 	MOVQ  sources+48(FP), BX
@@ -2755,6 +3587,838 @@ result102:
 	MOVQ 8(AX)(R10*8), R9
 	MOVQ R9, AX
 	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned103
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile104:
+	CMPQ   DI, $0x00000080
+	JLT    narrower105
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPQ   R8, R9
+	JGE    summed106
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row107:
+	LEAQ         32(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y16
+	VMOVUPD      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Y16, K1
+	VADDPD       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPD      64(AX)(R14*1), Z17
+	VPCMPEQD     32(R12), Y16, K1
+	VADDPD       Z17, Z1, K1, Z1
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPD      128(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Y16, K1
+	VADDPD       Z17, Z2, K1, Z2
+	PREFETCHT0   128(AX)(R15*1)
+	VMOVUPD      192(AX)(R14*1), Z17
+	VPCMPEQD     96(R12), Y16, K1
+	VADDPD       Z17, Z3, K1, Z3
+	PREFETCHT0   192(AX)(R15*1)
+	VMOVUPD      256(AX)(R14*1), Z17
+	VPCMPEQD     128(R12), Y16, K1
+	VADDPD       Z17, Z4, K1, Z4
+	PREFETCHT0   256(AX)(R15*1)
+	VMOVUPD      320(AX)(R14*1), Z17
+	VPCMPEQD     160(R12), Y16, K1
+	VADDPD       Z17, Z5, K1, Z5
+	PREFETCHT0   320(AX)(R15*1)
+	VMOVUPD      384(AX)(R14*1), Z17
+	VPCMPEQD     192(R12), Y16, K1
+	VADDPD       Z17, Z6, K1, Z6
+	PREFETCHT0   384(AX)(R15*1)
+	VMOVUPD      448(AX)(R14*1), Z17
+	VPCMPEQD     224(R12), Y16, K1
+	VADDPD       Z17, Z7, K1, Z7
+	PREFETCHT0   448(AX)(R15*1)
+	VMOVUPD      512(AX)(R14*1), Z17
+	VPCMPEQD     256(R12), Y16, K1
+	VADDPD       Z17, Z8, K1, Z8
+	PREFETCHT0   512(AX)(R15*1)
+	VMOVUPD      576(AX)(R14*1), Z17
+	VPCMPEQD     288(R12), Y16, K1
+	VADDPD       Z17, Z9, K1, Z9
+	PREFETCHT0   576(AX)(R15*1)
+	VMOVUPD      640(AX)(R14*1), Z17
+	VPCMPEQD     320(R12), Y16, K1
+	VADDPD       Z17, Z10, K1, Z10
+	PREFETCHT0   640(AX)(R15*1)
+	VMOVUPD      704(AX)(R14*1), Z17
+	VPCMPEQD     352(R12), Y16, K1
+	VADDPD       Z17, Z11, K1, Z11
+	PREFETCHT0   704(AX)(R15*1)
+	VMOVUPD      768(AX)(R14*1), Z17
+	VPCMPEQD     384(R12), Y16, K1
+	VADDPD       Z17, Z12, K1, Z12
+	PREFETCHT0   768(AX)(R15*1)
+	VMOVUPD      832(AX)(R14*1), Z17
+	VPCMPEQD     416(R12), Y16, K1
+	VADDPD       Z17, Z13, K1, Z13
+	PREFETCHT0   832(AX)(R15*1)
+	VMOVUPD      896(AX)(R14*1), Z17
+	VPCMPEQD     448(R12), Y16, K1
+	VADDPD       Z17, Z14, K1, Z14
+	PREFETCHT0   896(AX)(R15*1)
+	VMOVUPD      960(AX)(R14*1), Z17
+	VPCMPEQD     480(R12), Y16, K1
+	VADDPD       Z17, Z15, K1, Z15
+	PREFETCHT0   960(AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row107
+
+summed106:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow109
+	VMOVUPD Z0, (SI)
+	VMOVUPD Z1, 64(SI)
+	VMOVUPD Z2, 128(SI)
+	VMOVUPD Z3, 192(SI)
+	VMOVUPD Z4, 256(SI)
+	VMOVUPD Z5, 320(SI)
+	VMOVUPD Z6, 384(SI)
+	VMOVUPD Z7, 448(SI)
+	VMOVUPD Z8, 512(SI)
+	VMOVUPD Z9, 576(SI)
+	VMOVUPD Z10, 640(SI)
+	VMOVUPD Z11, 704(SI)
+	VMOVUPD Z12, 768(SI)
+	VMOVUPD Z13, 832(SI)
+	VMOVUPD Z14, 896(SI)
+	VMOVUPD Z15, 960(SI)
+	JMP     stored108
+
+narrow109:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip110
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty111
+	SHRQ         $0x03, R11
+	VPXORD       X18, X18, X18
+	VCVTSI2SDQ   R11, X18, X18
+	VBROADCASTSD X18, Z16
+	VDIVPD       Z16, Z0, Z0
+	VDIVPD       Z16, Z1, Z1
+	VDIVPD       Z16, Z2, Z2
+	VDIVPD       Z16, Z3, Z3
+	VDIVPD       Z16, Z4, Z4
+	VDIVPD       Z16, Z5, Z5
+	VDIVPD       Z16, Z6, Z6
+	VDIVPD       Z16, Z7, Z7
+	VDIVPD       Z16, Z8, Z8
+	VDIVPD       Z16, Z9, Z9
+	VDIVPD       Z16, Z10, Z10
+	VDIVPD       Z16, Z11, Z11
+	VDIVPD       Z16, Z12, Z12
+	VDIVPD       Z16, Z13, Z13
+	VDIVPD       Z16, Z14, Z14
+	VDIVPD       Z16, Z15, Z15
+
+empty111:
+skip110:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip112
+	VMOVUPD (SI), Z16
+	VADDPD  Z0, Z16, Z0
+	VMOVUPD 64(SI), Z16
+	VADDPD  Z1, Z16, Z1
+	VMOVUPD 128(SI), Z16
+	VADDPD  Z2, Z16, Z2
+	VMOVUPD 192(SI), Z16
+	VADDPD  Z3, Z16, Z3
+	VMOVUPD 256(SI), Z16
+	VADDPD  Z4, Z16, Z4
+	VMOVUPD 320(SI), Z16
+	VADDPD  Z5, Z16, Z5
+	VMOVUPD 384(SI), Z16
+	VADDPD  Z6, Z16, Z6
+	VMOVUPD 448(SI), Z16
+	VADDPD  Z7, Z16, Z7
+	VMOVUPD 512(SI), Z16
+	VADDPD  Z8, Z16, Z8
+	VMOVUPD 576(SI), Z16
+	VADDPD  Z9, Z16, Z9
+	VMOVUPD 640(SI), Z16
+	VADDPD  Z10, Z16, Z10
+	VMOVUPD 704(SI), Z16
+	VADDPD  Z11, Z16, Z11
+	VMOVUPD 768(SI), Z16
+	VADDPD  Z12, Z16, Z12
+	VMOVUPD 832(SI), Z16
+	VADDPD  Z13, Z16, Z13
+	VMOVUPD 896(SI), Z16
+	VADDPD  Z14, Z16, Z14
+	VMOVUPD 960(SI), Z16
+	VADDPD  Z15, Z16, Z15
+
+skip112:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around113
+	VMOVDQU64 Z0, (SI)
+	VMOVDQU64 Z1, 64(SI)
+	JMP       stored114
+
+around113:
+	VMOVNTDQ Z0, (SI)
+	VMOVNTDQ Z1, 64(SI)
+
+stored114:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around115
+	VMOVDQU64 Z2, 128(SI)
+	VMOVDQU64 Z3, 192(SI)
+	JMP       stored116
+
+around115:
+	VMOVNTDQ Z2, 128(SI)
+	VMOVNTDQ Z3, 192(SI)
+
+stored116:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around117
+	VMOVDQU64 Z4, 256(SI)
+	VMOVDQU64 Z5, 320(SI)
+	JMP       stored118
+
+around117:
+	VMOVNTDQ Z4, 256(SI)
+	VMOVNTDQ Z5, 320(SI)
+
+stored118:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around119
+	VMOVDQU64 Z6, 384(SI)
+	VMOVDQU64 Z7, 448(SI)
+	JMP       stored120
+
+around119:
+	VMOVNTDQ Z6, 384(SI)
+	VMOVNTDQ Z7, 448(SI)
+
+stored120:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around121
+	VMOVDQU64 Z8, 512(SI)
+	VMOVDQU64 Z9, 576(SI)
+	JMP       stored122
+
+around121:
+	VMOVNTDQ Z8, 512(SI)
+	VMOVNTDQ Z9, 576(SI)
+
+stored122:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around123
+	VMOVDQU64 Z10, 640(SI)
+	VMOVDQU64 Z11, 704(SI)
+	JMP       stored124
+
+around123:
+	VMOVNTDQ Z10, 640(SI)
+	VMOVNTDQ Z11, 704(SI)
+
+stored124:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around125
+	VMOVDQU64 Z12, 768(SI)
+	VMOVDQU64 Z13, 832(SI)
+	JMP       stored126
+
+around125:
+	VMOVNTDQ Z12, 768(SI)
+	VMOVNTDQ Z13, 832(SI)
+
+stored126:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around127
+	VMOVDQU64 Z14, 896(SI)
+	VMOVDQU64 Z15, 960(SI)
+	JMP       stored128
+
+around127:
+	VMOVNTDQ Z14, 896(SI)
+	VMOVNTDQ Z15, 960(SI)
+
+stored128:
+stored108:
+	ADDQ $0x00000400, AX
+	ADDQ $0x00000400, SI
+	SUBQ $0x00000080, DI
+	JMP  tile104
+
+narrower105:
+	CMPQ   DI, $0x00000040
+	JLT    narrower130
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPQ   R8, R9
+	JGE    summed131
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row132:
+	LEAQ         64(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y16
+	VMOVUPD      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Y16, K1
+	VADDPD       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPD      64(AX)(R14*1), Z17
+	VPCMPEQD     32(R12), Y16, K1
+	VADDPD       Z17, Z1, K1, Z1
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPD      128(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Y16, K1
+	VADDPD       Z17, Z2, K1, Z2
+	PREFETCHT0   128(AX)(R15*1)
+	VMOVUPD      192(AX)(R14*1), Z17
+	VPCMPEQD     96(R12), Y16, K1
+	VADDPD       Z17, Z3, K1, Z3
+	PREFETCHT0   192(AX)(R15*1)
+	VMOVUPD      256(AX)(R14*1), Z17
+	VPCMPEQD     128(R12), Y16, K1
+	VADDPD       Z17, Z4, K1, Z4
+	PREFETCHT0   256(AX)(R15*1)
+	VMOVUPD      320(AX)(R14*1), Z17
+	VPCMPEQD     160(R12), Y16, K1
+	VADDPD       Z17, Z5, K1, Z5
+	PREFETCHT0   320(AX)(R15*1)
+	VMOVUPD      384(AX)(R14*1), Z17
+	VPCMPEQD     192(R12), Y16, K1
+	VADDPD       Z17, Z6, K1, Z6
+	PREFETCHT0   384(AX)(R15*1)
+	VMOVUPD      448(AX)(R14*1), Z17
+	VPCMPEQD     224(R12), Y16, K1
+	VADDPD       Z17, Z7, K1, Z7
+	PREFETCHT0   448(AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row132
+
+summed131:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow134
+	VMOVUPD Z0, (SI)
+	VMOVUPD Z1, 64(SI)
+	VMOVUPD Z2, 128(SI)
+	VMOVUPD Z3, 192(SI)
+	VMOVUPD Z4, 256(SI)
+	VMOVUPD Z5, 320(SI)
+	VMOVUPD Z6, 384(SI)
+	VMOVUPD Z7, 448(SI)
+	JMP     stored133
+
+narrow134:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip135
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty136
+	SHRQ         $0x03, R11
+	VPXORD       X19, X19, X19
+	VCVTSI2SDQ   R11, X19, X19
+	VBROADCASTSD X19, Z16
+	VDIVPD       Z16, Z0, Z0
+	VDIVPD       Z16, Z1, Z1
+	VDIVPD       Z16, Z2, Z2
+	VDIVPD       Z16, Z3, Z3
+	VDIVPD       Z16, Z4, Z4
+	VDIVPD       Z16, Z5, Z5
+	VDIVPD       Z16, Z6, Z6
+	VDIVPD       Z16, Z7, Z7
+
+empty136:
+skip135:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip137
+	VMOVUPD (SI), Z16
+	VADDPD  Z0, Z16, Z0
+	VMOVUPD 64(SI), Z16
+	VADDPD  Z1, Z16, Z1
+	VMOVUPD 128(SI), Z16
+	VADDPD  Z2, Z16, Z2
+	VMOVUPD 192(SI), Z16
+	VADDPD  Z3, Z16, Z3
+	VMOVUPD 256(SI), Z16
+	VADDPD  Z4, Z16, Z4
+	VMOVUPD 320(SI), Z16
+	VADDPD  Z5, Z16, Z5
+	VMOVUPD 384(SI), Z16
+	VADDPD  Z6, Z16, Z6
+	VMOVUPD 448(SI), Z16
+	VADDPD  Z7, Z16, Z7
+
+skip137:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around138
+	VMOVDQU64 Z0, (SI)
+	VMOVDQU64 Z1, 64(SI)
+	JMP       stored139
+
+around138:
+	VMOVNTDQ Z0, (SI)
+	VMOVNTDQ Z1, 64(SI)
+
+stored139:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around140
+	VMOVDQU64 Z2, 128(SI)
+	VMOVDQU64 Z3, 192(SI)
+	JMP       stored141
+
+around140:
+	VMOVNTDQ Z2, 128(SI)
+	VMOVNTDQ Z3, 192(SI)
+
+stored141:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around142
+	VMOVDQU64 Z4, 256(SI)
+	VMOVDQU64 Z5, 320(SI)
+	JMP       stored143
+
+around142:
+	VMOVNTDQ Z4, 256(SI)
+	VMOVNTDQ Z5, 320(SI)
+
+stored143:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around144
+	VMOVDQU64 Z6, 384(SI)
+	VMOVDQU64 Z7, 448(SI)
+	JMP       stored145
+
+around144:
+	VMOVNTDQ Z6, 384(SI)
+	VMOVNTDQ Z7, 448(SI)
+
+stored145:
+stored133:
+	ADDQ $0x00000200, AX
+	ADDQ $0x00000200, SI
+	SUBQ $0x00000040, DI
+
+narrower130:
+	CMPQ   DI, $0x00000020
+	JLT    narrower147
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	CMPQ   R8, R9
+	JGE    summed148
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row149:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y16
+	VMOVUPD      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Y16, K1
+	VADDPD       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPD      64(AX)(R14*1), Z17
+	VPCMPEQD     32(R12), Y16, K1
+	VADDPD       Z17, Z1, K1, Z1
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPD      128(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Y16, K1
+	VADDPD       Z17, Z2, K1, Z2
+	PREFETCHT0   128(AX)(R15*1)
+	VMOVUPD      192(AX)(R14*1), Z17
+	VPCMPEQD     96(R12), Y16, K1
+	VADDPD       Z17, Z3, K1, Z3
+	PREFETCHT0   192(AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row149
+
+summed148:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow151
+	VMOVUPD Z0, (SI)
+	VMOVUPD Z1, 64(SI)
+	VMOVUPD Z2, 128(SI)
+	VMOVUPD Z3, 192(SI)
+	JMP     stored150
+
+narrow151:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip152
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty153
+	SHRQ         $0x03, R11
+	VPXORD       X20, X20, X20
+	VCVTSI2SDQ   R11, X20, X20
+	VBROADCASTSD X20, Z16
+	VDIVPD       Z16, Z0, Z0
+	VDIVPD       Z16, Z1, Z1
+	VDIVPD       Z16, Z2, Z2
+	VDIVPD       Z16, Z3, Z3
+
+empty153:
+skip152:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip154
+	VMOVUPD (SI), Z16
+	VADDPD  Z0, Z16, Z0
+	VMOVUPD 64(SI), Z16
+	VADDPD  Z1, Z16, Z1
+	VMOVUPD 128(SI), Z16
+	VADDPD  Z2, Z16, Z2
+	VMOVUPD 192(SI), Z16
+	VADDPD  Z3, Z16, Z3
+
+skip154:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around155
+	VMOVDQU64 Z0, (SI)
+	VMOVDQU64 Z1, 64(SI)
+	JMP       stored156
+
+around155:
+	VMOVNTDQ Z0, (SI)
+	VMOVNTDQ Z1, 64(SI)
+
+stored156:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around157
+	VMOVDQU64 Z2, 128(SI)
+	VMOVDQU64 Z3, 192(SI)
+	JMP       stored158
+
+around157:
+	VMOVNTDQ Z2, 128(SI)
+	VMOVNTDQ Z3, 192(SI)
+
+stored158:
+stored150:
+	ADDQ $0x00000100, AX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000020, DI
+
+narrower147:
+	CMPQ   DI, $0x00000010
+	JLT    narrower160
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	CMPQ   R8, R9
+	JGE    summed161
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row162:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y16
+	VMOVUPD      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Y16, K1
+	VADDPD       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPD      64(AX)(R14*1), Z17
+	VPCMPEQD     32(R12), Y16, K1
+	VADDPD       Z17, Z1, K1, Z1
+	PREFETCHT0   64(AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row162
+
+summed161:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow164
+	VMOVUPD Z0, (SI)
+	VMOVUPD Z1, 64(SI)
+	JMP     stored163
+
+narrow164:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip165
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty166
+	SHRQ         $0x03, R11
+	VPXORD       X21, X21, X21
+	VCVTSI2SDQ   R11, X21, X21
+	VBROADCASTSD X21, Z16
+	VDIVPD       Z16, Z0, Z0
+	VDIVPD       Z16, Z1, Z1
+
+empty166:
+skip165:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip167
+	VMOVUPD (SI), Z16
+	VADDPD  Z0, Z16, Z0
+	VMOVUPD 64(SI), Z16
+	VADDPD  Z1, Z16, Z1
+
+skip167:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around168
+	VMOVDQU64 Z0, (SI)
+	VMOVDQU64 Z1, 64(SI)
+	JMP       stored169
+
+around168:
+	VMOVNTDQ Z0, (SI)
+	VMOVNTDQ Z1, 64(SI)
+
+stored169:
+stored163:
+	ADDQ $0x00000080, AX
+	ADDQ $0x00000080, SI
+	SUBQ $0x00000010, DI
+
+narrower160:
+	CMPQ   DI, $0x00000008
+	JLT    narrower171
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed172
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row173:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y16
+	VMOVUPD      (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Y16, K1
+	VADDPD       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row173
+
+summed172:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow175
+	VMOVUPD Z0, (SI)
+	JMP     stored174
+
+narrow175:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip176
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty177
+	SHRQ         $0x03, R11
+	VPXORD       X22, X22, X22
+	VCVTSI2SDQ   R11, X22, X22
+	VBROADCASTSD X22, Z16
+	VDIVPD       Z16, Z0, Z0
+
+empty177:
+skip176:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip178
+	VMOVUPD (SI), Z16
+	VADDPD  Z0, Z16, Z0
+
+skip178:
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around179
+	VMOVDQU64 Z0, (SI)
+	JMP       stored180
+
+around179:
+	VMOVNTDQ Z0, (SI)
+
+stored180:
+stored174:
+	ADDQ $0x00000040, AX
+	ADDQ $0x00000040, SI
+	SUBQ $0x00000008, DI
+
+narrower171:
+	TESTQ  DI, DI
+	JLE    done181
+	MOVQ   $-1, R11
+	BZHIQ  DI, R11, R11
+	KMOVW  R11, K1
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed182
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R12
+
+row183:
+	LEAQ         128(R12), R14
+	CMPQ         R14, DX
+	CMOVQGE      R12, R14
+	MOVQ         (R14), R14
+	MOVQ         (R12), R13
+	IMULQ        CX, R14
+	IMULQ        CX, R13
+	MOVQ         (R12), DI
+	IMULQ        ranksApart+64(FP), DI
+	ADDQ         R11, DI
+	VPBROADCASTD (BX)(R12*1), Y16
+	VMOVUPD.Z    (AX)(R13*1), K1, Z17
+	VPCMPEQD     (DI), Y16, K1, K2
+	VADDPD       Z17, Z0, K2, Z0
+	PREFETCHT0   (AX)(R14*1)
+	ADDQ         $0x08, R12
+	CMPQ         R12, R9
+	JLT          row183
+
+summed182:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow185
+	VMOVUPD Z0, K1, (SI)
+	JMP     stored184
+
+narrow185:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip186
+	MOVQ         R9, AX
+	SUBQ         R8, AX
+	JEQ          empty187
+	SHRQ         $0x03, AX
+	VPXORD       X23, X23, X23
+	VCVTSI2SDQ   AX, X23, X23
+	VBROADCASTSD X23, Z16
+	VDIVPD       Z16, Z0, Z0
+
+empty187:
+skip186:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip188
+	VMOVUPD.Z (SI), K1, Z16
+	VADDPD    Z0, Z16, Z0
+
+skip188:
+	VMOVUPD Z0, K1, (SI)
+
+stored184:
+done181:
+	MOVQ to+72(FP), SI
+	ADDQ apart+80(FP), SI
+	MOVQ SI, to+72(FP)
+	INCQ R10
+	JMP  result102
+
+returned103:
+	MOVQ R10, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none189
+	SUBQ  AX, BX
+
+none189:
+	XORQ R10, R10
+
+result190:
+	CMPQ R10, results+24(FP)
+	JGE  returned191
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
 	MOVQ positions+32(FP), AX
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
@@ -2762,11 +4426,11 @@ result102:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile104:
+tile192:
 	CMPQ    DI, $0x00000040
-	JLT     narrower105
+	JLT     narrower193
 	CMPQ    R8, R9
-	JGE     empty106
+	JGE     empty194
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -2787,7 +4451,7 @@ tile104:
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row108:
+row196:
 	LEAQ       64(R11), R13
 	CMPQ       R13, DX
 	CMOVQGE    R11, R13
@@ -2846,7 +4510,7 @@ row108:
 	PREFETCHT0 448(AX)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R9
-	JLT        row108
+	JLT        row196
 	VMOVUPD    Z0, (SI)
 	VMOVUPD    Z1, 64(SI)
 	VMOVUPD    Z2, 128(SI)
@@ -2857,7 +4521,7 @@ row108:
 	VMOVUPD    Z7, 448(SI)
 	LEAQ       (BX)(R8*1), R11
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none109
+	JEQ        none197
 	MOVQ       columns+72(FP), R12
 	SUBQ       DI, R12
 	SHLQ       $0x03, R12
@@ -2903,10 +4567,10 @@ row108:
 	VPGATHERQQ (R11)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(R12)
 
-none109:
-	JMP stored107
+none197:
+	JMP stored195
 
-empty106:
+empty194:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -2925,7 +4589,7 @@ empty106:
 	VMOVUPD Z6, 384(SI)
 	VMOVUPD Z7, 448(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none110
+	JEQ     none198
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -2939,18 +4603,18 @@ empty106:
 	VMOVUPD Z17, 384(R11)
 	VMOVUPD Z17, 448(R11)
 
-none110:
-stored107:
+none198:
+stored195:
 	ADDQ $0x00000200, AX
 	ADDQ $0x00000200, SI
 	SUBQ $0x00000040, DI
-	JMP  tile104
+	JMP  tile192
 
-narrower105:
+narrower193:
 	CMPQ    DI, $0x00000020
-	JLT     narrower112
+	JLT     narrower200
 	CMPQ    R8, R9
-	JGE     empty113
+	JGE     empty201
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -2963,7 +4627,7 @@ narrower105:
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row115:
+row203:
 	LEAQ       128(R11), R13
 	CMPQ       R13, DX
 	CMOVQGE    R11, R13
@@ -2998,14 +4662,14 @@ row115:
 	PREFETCHT0 192(AX)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R9
-	JLT        row115
+	JLT        row203
 	VMOVUPD    Z0, (SI)
 	VMOVUPD    Z1, 64(SI)
 	VMOVUPD    Z2, 128(SI)
 	VMOVUPD    Z3, 192(SI)
 	LEAQ       (BX)(R8*1), R11
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none116
+	JEQ        none204
 	MOVQ       columns+72(FP), R12
 	SUBQ       DI, R12
 	SHLQ       $0x03, R12
@@ -3031,10 +4695,10 @@ row115:
 	VPGATHERQQ (R11)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(R12)
 
-none116:
-	JMP stored114
+none204:
+	JMP stored202
 
-empty113:
+empty201:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3045,7 +4709,7 @@ empty113:
 	VMOVUPD Z2, 128(SI)
 	VMOVUPD Z3, 192(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none117
+	JEQ     none205
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -3055,17 +4719,17 @@ empty113:
 	VMOVUPD Z17, 128(R11)
 	VMOVUPD Z17, 192(R11)
 
-none117:
-stored114:
+none205:
+stored202:
 	ADDQ $0x00000100, AX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, DI
 
-narrower112:
+narrower200:
 	CMPQ    DI, $0x00000010
-	JLT     narrower119
+	JLT     narrower207
 	CMPQ    R8, R9
-	JGE     empty120
+	JGE     empty208
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -3074,7 +4738,7 @@ narrower112:
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row122:
+row210:
 	LEAQ       128(R11), R13
 	CMPQ       R13, DX
 	CMOVQGE    R11, R13
@@ -3097,12 +4761,12 @@ row122:
 	PREFETCHT0 64(AX)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R9
-	JLT        row122
+	JLT        row210
 	VMOVUPD    Z0, (SI)
 	VMOVUPD    Z1, 64(SI)
 	LEAQ       (BX)(R8*1), R11
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none123
+	JEQ        none211
 	MOVQ       columns+72(FP), R12
 	SUBQ       DI, R12
 	SHLQ       $0x03, R12
@@ -3118,17 +4782,17 @@ row122:
 	VPGATHERQQ (R11)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(R12)
 
-none123:
-	JMP stored121
+none211:
+	JMP stored209
 
-empty120:
+empty208:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (SI)
 	VMOVUPD Z1, 64(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none124
+	JEQ     none212
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -3136,24 +4800,24 @@ empty120:
 	VMOVUPD Z17, (R11)
 	VMOVUPD Z17, 64(R11)
 
-none124:
-stored121:
+none212:
+stored209:
 	ADDQ $0x00000080, AX
 	ADDQ $0x00000080, SI
 	SUBQ $0x00000010, DI
 
-narrower119:
+narrower207:
 	CMPQ    DI, $0x00000008
-	JLT     narrower126
+	JLT     narrower214
 	CMPQ    R8, R9
-	JGE     empty127
+	JGE     empty215
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row129:
+row217:
 	LEAQ       128(R11), R13
 	CMPQ       R13, DX
 	CMOVQGE    R11, R13
@@ -3170,11 +4834,11 @@ row129:
 	PREFETCHT0 (AX)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R9
-	JLT        row129
+	JLT        row217
 	VMOVUPD    Z0, (SI)
 	LEAQ       (BX)(R8*1), R11
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none130
+	JEQ        none218
 	MOVQ       columns+72(FP), R12
 	SUBQ       DI, R12
 	SHLQ       $0x03, R12
@@ -3185,42 +4849,42 @@ row129:
 	VPGATHERQQ (R11)(Z8*8), K1, Z18
 	VMOVUPD    Z18, (R12)
 
-none130:
-	JMP stored128
+none218:
+	JMP stored216
 
-empty127:
+empty215:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none131
+	JEQ     none219
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
 	ADDQ    choice+80(FP), R11
 	VMOVUPD Z17, (R11)
 
-none131:
-stored128:
+none219:
+stored216:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000008, DI
 
-narrower126:
+narrower214:
 	TESTQ   DI, DI
-	JLE     done132
+	JLE     done220
 	MOVQ    $-1, R11
 	BZHIQ   DI, R11, R11
 	KMOVW   R11, K1
 	CMPQ    R8, R9
-	JGE     empty133
+	JGE     empty221
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row135:
+row223:
 	LEAQ       128(R11), R13
 	CMPQ       R13, DX
 	CMOVQGE    R11, R13
@@ -3237,11 +4901,11 @@ row135:
 	PREFETCHT0 (AX)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R9
-	JLT        row135
+	JLT        row223
 	VMOVUPD    Z0, K1, (SI)
 	LEAQ       (BX)(R8*1), AX
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none136
+	JEQ        none224
 	MOVQ       columns+72(FP), SI
 	SUBQ       DI, SI
 	SHLQ       $0x03, SI
@@ -3252,38 +4916,38 @@ row135:
 	VPGATHERQQ (AX)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (SI)
 
-none136:
-	JMP stored134
+none224:
+	JMP stored222
 
-empty133:
+empty221:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, K1, (SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none137
+	JEQ     none225
 	MOVQ    columns+72(FP), AX
 	SUBQ    DI, AX
 	SHLQ    $0x03, AX
 	ADDQ    choice+80(FP), AX
 	VMOVUPD Z17, K1, (AX)
 
-none137:
-stored134:
-done132:
+none225:
+stored222:
+done220:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none138
+	JEQ   none226
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none138:
+none226:
 	INCQ R10
-	JMP  result102
+	JMP  result190
 
-returned103:
+returned191:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -4680,9 +6344,9 @@ DATA odd16<>+60(SB)/2, $0x003d
 DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
-// func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
+TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $0-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
 	MOVQ  sources+48(FP), BX
@@ -4703,6 +6367,1091 @@ result107:
 	MOVQ 8(AX)(R10*8), R9
 	MOVQ R9, AX
 	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned108
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile109:
+	CMPQ   DI, $0x00000100
+	JLT    narrower110
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPQ   R8, R9
+	JGE    summed111
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row112:
+	LEAQ         64(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VPMOVZXWD    (AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VPMOVZXWD    32(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	VPMOVZXWD    64(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   64(AX)(R15*1)
+	VPMOVZXWD    96(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	VPMOVZXWD    128(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     256(R12), Z16, K1
+	VADDPS       Z17, Z4, K1, Z4
+	PREFETCHT0   128(AX)(R15*1)
+	VPMOVZXWD    160(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     320(R12), Z16, K1
+	VADDPS       Z17, Z5, K1, Z5
+	VPMOVZXWD    192(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     384(R12), Z16, K1
+	VADDPS       Z17, Z6, K1, Z6
+	PREFETCHT0   192(AX)(R15*1)
+	VPMOVZXWD    224(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     448(R12), Z16, K1
+	VADDPS       Z17, Z7, K1, Z7
+	VPMOVZXWD    256(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     512(R12), Z16, K1
+	VADDPS       Z17, Z8, K1, Z8
+	PREFETCHT0   256(AX)(R15*1)
+	VPMOVZXWD    288(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     576(R12), Z16, K1
+	VADDPS       Z17, Z9, K1, Z9
+	VPMOVZXWD    320(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     640(R12), Z16, K1
+	VADDPS       Z17, Z10, K1, Z10
+	PREFETCHT0   320(AX)(R15*1)
+	VPMOVZXWD    352(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     704(R12), Z16, K1
+	VADDPS       Z17, Z11, K1, Z11
+	VPMOVZXWD    384(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     768(R12), Z16, K1
+	VADDPS       Z17, Z12, K1, Z12
+	PREFETCHT0   384(AX)(R15*1)
+	VPMOVZXWD    416(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     832(R12), Z16, K1
+	VADDPS       Z17, Z13, K1, Z13
+	VPMOVZXWD    448(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     896(R12), Z16, K1
+	VADDPS       Z17, Z14, K1, Z14
+	PREFETCHT0   448(AX)(R15*1)
+	VPMOVZXWD    480(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     960(R12), Z16, K1
+	VADDPS       Z17, Z15, K1, Z15
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row112
+
+summed111:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow114
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	VMOVUPS Z8, 512(SI)
+	VMOVUPS Z9, 576(SI)
+	VMOVUPS Z10, 640(SI)
+	VMOVUPS Z11, 704(SI)
+	VMOVUPS Z12, 768(SI)
+	VMOVUPS Z13, 832(SI)
+	VMOVUPS Z14, 896(SI)
+	VMOVUPS Z15, 960(SI)
+	JMP     stored113
+
+narrow114:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip115
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty116
+	SHRQ         $0x03, R11
+	VPXORD       X18, X18, X18
+	VCVTSI2SSQ   R11, X18, X18
+	VBROADCASTSS X18, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+	VDIVPS       Z16, Z8, Z8
+	VDIVPS       Z16, Z9, Z9
+	VDIVPS       Z16, Z10, Z10
+	VDIVPS       Z16, Z11, Z11
+	VDIVPS       Z16, Z12, Z12
+	VDIVPS       Z16, Z13, Z13
+	VDIVPS       Z16, Z14, Z14
+	VDIVPS       Z16, Z15, Z15
+
+empty116:
+skip115:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip117
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+	VPMOVZXWD 64(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z2, Z16, Z2
+	VPMOVZXWD 96(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z3, Z16, Z3
+	VPMOVZXWD 128(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z4, Z16, Z4
+	VPMOVZXWD 160(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z5, Z16, Z5
+	VPMOVZXWD 192(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z6, Z16, Z6
+	VPMOVZXWD 224(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z7, Z16, Z7
+	VPMOVZXWD 256(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z8, Z16, Z8
+	VPMOVZXWD 288(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z9, Z16, Z9
+	VPMOVZXWD 320(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z10, Z16, Z10
+	VPMOVZXWD 352(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z11, Z16, Z11
+	VPMOVZXWD 384(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z12, Z16, Z12
+	VPMOVZXWD 416(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z13, Z16, Z13
+	VPMOVZXWD 448(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z14, Z16, Z14
+	VPMOVZXWD 480(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z15, Z16, Z15
+
+skip117:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z17
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around118
+	VMOVDQU64 Z16, (SI)
+	JMP       stored119
+
+around118:
+	VMOVNTDQ Z16, (SI)
+
+stored119:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z16
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z17
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around120
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored121
+
+around120:
+	VMOVNTDQ Z16, 64(SI)
+
+stored121:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z16
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z17
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around122
+	VMOVDQU64 Z16, 128(SI)
+	JMP       stored123
+
+around122:
+	VMOVNTDQ Z16, 128(SI)
+
+stored123:
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z16
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z17
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around124
+	VMOVDQU64 Z16, 192(SI)
+	JMP       stored125
+
+around124:
+	VMOVNTDQ Z16, 192(SI)
+
+stored125:
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z16
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z9, K1
+	VPADDD    all32_7fff<>+0(SB), Z9, Z17
+	VPADDD    all32_8000<>+0(SB), Z9, K1, Z17
+	VCMPPS    $0x03, Z8, Z8, K1
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around126
+	VMOVDQU64 Z16, 256(SI)
+	JMP       stored127
+
+around126:
+	VMOVNTDQ Z16, 256(SI)
+
+stored127:
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z16
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z17
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z17
+	VCMPPS    $0x03, Z10, Z10, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around128
+	VMOVDQU64 Z16, 320(SI)
+	JMP       stored129
+
+around128:
+	VMOVNTDQ Z16, 320(SI)
+
+stored129:
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z16
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z17
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z17
+	VCMPPS    $0x03, Z12, Z12, K1
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around130
+	VMOVDQU64 Z16, 384(SI)
+	JMP       stored131
+
+around130:
+	VMOVNTDQ Z16, 384(SI)
+
+stored131:
+	VPTESTMD  all32_10000<>+0(SB), Z14, K1
+	VPADDD    all32_7fff<>+0(SB), Z14, Z16
+	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z15, K1
+	VPADDD    all32_7fff<>+0(SB), Z15, Z17
+	VPADDD    all32_8000<>+0(SB), Z15, K1, Z17
+	VCMPPS    $0x03, Z14, Z14, K1
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around132
+	VMOVDQU64 Z16, 448(SI)
+	JMP       stored133
+
+around132:
+	VMOVNTDQ Z16, 448(SI)
+
+stored133:
+stored113:
+	ADDQ  $0x00000200, AX
+	ADDQ  $0x00000200, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip134
+	ADDQ  $0x00000200, SI
+
+skip134:
+	SUBQ $0x00000100, DI
+	JMP  tile109
+
+narrower110:
+	CMPQ   DI, $0x00000080
+	JLT    narrower136
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPQ   R8, R9
+	JGE    summed137
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row138:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VPMOVZXWD    (AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VPMOVZXWD    32(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	VPMOVZXWD    64(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   64(AX)(R15*1)
+	VPMOVZXWD    96(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	VPMOVZXWD    128(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     256(R12), Z16, K1
+	VADDPS       Z17, Z4, K1, Z4
+	PREFETCHT0   128(AX)(R15*1)
+	VPMOVZXWD    160(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     320(R12), Z16, K1
+	VADDPS       Z17, Z5, K1, Z5
+	VPMOVZXWD    192(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     384(R12), Z16, K1
+	VADDPS       Z17, Z6, K1, Z6
+	PREFETCHT0   192(AX)(R15*1)
+	VPMOVZXWD    224(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     448(R12), Z16, K1
+	VADDPS       Z17, Z7, K1, Z7
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row138
+
+summed137:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow140
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	JMP     stored139
+
+narrow140:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip141
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty142
+	SHRQ         $0x03, R11
+	VPXORD       X19, X19, X19
+	VCVTSI2SSQ   R11, X19, X19
+	VBROADCASTSS X19, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+
+empty142:
+skip141:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip143
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+	VPMOVZXWD 64(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z2, Z16, Z2
+	VPMOVZXWD 96(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z3, Z16, Z3
+	VPMOVZXWD 128(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z4, Z16, Z4
+	VPMOVZXWD 160(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z5, Z16, Z5
+	VPMOVZXWD 192(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z6, Z16, Z6
+	VPMOVZXWD 224(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z7, Z16, Z7
+
+skip143:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z17
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around144
+	VMOVDQU64 Z16, (SI)
+	JMP       stored145
+
+around144:
+	VMOVNTDQ Z16, (SI)
+
+stored145:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z16
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z17
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around146
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored147
+
+around146:
+	VMOVNTDQ Z16, 64(SI)
+
+stored147:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z16
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z17
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z17
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around148
+	VMOVDQU64 Z16, 128(SI)
+	JMP       stored149
+
+around148:
+	VMOVNTDQ Z16, 128(SI)
+
+stored149:
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z16
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z17
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z17
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around150
+	VMOVDQU64 Z16, 192(SI)
+	JMP       stored151
+
+around150:
+	VMOVNTDQ Z16, 192(SI)
+
+stored151:
+stored139:
+	ADDQ  $0x00000100, AX
+	ADDQ  $0x00000100, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip152
+	ADDQ  $0x00000100, SI
+
+skip152:
+	SUBQ $0x00000080, DI
+
+narrower136:
+	CMPQ   DI, $0x00000040
+	JLT    narrower154
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	CMPQ   R8, R9
+	JGE    summed155
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row156:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VPMOVZXWD    (AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VPMOVZXWD    32(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	VPMOVZXWD    64(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   64(AX)(R15*1)
+	VPMOVZXWD    96(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row156
+
+summed155:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow158
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	JMP     stored157
+
+narrow158:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip159
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty160
+	SHRQ         $0x03, R11
+	VPXORD       X20, X20, X20
+	VCVTSI2SSQ   R11, X20, X20
+	VBROADCASTSS X20, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+
+empty160:
+skip159:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip161
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+	VPMOVZXWD 64(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z2, Z16, Z2
+	VPMOVZXWD 96(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z3, Z16, Z3
+
+skip161:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z17
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around162
+	VMOVDQU64 Z16, (SI)
+	JMP       stored163
+
+around162:
+	VMOVNTDQ Z16, (SI)
+
+stored163:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z16
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z17
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z17
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around164
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored165
+
+around164:
+	VMOVNTDQ Z16, 64(SI)
+
+stored165:
+stored157:
+	ADDQ  $0x00000080, AX
+	ADDQ  $0x00000080, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip166
+	ADDQ  $0x00000080, SI
+
+skip166:
+	SUBQ $0x00000040, DI
+
+narrower154:
+	CMPQ   DI, $0x00000020
+	JLT    narrower168
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	CMPQ   R8, R9
+	JGE    summed169
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row170:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VPMOVZXWD    (AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VPMOVZXWD    32(AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row170
+
+summed169:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow172
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	JMP     stored171
+
+narrow172:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip173
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty174
+	SHRQ         $0x03, R11
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   R11, X21, X21
+	VBROADCASTSS X21, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+
+empty174:
+skip173:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip175
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+
+skip175:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z17
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z17
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z17
+	VMOVDQU64 odd16<>+0(SB), Z24
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z17, Z24, Z16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around176
+	VMOVDQU64 Z16, (SI)
+	JMP       stored177
+
+around176:
+	VMOVNTDQ Z16, (SI)
+
+stored177:
+stored171:
+	ADDQ  $0x00000040, AX
+	ADDQ  $0x00000040, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip178
+	ADDQ  $0x00000040, SI
+
+skip178:
+	SUBQ $0x00000020, DI
+
+narrower168:
+	CMPQ   DI, $0x00000010
+	JLT    narrower180
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed181
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row182:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VPMOVZXWD    (AX)(R14*1), Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row182
+
+summed181:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow184
+	VMOVUPS Z0, (SI)
+	JMP     stored183
+
+narrow184:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip185
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty186
+	SHRQ         $0x03, R11
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   R11, X22, X22
+	VBROADCASTSS X22, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty186:
+skip185:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip187
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+
+skip187:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VPSRLD    $0x10, Z16, Z16
+	VPMOVDW   Z16, Y16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around188
+	VMOVDQU64 Y16, (SI)
+	JMP       stored189
+
+around188:
+	VMOVNTDQ Y16, (SI)
+
+stored189:
+stored183:
+	ADDQ  $0x00000020, AX
+	ADDQ  $0x00000020, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip190
+	ADDQ  $0x00000020, SI
+
+skip190:
+	SUBQ $0x00000010, DI
+
+narrower180:
+	TESTQ  DI, DI
+	JLE    done191
+	MOVQ   $-1, R11
+	BZHIQ  DI, R11, R11
+	KMOVW  R11, K1
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed192
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R12
+
+row193:
+	LEAQ         128(R12), R14
+	CMPQ         R14, DX
+	CMOVQGE      R12, R14
+	MOVQ         (R14), R14
+	MOVQ         (R12), R13
+	IMULQ        CX, R14
+	IMULQ        CX, R13
+	MOVQ         (R12), DI
+	IMULQ        ranksApart+64(FP), DI
+	ADDQ         R11, DI
+	VPBROADCASTD (BX)(R12*1), Z16
+	VPMOVZXWD.Z  (AX)(R13*1), K1, Z17
+	VPSLLD       $0x10, Z17, Z17
+	VPCMPEQD     (DI), Z16, K1, K2
+	VADDPS       Z17, Z0, K2, Z0
+	PREFETCHT0   (AX)(R14*1)
+	ADDQ         $0x08, R12
+	CMPQ         R12, R9
+	JLT          row193
+
+summed192:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow195
+	VMOVUPS Z0, K1, (SI)
+	JMP     stored194
+
+narrow195:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip196
+	MOVQ         R9, AX
+	SUBQ         R8, AX
+	JEQ          empty197
+	SHRQ         $0x03, AX
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   AX, X23, X23
+	VBROADCASTSS X23, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty197:
+skip196:
+	TESTQ       $0x00000001, mode+96(FP)
+	JEQ         skip198
+	VPMOVZXWD.Z (SI), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VADDPS      Z0, Z16, Z0
+
+skip198:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K2
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K2, Z16
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z16
+	VPSRLD    $0x10, Z16, Z16
+	VPMOVDW   Z16, Y16
+	VMOVDQU16 Y16, K1, (SI)
+
+stored194:
+done191:
+	MOVQ to+72(FP), SI
+	ADDQ apart+80(FP), SI
+	MOVQ SI, to+72(FP)
+	INCQ R10
+	JMP  result107
+
+returned108:
+	MOVQ R10, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none199
+	SUBQ  AX, BX
+
+none199:
+	XORQ R10, R10
+
+result200:
+	CMPQ R10, results+24(FP)
+	JGE  returned201
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
 	MOVQ positions+32(FP), AX
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
@@ -4710,11 +7459,11 @@ result107:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile109:
+tile202:
 	CMPQ    DI, $0x00000080
-	JLT     narrower110
+	JLT     narrower203
 	CMPQ    R8, R9
-	JGE     empty111
+	JGE     empty204
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -4735,7 +7484,7 @@ tile109:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row113:
+row206:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -4798,7 +7547,7 @@ row113:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row113
+	JLT           row206
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -4817,7 +7566,7 @@ row113:
 	VMOVUPS       Z19, 192(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none114
+	JEQ           none207
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -4919,10 +7668,10 @@ row113:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R12)
 
-none114:
-	JMP stored112
+none207:
+	JMP stored205
 
-empty111:
+empty204:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -4949,7 +7698,7 @@ empty111:
 	VPERMT2W  Z7, Z19, Z20
 	VMOVUPS   Z20, 192(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none115
+	JEQ       none208
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -4971,18 +7720,18 @@ empty111:
 	VMOVUPD   Z17, 896(R11)
 	VMOVUPD   Z17, 960(R11)
 
-none115:
-stored112:
+none208:
+stored205:
 	ADDQ $0x00000100, AX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000080, DI
-	JMP  tile109
+	JMP  tile202
 
-narrower110:
+narrower203:
 	CMPQ    DI, $0x00000040
-	JLT     narrower117
+	JLT     narrower210
 	CMPQ    R8, R9
-	JGE     empty118
+	JGE     empty211
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -4995,7 +7744,7 @@ narrower110:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row120:
+row213:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -5032,7 +7781,7 @@ row120:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row120
+	JLT           row213
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -5043,7 +7792,7 @@ row120:
 	VMOVUPS       Z19, 64(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none121
+	JEQ           none214
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -5097,10 +7846,10 @@ row120:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 448(R12)
 
-none121:
-	JMP stored119
+none214:
+	JMP stored212
 
-empty118:
+empty211:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -5115,7 +7864,7 @@ empty118:
 	VPERMT2W  Z3, Z19, Z20
 	VMOVUPS   Z20, 64(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none122
+	JEQ       none215
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -5129,17 +7878,17 @@ empty118:
 	VMOVUPD   Z17, 384(R11)
 	VMOVUPD   Z17, 448(R11)
 
-none122:
-stored119:
+none215:
+stored212:
 	ADDQ $0x00000080, AX
 	ADDQ $0x00000080, SI
 	SUBQ $0x00000040, DI
 
-narrower117:
+narrower210:
 	CMPQ    DI, $0x00000020
-	JLT     narrower124
+	JLT     narrower217
 	CMPQ    R8, R9
-	JGE     empty125
+	JGE     empty218
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -5148,7 +7897,7 @@ narrower117:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row127:
+row220:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -5172,14 +7921,14 @@ row127:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row127
+	JLT           row220
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
 	VMOVUPS       Z19, (SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none128
+	JEQ           none221
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -5209,10 +7958,10 @@ row127:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 192(R12)
 
-none128:
-	JMP stored126
+none221:
+	JMP stored219
 
-empty125:
+empty218:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -5221,7 +7970,7 @@ empty125:
 	VPERMT2W  Z1, Z19, Z20
 	VMOVUPS   Z20, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none129
+	JEQ       none222
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -5231,24 +7980,24 @@ empty125:
 	VMOVUPD   Z17, 128(R11)
 	VMOVUPD   Z17, 192(R11)
 
-none129:
-stored126:
+none222:
+stored219:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000020, DI
 
-narrower124:
+narrower217:
 	CMPQ    DI, $0x00000010
-	JLT     narrower131
+	JLT     narrower224
 	CMPQ    R8, R9
-	JGE     empty132
+	JGE     empty225
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row134:
+row227:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -5266,13 +8015,13 @@ row134:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row134
+	JLT           row227
 	VPSRLD        $0x10, Z0, Z17
 	VPMOVDW       Z17, Y17
 	VMOVUPS       Y17, (SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none135
+	JEQ           none228
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -5290,17 +8039,17 @@ row134:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 64(R12)
 
-none135:
-	JMP stored133
+none228:
+	JMP stored226
 
-empty132:
+empty225:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VPSRLD  $0x10, Z0, Z19
 	VPMOVDW Z19, Y19
 	VMOVUPS Y19, (SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none136
+	JEQ     none229
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -5308,27 +8057,27 @@ empty132:
 	VMOVUPD Z17, (R11)
 	VMOVUPD Z17, 64(R11)
 
-none136:
-stored133:
+none229:
+stored226:
 	ADDQ $0x00000020, AX
 	ADDQ $0x00000020, SI
 	SUBQ $0x00000010, DI
 
-narrower131:
+narrower224:
 	TESTQ   DI, DI
-	JLE     done137
+	JLE     done230
 	MOVQ    $-1, R11
 	BZHIQ   DI, R11, R11
 	KMOVW   R11, K1
 	CMPQ    R8, R9
-	JGE     empty138
+	JGE     empty231
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row140:
+row233:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -5346,13 +8095,13 @@ row140:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row140
+	JLT           row233
 	VPSRLD        $0x10, Z0, Z17
 	VPMOVDW       Z17, Y17
 	VMOVDQU16     Y17, K1, (SI)
 	LEAQ          (BX)(R8*1), AX
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none141
+	JEQ           none234
 	MOVQ          columns+72(FP), SI
 	SUBQ          DI, SI
 	SHLQ          $0x03, SI
@@ -5371,17 +8120,17 @@ row140:
 	VPGATHERDQ    (AX)(Y17*8), K2, Z18
 	VMOVUPD       Z18, K1, 64(SI)
 
-none141:
-	JMP stored139
+none234:
+	JMP stored232
 
-empty138:
+empty231:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VPSRLD    $0x10, Z0, Z19
 	VPMOVDW   Z19, Y19
 	VMOVDQU16 Y19, K1, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none142
+	JEQ       none235
 	MOVQ      columns+72(FP), AX
 	SUBQ      DI, AX
 	SHLQ      $0x03, AX
@@ -5390,23 +8139,23 @@ empty138:
 	KSHIFTRW  $0x08, K1, K1
 	VMOVUPD   Z17, K1, 64(AX)
 
-none142:
-stored139:
-done137:
+none235:
+stored232:
+done230:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none143
+	JEQ   none236
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none143:
+none236:
 	INCQ R10
-	JMP  result107
+	JMP  result200
 
-returned108:
+returned201:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -6444,9 +9193,9 @@ returned3:
 	VZEROUPPER
 	RET
 
-// func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
+TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $0-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
 	MOVQ  sources+48(FP), BX
@@ -6467,6 +9216,880 @@ result107:
 	MOVQ 8(AX)(R10*8), R9
 	MOVQ R9, AX
 	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned108
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile109:
+	CMPQ   DI, $0x00000100
+	JLT    narrower110
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPQ   R8, R9
+	JGE    summed111
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row112:
+	LEAQ         64(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VCVTPH2PS    (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VCVTPH2PS    32(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	VCVTPH2PS    64(AX)(R14*1), Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   64(AX)(R15*1)
+	VCVTPH2PS    96(AX)(R14*1), Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	VCVTPH2PS    128(AX)(R14*1), Z17
+	VPCMPEQD     256(R12), Z16, K1
+	VADDPS       Z17, Z4, K1, Z4
+	PREFETCHT0   128(AX)(R15*1)
+	VCVTPH2PS    160(AX)(R14*1), Z17
+	VPCMPEQD     320(R12), Z16, K1
+	VADDPS       Z17, Z5, K1, Z5
+	VCVTPH2PS    192(AX)(R14*1), Z17
+	VPCMPEQD     384(R12), Z16, K1
+	VADDPS       Z17, Z6, K1, Z6
+	PREFETCHT0   192(AX)(R15*1)
+	VCVTPH2PS    224(AX)(R14*1), Z17
+	VPCMPEQD     448(R12), Z16, K1
+	VADDPS       Z17, Z7, K1, Z7
+	VCVTPH2PS    256(AX)(R14*1), Z17
+	VPCMPEQD     512(R12), Z16, K1
+	VADDPS       Z17, Z8, K1, Z8
+	PREFETCHT0   256(AX)(R15*1)
+	VCVTPH2PS    288(AX)(R14*1), Z17
+	VPCMPEQD     576(R12), Z16, K1
+	VADDPS       Z17, Z9, K1, Z9
+	VCVTPH2PS    320(AX)(R14*1), Z17
+	VPCMPEQD     640(R12), Z16, K1
+	VADDPS       Z17, Z10, K1, Z10
+	PREFETCHT0   320(AX)(R15*1)
+	VCVTPH2PS    352(AX)(R14*1), Z17
+	VPCMPEQD     704(R12), Z16, K1
+	VADDPS       Z17, Z11, K1, Z11
+	VCVTPH2PS    384(AX)(R14*1), Z17
+	VPCMPEQD     768(R12), Z16, K1
+	VADDPS       Z17, Z12, K1, Z12
+	PREFETCHT0   384(AX)(R15*1)
+	VCVTPH2PS    416(AX)(R14*1), Z17
+	VPCMPEQD     832(R12), Z16, K1
+	VADDPS       Z17, Z13, K1, Z13
+	VCVTPH2PS    448(AX)(R14*1), Z17
+	VPCMPEQD     896(R12), Z16, K1
+	VADDPS       Z17, Z14, K1, Z14
+	PREFETCHT0   448(AX)(R15*1)
+	VCVTPH2PS    480(AX)(R14*1), Z17
+	VPCMPEQD     960(R12), Z16, K1
+	VADDPS       Z17, Z15, K1, Z15
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row112
+
+summed111:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow114
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	VMOVUPS Z8, 512(SI)
+	VMOVUPS Z9, 576(SI)
+	VMOVUPS Z10, 640(SI)
+	VMOVUPS Z11, 704(SI)
+	VMOVUPS Z12, 768(SI)
+	VMOVUPS Z13, 832(SI)
+	VMOVUPS Z14, 896(SI)
+	VMOVUPS Z15, 960(SI)
+	JMP     stored113
+
+narrow114:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip115
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty116
+	SHRQ         $0x03, R11
+	VPXORD       X18, X18, X18
+	VCVTSI2SSQ   R11, X18, X18
+	VBROADCASTSS X18, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+	VDIVPS       Z16, Z8, Z8
+	VDIVPS       Z16, Z9, Z9
+	VDIVPS       Z16, Z10, Z10
+	VDIVPS       Z16, Z11, Z11
+	VDIVPS       Z16, Z12, Z12
+	VDIVPS       Z16, Z13, Z13
+	VDIVPS       Z16, Z14, Z14
+	VDIVPS       Z16, Z15, Z15
+
+empty116:
+skip115:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip117
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(SI), Z16
+	VADDPS    Z1, Z16, Z1
+	VCVTPH2PS 64(SI), Z16
+	VADDPS    Z2, Z16, Z2
+	VCVTPH2PS 96(SI), Z16
+	VADDPS    Z3, Z16, Z3
+	VCVTPH2PS 128(SI), Z16
+	VADDPS    Z4, Z16, Z4
+	VCVTPH2PS 160(SI), Z16
+	VADDPS    Z5, Z16, Z5
+	VCVTPH2PS 192(SI), Z16
+	VADDPS    Z6, Z16, Z6
+	VCVTPH2PS 224(SI), Z16
+	VADDPS    Z7, Z16, Z7
+	VCVTPH2PS 256(SI), Z16
+	VADDPS    Z8, Z16, Z8
+	VCVTPH2PS 288(SI), Z16
+	VADDPS    Z9, Z16, Z9
+	VCVTPH2PS 320(SI), Z16
+	VADDPS    Z10, Z16, Z10
+	VCVTPH2PS 352(SI), Z16
+	VADDPS    Z11, Z16, Z11
+	VCVTPH2PS 384(SI), Z16
+	VADDPS    Z12, Z16, Z12
+	VCVTPH2PS 416(SI), Z16
+	VADDPS    Z13, Z16, Z13
+	VCVTPH2PS 448(SI), Z16
+	VADDPS    Z14, Z16, Z14
+	VCVTPH2PS 480(SI), Z16
+	VADDPS    Z15, Z16, Z15
+
+skip117:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around118
+	VMOVDQU64 Y16, (SI)
+	VMOVDQU64 Y17, 32(SI)
+	JMP       stored119
+
+around118:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y17, 32(SI)
+
+stored119:
+	VCVTPS2PH $0x00, Z2, Y16
+	VCVTPS2PH $0x00, Z3, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around120
+	VMOVDQU64 Y16, 64(SI)
+	VMOVDQU64 Y17, 96(SI)
+	JMP       stored121
+
+around120:
+	VMOVNTDQ Y16, 64(SI)
+	VMOVNTDQ Y17, 96(SI)
+
+stored121:
+	VCVTPS2PH $0x00, Z4, Y16
+	VCVTPS2PH $0x00, Z5, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around122
+	VMOVDQU64 Y16, 128(SI)
+	VMOVDQU64 Y17, 160(SI)
+	JMP       stored123
+
+around122:
+	VMOVNTDQ Y16, 128(SI)
+	VMOVNTDQ Y17, 160(SI)
+
+stored123:
+	VCVTPS2PH $0x00, Z6, Y16
+	VCVTPS2PH $0x00, Z7, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around124
+	VMOVDQU64 Y16, 192(SI)
+	VMOVDQU64 Y17, 224(SI)
+	JMP       stored125
+
+around124:
+	VMOVNTDQ Y16, 192(SI)
+	VMOVNTDQ Y17, 224(SI)
+
+stored125:
+	VCVTPS2PH $0x00, Z8, Y16
+	VCVTPS2PH $0x00, Z9, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around126
+	VMOVDQU64 Y16, 256(SI)
+	VMOVDQU64 Y17, 288(SI)
+	JMP       stored127
+
+around126:
+	VMOVNTDQ Y16, 256(SI)
+	VMOVNTDQ Y17, 288(SI)
+
+stored127:
+	VCVTPS2PH $0x00, Z10, Y16
+	VCVTPS2PH $0x00, Z11, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around128
+	VMOVDQU64 Y16, 320(SI)
+	VMOVDQU64 Y17, 352(SI)
+	JMP       stored129
+
+around128:
+	VMOVNTDQ Y16, 320(SI)
+	VMOVNTDQ Y17, 352(SI)
+
+stored129:
+	VCVTPS2PH $0x00, Z12, Y16
+	VCVTPS2PH $0x00, Z13, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around130
+	VMOVDQU64 Y16, 384(SI)
+	VMOVDQU64 Y17, 416(SI)
+	JMP       stored131
+
+around130:
+	VMOVNTDQ Y16, 384(SI)
+	VMOVNTDQ Y17, 416(SI)
+
+stored131:
+	VCVTPS2PH $0x00, Z14, Y16
+	VCVTPS2PH $0x00, Z15, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around132
+	VMOVDQU64 Y16, 448(SI)
+	VMOVDQU64 Y17, 480(SI)
+	JMP       stored133
+
+around132:
+	VMOVNTDQ Y16, 448(SI)
+	VMOVNTDQ Y17, 480(SI)
+
+stored133:
+stored113:
+	ADDQ  $0x00000200, AX
+	ADDQ  $0x00000200, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip134
+	ADDQ  $0x00000200, SI
+
+skip134:
+	SUBQ $0x00000100, DI
+	JMP  tile109
+
+narrower110:
+	CMPQ   DI, $0x00000080
+	JLT    narrower136
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPQ   R8, R9
+	JGE    summed137
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row138:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VCVTPH2PS    (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VCVTPH2PS    32(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	VCVTPH2PS    64(AX)(R14*1), Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   64(AX)(R15*1)
+	VCVTPH2PS    96(AX)(R14*1), Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	VCVTPH2PS    128(AX)(R14*1), Z17
+	VPCMPEQD     256(R12), Z16, K1
+	VADDPS       Z17, Z4, K1, Z4
+	PREFETCHT0   128(AX)(R15*1)
+	VCVTPH2PS    160(AX)(R14*1), Z17
+	VPCMPEQD     320(R12), Z16, K1
+	VADDPS       Z17, Z5, K1, Z5
+	VCVTPH2PS    192(AX)(R14*1), Z17
+	VPCMPEQD     384(R12), Z16, K1
+	VADDPS       Z17, Z6, K1, Z6
+	PREFETCHT0   192(AX)(R15*1)
+	VCVTPH2PS    224(AX)(R14*1), Z17
+	VPCMPEQD     448(R12), Z16, K1
+	VADDPS       Z17, Z7, K1, Z7
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row138
+
+summed137:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow140
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	JMP     stored139
+
+narrow140:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip141
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty142
+	SHRQ         $0x03, R11
+	VPXORD       X19, X19, X19
+	VCVTSI2SSQ   R11, X19, X19
+	VBROADCASTSS X19, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+
+empty142:
+skip141:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip143
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(SI), Z16
+	VADDPS    Z1, Z16, Z1
+	VCVTPH2PS 64(SI), Z16
+	VADDPS    Z2, Z16, Z2
+	VCVTPH2PS 96(SI), Z16
+	VADDPS    Z3, Z16, Z3
+	VCVTPH2PS 128(SI), Z16
+	VADDPS    Z4, Z16, Z4
+	VCVTPH2PS 160(SI), Z16
+	VADDPS    Z5, Z16, Z5
+	VCVTPH2PS 192(SI), Z16
+	VADDPS    Z6, Z16, Z6
+	VCVTPH2PS 224(SI), Z16
+	VADDPS    Z7, Z16, Z7
+
+skip143:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around144
+	VMOVDQU64 Y16, (SI)
+	VMOVDQU64 Y17, 32(SI)
+	JMP       stored145
+
+around144:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y17, 32(SI)
+
+stored145:
+	VCVTPS2PH $0x00, Z2, Y16
+	VCVTPS2PH $0x00, Z3, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around146
+	VMOVDQU64 Y16, 64(SI)
+	VMOVDQU64 Y17, 96(SI)
+	JMP       stored147
+
+around146:
+	VMOVNTDQ Y16, 64(SI)
+	VMOVNTDQ Y17, 96(SI)
+
+stored147:
+	VCVTPS2PH $0x00, Z4, Y16
+	VCVTPS2PH $0x00, Z5, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around148
+	VMOVDQU64 Y16, 128(SI)
+	VMOVDQU64 Y17, 160(SI)
+	JMP       stored149
+
+around148:
+	VMOVNTDQ Y16, 128(SI)
+	VMOVNTDQ Y17, 160(SI)
+
+stored149:
+	VCVTPS2PH $0x00, Z6, Y16
+	VCVTPS2PH $0x00, Z7, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around150
+	VMOVDQU64 Y16, 192(SI)
+	VMOVDQU64 Y17, 224(SI)
+	JMP       stored151
+
+around150:
+	VMOVNTDQ Y16, 192(SI)
+	VMOVNTDQ Y17, 224(SI)
+
+stored151:
+stored139:
+	ADDQ  $0x00000100, AX
+	ADDQ  $0x00000100, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip152
+	ADDQ  $0x00000100, SI
+
+skip152:
+	SUBQ $0x00000080, DI
+
+narrower136:
+	CMPQ   DI, $0x00000040
+	JLT    narrower154
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	CMPQ   R8, R9
+	JGE    summed155
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row156:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VCVTPH2PS    (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VCVTPH2PS    32(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	VCVTPH2PS    64(AX)(R14*1), Z17
+	VPCMPEQD     128(R12), Z16, K1
+	VADDPS       Z17, Z2, K1, Z2
+	PREFETCHT0   64(AX)(R15*1)
+	VCVTPH2PS    96(AX)(R14*1), Z17
+	VPCMPEQD     192(R12), Z16, K1
+	VADDPS       Z17, Z3, K1, Z3
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row156
+
+summed155:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow158
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	JMP     stored157
+
+narrow158:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip159
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty160
+	SHRQ         $0x03, R11
+	VPXORD       X20, X20, X20
+	VCVTSI2SSQ   R11, X20, X20
+	VBROADCASTSS X20, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+
+empty160:
+skip159:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip161
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(SI), Z16
+	VADDPS    Z1, Z16, Z1
+	VCVTPH2PS 64(SI), Z16
+	VADDPS    Z2, Z16, Z2
+	VCVTPH2PS 96(SI), Z16
+	VADDPS    Z3, Z16, Z3
+
+skip161:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around162
+	VMOVDQU64 Y16, (SI)
+	VMOVDQU64 Y17, 32(SI)
+	JMP       stored163
+
+around162:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y17, 32(SI)
+
+stored163:
+	VCVTPS2PH $0x00, Z2, Y16
+	VCVTPS2PH $0x00, Z3, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around164
+	VMOVDQU64 Y16, 64(SI)
+	VMOVDQU64 Y17, 96(SI)
+	JMP       stored165
+
+around164:
+	VMOVNTDQ Y16, 64(SI)
+	VMOVNTDQ Y17, 96(SI)
+
+stored165:
+stored157:
+	ADDQ  $0x00000080, AX
+	ADDQ  $0x00000080, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip166
+	ADDQ  $0x00000080, SI
+
+skip166:
+	SUBQ $0x00000040, DI
+
+narrower154:
+	CMPQ   DI, $0x00000020
+	JLT    narrower168
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	CMPQ   R8, R9
+	JGE    summed169
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row170:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VCVTPH2PS    (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	VCVTPH2PS    32(AX)(R14*1), Z17
+	VPCMPEQD     64(R12), Z16, K1
+	VADDPS       Z17, Z1, K1, Z1
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row170
+
+summed169:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow172
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	JMP     stored171
+
+narrow172:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip173
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty174
+	SHRQ         $0x03, R11
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   R11, X21, X21
+	VBROADCASTSS X21, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+
+empty174:
+skip173:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip175
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(SI), Z16
+	VADDPS    Z1, Z16, Z1
+
+skip175:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y17
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around176
+	VMOVDQU64 Y16, (SI)
+	VMOVDQU64 Y17, 32(SI)
+	JMP       stored177
+
+around176:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y17, 32(SI)
+
+stored177:
+stored171:
+	ADDQ  $0x00000040, AX
+	ADDQ  $0x00000040, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip178
+	ADDQ  $0x00000040, SI
+
+skip178:
+	SUBQ $0x00000020, DI
+
+narrower168:
+	CMPQ   DI, $0x00000010
+	JLT    narrower180
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed181
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R13
+
+row182:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Z16
+	VCVTPH2PS    (AX)(R14*1), Z17
+	VPCMPEQD     (R12), Z16, K1
+	VADDPS       Z17, Z0, K1, Z0
+	PREFETCHT0   (AX)(R15*1)
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row182
+
+summed181:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow184
+	VMOVUPS Z0, (SI)
+	JMP     stored183
+
+narrow184:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip185
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty186
+	SHRQ         $0x03, R11
+	VPXORD       X22, X22, X22
+	VCVTSI2SSQ   R11, X22, X22
+	VBROADCASTSS X22, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty186:
+skip185:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip187
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+
+skip187:
+	VCVTPS2PH $0x00, Z0, Y16
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around188
+	VMOVDQU64 Y16, (SI)
+	JMP       stored189
+
+around188:
+	VMOVNTDQ Y16, (SI)
+
+stored189:
+stored183:
+	ADDQ  $0x00000020, AX
+	ADDQ  $0x00000020, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip190
+	ADDQ  $0x00000020, SI
+
+skip190:
+	SUBQ $0x00000010, DI
+
+narrower180:
+	TESTQ  DI, DI
+	JLE    done191
+	MOVQ   $-1, R11
+	BZHIQ  DI, R11, R11
+	KMOVW  R11, K1
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed192
+	MOVQ   columns+88(FP), R11
+	SUBQ   DI, R11
+	SHLQ   $0x02, R11
+	ADDQ   ranks+56(FP), R11
+	MOVQ   R8, R12
+
+row193:
+	LEAQ         128(R12), R14
+	CMPQ         R14, DX
+	CMOVQGE      R12, R14
+	MOVQ         (R14), R14
+	MOVQ         (R12), R13
+	IMULQ        CX, R14
+	IMULQ        CX, R13
+	MOVQ         (R12), DI
+	IMULQ        ranksApart+64(FP), DI
+	ADDQ         R11, DI
+	VPBROADCASTD (BX)(R12*1), Z16
+	VCVTPH2PS.Z  (AX)(R13*1), K1, Z17
+	VPCMPEQD     (DI), Z16, K1, K2
+	VADDPS       Z17, Z0, K2, Z0
+	PREFETCHT0   (AX)(R14*1)
+	ADDQ         $0x08, R12
+	CMPQ         R12, R9
+	JLT          row193
+
+summed192:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow195
+	VMOVUPS Z0, K1, (SI)
+	JMP     stored194
+
+narrow195:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip196
+	MOVQ         R9, AX
+	SUBQ         R8, AX
+	JEQ          empty197
+	SHRQ         $0x03, AX
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   AX, X23, X23
+	VBROADCASTSS X23, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty197:
+skip196:
+	TESTQ       $0x00000001, mode+96(FP)
+	JEQ         skip198
+	VCVTPH2PS.Z (SI), K1, Z16
+	VADDPS      Z0, Z16, Z0
+
+skip198:
+	VCVTPS2PH $0x00, Z0, Y16
+	VMOVDQU16 Y16, K1, (SI)
+
+stored194:
+done191:
+	MOVQ to+72(FP), SI
+	ADDQ apart+80(FP), SI
+	MOVQ SI, to+72(FP)
+	INCQ R10
+	JMP  result107
+
+returned108:
+	MOVQ R10, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none199
+	SUBQ  AX, BX
+
+none199:
+	XORQ R10, R10
+
+result200:
+	CMPQ R10, results+24(FP)
+	JGE  returned201
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
 	MOVQ positions+32(FP), AX
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
@@ -6474,11 +10097,11 @@ result107:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile109:
+tile202:
 	CMPQ    DI, $0x00000080
-	JLT     narrower110
+	JLT     narrower203
 	CMPQ    R8, R9
-	JGE     empty111
+	JGE     empty204
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -6499,7 +10122,7 @@ tile109:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row113:
+row206:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -6554,7 +10177,7 @@ row113:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row113
+	JLT           row206
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (SI)
@@ -6573,7 +10196,7 @@ row113:
 	VMOVUPS       Y19, 224(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none114
+	JEQ           none207
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -6675,10 +10298,10 @@ row113:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R12)
 
-none114:
-	JMP stored112
+none207:
+	JMP stored205
 
-empty111:
+empty204:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -6705,7 +10328,7 @@ empty111:
 	VMOVUPS   Y19, 192(SI)
 	VMOVUPS   Y20, 224(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none115
+	JEQ       none208
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -6727,18 +10350,18 @@ empty111:
 	VMOVUPD   Z17, 896(R11)
 	VMOVUPD   Z17, 960(R11)
 
-none115:
-stored112:
+none208:
+stored205:
 	ADDQ $0x00000100, AX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000080, DI
-	JMP  tile109
+	JMP  tile202
 
-narrower110:
+narrower203:
 	CMPQ    DI, $0x00000040
-	JLT     narrower117
+	JLT     narrower210
 	CMPQ    R8, R9
-	JGE     empty118
+	JGE     empty211
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -6751,7 +10374,7 @@ narrower110:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row120:
+row213:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -6784,7 +10407,7 @@ row120:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row120
+	JLT           row213
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (SI)
@@ -6795,7 +10418,7 @@ row120:
 	VMOVUPS       Y19, 96(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none121
+	JEQ           none214
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -6849,10 +10472,10 @@ row120:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 448(R12)
 
-none121:
-	JMP stored119
+none214:
+	JMP stored212
 
-empty118:
+empty211:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -6867,7 +10490,7 @@ empty118:
 	VMOVUPS   Y19, 64(SI)
 	VMOVUPS   Y20, 96(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none122
+	JEQ       none215
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -6881,17 +10504,17 @@ empty118:
 	VMOVUPD   Z17, 384(R11)
 	VMOVUPD   Z17, 448(R11)
 
-none122:
-stored119:
+none215:
+stored212:
 	ADDQ $0x00000080, AX
 	ADDQ $0x00000080, SI
 	SUBQ $0x00000040, DI
 
-narrower117:
+narrower210:
 	CMPQ    DI, $0x00000020
-	JLT     narrower124
+	JLT     narrower217
 	CMPQ    R8, R9
-	JGE     empty125
+	JGE     empty218
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -6900,7 +10523,7 @@ narrower117:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row127:
+row220:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -6922,14 +10545,14 @@ row127:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row127
+	JLT           row220
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (SI)
 	VMOVUPS       Y19, 32(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none128
+	JEQ           none221
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -6959,10 +10582,10 @@ row127:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 192(R12)
 
-none128:
-	JMP stored126
+none221:
+	JMP stored219
 
-empty125:
+empty218:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -6971,7 +10594,7 @@ empty125:
 	VMOVUPS   Y19, (SI)
 	VMOVUPS   Y20, 32(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none129
+	JEQ       none222
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -6981,24 +10604,24 @@ empty125:
 	VMOVUPD   Z17, 128(R11)
 	VMOVUPD   Z17, 192(R11)
 
-none129:
-stored126:
+none222:
+stored219:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000020, DI
 
-narrower124:
+narrower217:
 	CMPQ    DI, $0x00000010
-	JLT     narrower131
+	JLT     narrower224
 	CMPQ    R8, R9
-	JGE     empty132
+	JGE     empty225
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row134:
+row227:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -7015,12 +10638,12 @@ row134:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row134
+	JLT           row227
 	VCVTPS2PH     $0x00, Z0, Y17
 	VMOVUPS       Y17, (SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none135
+	JEQ           none228
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -7038,16 +10661,16 @@ row134:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 64(R12)
 
-none135:
-	JMP stored133
+none228:
+	JMP stored226
 
-empty132:
+empty225:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y19
 	VMOVUPS   Y19, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none136
+	JEQ       none229
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -7055,27 +10678,27 @@ empty132:
 	VMOVUPD   Z17, (R11)
 	VMOVUPD   Z17, 64(R11)
 
-none136:
-stored133:
+none229:
+stored226:
 	ADDQ $0x00000020, AX
 	ADDQ $0x00000020, SI
 	SUBQ $0x00000010, DI
 
-narrower131:
+narrower224:
 	TESTQ   DI, DI
-	JLE     done137
+	JLE     done230
 	MOVQ    $-1, R11
 	BZHIQ   DI, R11, R11
 	KMOVW   R11, K1
 	CMPQ    R8, R9
-	JGE     empty138
+	JGE     empty231
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row140:
+row233:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -7092,12 +10715,12 @@ row140:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row140
+	JLT           row233
 	VCVTPS2PH     $0x00, Z0, Y17
 	VMOVDQU16     Y17, K1, (SI)
 	LEAQ          (BX)(R8*1), AX
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none141
+	JEQ           none234
 	MOVQ          columns+72(FP), SI
 	SUBQ          DI, SI
 	SHLQ          $0x03, SI
@@ -7116,16 +10739,16 @@ row140:
 	VPGATHERDQ    (AX)(Y17*8), K2, Z18
 	VMOVUPD       Z18, K1, 64(SI)
 
-none141:
-	JMP stored139
+none234:
+	JMP stored232
 
-empty138:
+empty231:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y19
 	VMOVDQU16 Y19, K1, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none142
+	JEQ       none235
 	MOVQ      columns+72(FP), AX
 	SUBQ      DI, AX
 	SHLQ      $0x03, AX
@@ -7134,23 +10757,23 @@ empty138:
 	KSHIFTRW  $0x08, K1, K1
 	VMOVUPD   Z17, K1, 64(AX)
 
-none142:
-stored139:
-done137:
+none235:
+stored232:
+done230:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none143
+	JEQ   none236
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none143:
+none236:
 	INCQ R10
-	JMP  result107
+	JMP  result200
 
-returned108:
+returned201:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -7631,9 +11254,9 @@ returned3:
 	VZEROUPPER
 	RET
 
-// func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
+TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $0-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
 	MOVQ  sources+48(FP), BX
@@ -7654,6 +11277,422 @@ result52:
 	MOVQ 8(AX)(R10*8), R9
 	MOVQ R9, AX
 	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned53
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile54:
+	CMPQ  DI, $0x00000040
+	JLT   narrower55
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPQ  R8, R9
+	JGE   summed56
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row57:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y8
+	VMOVUPS      (AX)(R14*1), Y9
+	VPCMPEQD     (R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPS      32(AX)(R14*1), Y9
+	VPCMPEQD     32(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      64(AX)(R14*1), Y9
+	VPCMPEQD     64(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPS      96(AX)(R14*1), Y9
+	VPCMPEQD     96(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      128(AX)(R14*1), Y9
+	VPCMPEQD     128(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   128(AX)(R15*1)
+	VMOVUPS      160(AX)(R14*1), Y9
+	VPCMPEQD     160(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      192(AX)(R14*1), Y9
+	VPCMPEQD     192(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	PREFETCHT0   192(AX)(R15*1)
+	VMOVUPS      224(AX)(R14*1), Y9
+	VPCMPEQD     224(R12), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row57
+
+summed56:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow59
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	VMOVUPS Y4, 128(SI)
+	VMOVUPS Y5, 160(SI)
+	VMOVUPS Y6, 192(SI)
+	VMOVUPS Y7, 224(SI)
+	JMP     stored58
+
+narrow59:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip60
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty61
+	SHRQ         $0x03, R11
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R11, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty61:
+skip60:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip62
+	VMOVUPS (SI), Y8
+	VADDPS  Y0, Y8, Y0
+	VMOVUPS 32(SI), Y8
+	VADDPS  Y1, Y8, Y1
+	VMOVUPS 64(SI), Y8
+	VADDPS  Y2, Y8, Y2
+	VMOVUPS 96(SI), Y8
+	VADDPS  Y3, Y8, Y3
+	VMOVUPS 128(SI), Y8
+	VADDPS  Y4, Y8, Y4
+	VMOVUPS 160(SI), Y8
+	VADDPS  Y5, Y8, Y5
+	VMOVUPS 192(SI), Y8
+	VADDPS  Y6, Y8, Y6
+	VMOVUPS 224(SI), Y8
+	VADDPS  Y7, Y8, Y7
+
+skip62:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around63
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y1, 32(SI)
+	JMP     stored64
+
+around63:
+	VMOVNTDQ Y0, (SI)
+	VMOVNTDQ Y1, 32(SI)
+
+stored64:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around65
+	VMOVDQU Y2, 64(SI)
+	VMOVDQU Y3, 96(SI)
+	JMP     stored66
+
+around65:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored66:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around67
+	VMOVDQU Y4, 128(SI)
+	VMOVDQU Y5, 160(SI)
+	JMP     stored68
+
+around67:
+	VMOVNTDQ Y4, 128(SI)
+	VMOVNTDQ Y5, 160(SI)
+
+stored68:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around69
+	VMOVDQU Y6, 192(SI)
+	VMOVDQU Y7, 224(SI)
+	JMP     stored70
+
+around69:
+	VMOVNTDQ Y6, 192(SI)
+	VMOVNTDQ Y7, 224(SI)
+
+stored70:
+stored58:
+	ADDQ $0x00000100, AX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000040, DI
+	JMP  tile54
+
+narrower55:
+	CMPQ  DI, $0x00000020
+	JLT   narrower72
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	CMPQ  R8, R9
+	JGE   summed73
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row74:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y4
+	VMOVUPS      (AX)(R14*1), Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPS      32(AX)(R14*1), Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(AX)(R14*1), Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPS      96(AX)(R14*1), Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row74
+
+summed73:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow76
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	JMP     stored75
+
+narrow76:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip77
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty78
+	SHRQ         $0x03, R11
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R11, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty78:
+skip77:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip79
+	VMOVUPS (SI), Y4
+	VADDPS  Y0, Y4, Y0
+	VMOVUPS 32(SI), Y4
+	VADDPS  Y1, Y4, Y1
+	VMOVUPS 64(SI), Y4
+	VADDPS  Y2, Y4, Y2
+	VMOVUPS 96(SI), Y4
+	VADDPS  Y3, Y4, Y3
+
+skip79:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around80
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y1, 32(SI)
+	JMP     stored81
+
+around80:
+	VMOVNTDQ Y0, (SI)
+	VMOVNTDQ Y1, 32(SI)
+
+stored81:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around82
+	VMOVDQU Y2, 64(SI)
+	VMOVDQU Y3, 96(SI)
+	JMP     stored83
+
+around82:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored83:
+stored75:
+	ADDQ $0x00000080, AX
+	ADDQ $0x00000080, SI
+	SUBQ $0x00000020, DI
+
+narrower72:
+	CMPQ  DI, $0x00000010
+	JLT   narrower85
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	CMPQ  R8, R9
+	JGE   summed86
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row87:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y2
+	VMOVUPS      (AX)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPS      32(AX)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row87
+
+summed86:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow89
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	JMP     stored88
+
+narrow89:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip90
+	SUBQ         R8, R9
+	JEQ          empty91
+	SHRQ         $0x03, R9
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R9, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty91:
+skip90:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip92
+	VMOVUPS (SI), Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS 32(SI), Y2
+	VADDPS  Y1, Y2, Y1
+
+skip92:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around93
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y1, 32(SI)
+	JMP     stored94
+
+around93:
+	VMOVNTDQ Y0, (SI)
+	VMOVNTDQ Y1, 32(SI)
+
+stored94:
+stored88:
+	ADDQ $0x00000040, AX
+	ADDQ $0x00000040, SI
+	SUBQ $0x00000010, DI
+
+narrower85:
+	MOVQ to+72(FP), SI
+	ADDQ apart+80(FP), SI
+	MOVQ SI, to+72(FP)
+	INCQ R10
+	JMP  result52
+
+returned53:
+	MOVQ R10, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none95
+	SUBQ  AX, BX
+
+none95:
+	XORQ R10, R10
+
+result96:
+	CMPQ R10, results+24(FP)
+	JGE  returned97
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
 	MOVQ positions+32(FP), AX
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
@@ -7661,11 +11700,11 @@ result52:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile54:
+tile98:
 	CMPQ    DI, $0x00000020
-	JLT     narrower55
+	JLT     narrower99
 	CMPQ    R8, R9
-	JGE     empty56
+	JGE     empty100
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -7678,7 +11717,7 @@ tile54:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row58:
+row102:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -7715,14 +11754,14 @@ row58:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row58
+	JLT          row102
 	VMOVUPS      Y0, (SI)
 	VMOVUPS      Y1, 32(SI)
 	VMOVUPS      Y2, 64(SI)
 	VMOVUPS      Y3, 96(SI)
 	LEAQ         (BX)(R8*1), R11
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none59
+	JEQ          none103
 	MOVQ         columns+72(FP), R12
 	SUBQ         DI, R12
 	SHLQ         $0x03, R12
@@ -7768,10 +11807,10 @@ row58:
 	VPGATHERDQ   Y2, (R11)(X1*8), Y0
 	VMOVUPD      Y0, 224(R12)
 
-none59:
-	JMP stored57
+none103:
+	JMP stored101
 
-empty56:
+empty100:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -7782,7 +11821,7 @@ empty56:
 	VMOVUPS Y2, 64(SI)
 	VMOVUPS Y3, 96(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none60
+	JEQ     none104
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -7796,18 +11835,18 @@ empty56:
 	VMOVUPD Y9, 192(R11)
 	VMOVUPD Y9, 224(R11)
 
-none60:
-stored57:
+none104:
+stored101:
 	ADDQ $0x00000080, AX
 	ADDQ $0x00000080, SI
 	SUBQ $0x00000020, DI
-	JMP  tile54
+	JMP  tile98
 
-narrower55:
+narrower99:
 	CMPQ    DI, $0x00000010
-	JLT     narrower62
+	JLT     narrower106
 	CMPQ    R8, R9
-	JGE     empty63
+	JGE     empty107
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -7816,7 +11855,7 @@ narrower55:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row65:
+row109:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -7840,12 +11879,12 @@ row65:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row65
+	JLT          row109
 	VMOVUPS      Y0, (SI)
 	VMOVUPS      Y1, 32(SI)
 	LEAQ         (BX)(R8*1), R8
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none66
+	JEQ          none110
 	MOVQ         columns+72(FP), R9
 	SUBQ         DI, R9
 	SHLQ         $0x03, R9
@@ -7871,17 +11910,17 @@ row65:
 	VPGATHERDQ   Y2, (R8)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)
 
-none66:
-	JMP stored64
+none110:
+	JMP stored108
 
-empty63:
+empty107:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (SI)
 	VMOVUPS Y1, 32(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none67
+	JEQ     none111
 	MOVQ    columns+72(FP), R8
 	SUBQ    DI, R8
 	SHLQ    $0x03, R8
@@ -7891,27 +11930,27 @@ empty63:
 	VMOVUPD Y9, 64(R8)
 	VMOVUPD Y9, 96(R8)
 
-none67:
-stored64:
+none111:
+stored108:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000010, DI
 
-narrower62:
+narrower106:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none68
+	JEQ   none112
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none68:
+none112:
 	INCQ R10
-	JMP  result52
+	JMP  result96
 
-returned53:
+returned97:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -8389,9 +12428,9 @@ returned3:
 	VZEROUPPER
 	RET
 
-// func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
+TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $0-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
 	MOVQ  sources+48(FP), BX
@@ -8412,6 +12451,436 @@ result52:
 	MOVQ 8(AX)(R10*8), R9
 	MOVQ R9, AX
 	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned53
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile54:
+	CMPQ  DI, $0x00000020
+	JLT   narrower55
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPQ  R8, R9
+	JGE   summed56
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row57:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), X8
+	VMOVUPD      (AX)(R14*1), Y9
+	VPCMPEQD     (R12), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPD      32(AX)(R14*1), Y9
+	VPCMPEQD     16(R12), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y1, Y1
+	VMOVUPD      64(AX)(R14*1), Y9
+	VPCMPEQD     32(R12), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y2, Y2
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPD      96(AX)(R14*1), Y9
+	VPCMPEQD     48(R12), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y3, Y3
+	VMOVUPD      128(AX)(R14*1), Y9
+	VPCMPEQD     64(R12), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y4, Y4
+	PREFETCHT0   128(AX)(R15*1)
+	VMOVUPD      160(AX)(R14*1), Y9
+	VPCMPEQD     80(R12), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y5, Y5
+	VMOVUPD      192(AX)(R14*1), Y9
+	VPCMPEQD     96(R12), X8, X10
+	VPMOVSXDQ    X10, Y10
+	VANDPD       Y9, Y10, Y10
+	VADDPD       Y10, Y6, Y6
+	PREFETCHT0   192(AX)(R15*1)
+	VMOVUPD      224(AX)(R14*1), Y9
+	VPCMPEQD     112(R12), X8, X8
+	VPMOVSXDQ    X8, Y8
+	VANDPD       Y9, Y8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row57
+
+summed56:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow59
+	VMOVUPD Y0, (SI)
+	VMOVUPD Y1, 32(SI)
+	VMOVUPD Y2, 64(SI)
+	VMOVUPD Y3, 96(SI)
+	VMOVUPD Y4, 128(SI)
+	VMOVUPD Y5, 160(SI)
+	VMOVUPD Y6, 192(SI)
+	VMOVUPD Y7, 224(SI)
+	JMP     stored58
+
+narrow59:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip60
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty61
+	SHRQ         $0x03, R11
+	VPXOR        X8, X8, X8
+	VCVTSI2SDQ   R11, X8, X8
+	VBROADCASTSD X8, Y8
+	VDIVPD       Y8, Y0, Y0
+	VDIVPD       Y8, Y1, Y1
+	VDIVPD       Y8, Y2, Y2
+	VDIVPD       Y8, Y3, Y3
+	VDIVPD       Y8, Y4, Y4
+	VDIVPD       Y8, Y5, Y5
+	VDIVPD       Y8, Y6, Y6
+	VDIVPD       Y8, Y7, Y7
+
+empty61:
+skip60:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip62
+	VMOVUPD (SI), Y8
+	VADDPD  Y0, Y8, Y0
+	VMOVUPD 32(SI), Y8
+	VADDPD  Y1, Y8, Y1
+	VMOVUPD 64(SI), Y8
+	VADDPD  Y2, Y8, Y2
+	VMOVUPD 96(SI), Y8
+	VADDPD  Y3, Y8, Y3
+	VMOVUPD 128(SI), Y8
+	VADDPD  Y4, Y8, Y4
+	VMOVUPD 160(SI), Y8
+	VADDPD  Y5, Y8, Y5
+	VMOVUPD 192(SI), Y8
+	VADDPD  Y6, Y8, Y6
+	VMOVUPD 224(SI), Y8
+	VADDPD  Y7, Y8, Y7
+
+skip62:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around63
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y1, 32(SI)
+	JMP     stored64
+
+around63:
+	VMOVNTDQ Y0, (SI)
+	VMOVNTDQ Y1, 32(SI)
+
+stored64:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around65
+	VMOVDQU Y2, 64(SI)
+	VMOVDQU Y3, 96(SI)
+	JMP     stored66
+
+around65:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored66:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around67
+	VMOVDQU Y4, 128(SI)
+	VMOVDQU Y5, 160(SI)
+	JMP     stored68
+
+around67:
+	VMOVNTDQ Y4, 128(SI)
+	VMOVNTDQ Y5, 160(SI)
+
+stored68:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around69
+	VMOVDQU Y6, 192(SI)
+	VMOVDQU Y7, 224(SI)
+	JMP     stored70
+
+around69:
+	VMOVNTDQ Y6, 192(SI)
+	VMOVNTDQ Y7, 224(SI)
+
+stored70:
+stored58:
+	ADDQ $0x00000100, AX
+	ADDQ $0x00000100, SI
+	SUBQ $0x00000020, DI
+	JMP  tile54
+
+narrower55:
+	CMPQ  DI, $0x00000010
+	JLT   narrower72
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	CMPQ  R8, R9
+	JGE   summed73
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row74:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), X4
+	VMOVUPD      (AX)(R14*1), Y5
+	VPCMPEQD     (R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPD      32(AX)(R14*1), Y5
+	VPCMPEQD     16(R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y1, Y1
+	VMOVUPD      64(AX)(R14*1), Y5
+	VPCMPEQD     32(R12), X4, X6
+	VPMOVSXDQ    X6, Y6
+	VANDPD       Y5, Y6, Y6
+	VADDPD       Y6, Y2, Y2
+	PREFETCHT0   64(AX)(R15*1)
+	VMOVUPD      96(AX)(R14*1), Y5
+	VPCMPEQD     48(R12), X4, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y5, Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row74
+
+summed73:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow76
+	VMOVUPD Y0, (SI)
+	VMOVUPD Y1, 32(SI)
+	VMOVUPD Y2, 64(SI)
+	VMOVUPD Y3, 96(SI)
+	JMP     stored75
+
+narrow76:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip77
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty78
+	SHRQ         $0x03, R11
+	VPXOR        X4, X4, X4
+	VCVTSI2SDQ   R11, X4, X4
+	VBROADCASTSD X4, Y4
+	VDIVPD       Y4, Y0, Y0
+	VDIVPD       Y4, Y1, Y1
+	VDIVPD       Y4, Y2, Y2
+	VDIVPD       Y4, Y3, Y3
+
+empty78:
+skip77:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip79
+	VMOVUPD (SI), Y4
+	VADDPD  Y0, Y4, Y0
+	VMOVUPD 32(SI), Y4
+	VADDPD  Y1, Y4, Y1
+	VMOVUPD 64(SI), Y4
+	VADDPD  Y2, Y4, Y2
+	VMOVUPD 96(SI), Y4
+	VADDPD  Y3, Y4, Y3
+
+skip79:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around80
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y1, 32(SI)
+	JMP     stored81
+
+around80:
+	VMOVNTDQ Y0, (SI)
+	VMOVNTDQ Y1, 32(SI)
+
+stored81:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around82
+	VMOVDQU Y2, 64(SI)
+	VMOVDQU Y3, 96(SI)
+	JMP     stored83
+
+around82:
+	VMOVNTDQ Y2, 64(SI)
+	VMOVNTDQ Y3, 96(SI)
+
+stored83:
+stored75:
+	ADDQ $0x00000080, AX
+	ADDQ $0x00000080, SI
+	SUBQ $0x00000010, DI
+
+narrower72:
+	CMPQ  DI, $0x00000008
+	JLT   narrower85
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	CMPQ  R8, R9
+	JGE   summed86
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row87:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), X2
+	VMOVUPD      (AX)(R14*1), Y3
+	VPCMPEQD     (R12), X2, X4
+	VPMOVSXDQ    X4, Y4
+	VANDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VMOVUPD      32(AX)(R14*1), Y3
+	VPCMPEQD     16(R12), X2, X2
+	VPMOVSXDQ    X2, Y2
+	VANDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row87
+
+summed86:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow89
+	VMOVUPD Y0, (SI)
+	VMOVUPD Y1, 32(SI)
+	JMP     stored88
+
+narrow89:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip90
+	SUBQ         R8, R9
+	JEQ          empty91
+	SHRQ         $0x03, R9
+	VPXOR        X2, X2, X2
+	VCVTSI2SDQ   R9, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y2, Y0, Y0
+	VDIVPD       Y2, Y1, Y1
+
+empty91:
+skip90:
+	TESTQ   $0x00000001, mode+96(FP)
+	JEQ     skip92
+	VMOVUPD (SI), Y2
+	VADDPD  Y0, Y2, Y0
+	VMOVUPD 32(SI), Y2
+	VADDPD  Y1, Y2, Y1
+
+skip92:
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around93
+	VMOVDQU Y0, (SI)
+	VMOVDQU Y1, 32(SI)
+	JMP     stored94
+
+around93:
+	VMOVNTDQ Y0, (SI)
+	VMOVNTDQ Y1, 32(SI)
+
+stored94:
+stored88:
+	ADDQ $0x00000040, AX
+	ADDQ $0x00000040, SI
+	SUBQ $0x00000008, DI
+
+narrower85:
+	MOVQ to+72(FP), SI
+	ADDQ apart+80(FP), SI
+	MOVQ SI, to+72(FP)
+	INCQ R10
+	JMP  result52
+
+returned53:
+	MOVQ R10, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none95
+	SUBQ  AX, BX
+
+none95:
+	XORQ R10, R10
+
+result96:
+	CMPQ R10, results+24(FP)
+	JGE  returned97
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
 	MOVQ positions+32(FP), AX
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
@@ -8419,11 +12888,11 @@ result52:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile54:
+tile98:
 	CMPQ    DI, $0x00000010
-	JLT     narrower55
+	JLT     narrower99
 	CMPQ    R8, R9
-	JGE     empty56
+	JGE     empty100
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -8436,7 +12905,7 @@ tile54:
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row58:
+row102:
 	LEAQ       128(R11), R13
 	CMPQ       R13, DX
 	CMOVQGE    R11, R13
@@ -8473,14 +12942,14 @@ row58:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R9
-	JLT        row58
+	JLT        row102
 	VMOVUPD    Y0, (SI)
 	VMOVUPD    Y1, 32(SI)
 	VMOVUPD    Y2, 64(SI)
 	VMOVUPD    Y3, 96(SI)
 	LEAQ       (BX)(R8*1), R11
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none59
+	JEQ        none103
 	MOVQ       columns+72(FP), R12
 	SUBQ       DI, R12
 	SHLQ       $0x03, R12
@@ -8502,10 +12971,10 @@ row58:
 	VPGATHERQQ Y1, (R11)(Y7*8), Y0
 	VMOVUPD    Y0, 96(R12)
 
-none59:
-	JMP stored57
+none103:
+	JMP stored101
 
-empty56:
+empty100:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -8516,7 +12985,7 @@ empty56:
 	VMOVUPD Y2, 64(SI)
 	VMOVUPD Y3, 96(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none60
+	JEQ     none104
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -8526,18 +12995,18 @@ empty56:
 	VMOVUPD Y9, 64(R11)
 	VMOVUPD Y9, 96(R11)
 
-none60:
-stored57:
+none104:
+stored101:
 	ADDQ $0x00000080, AX
 	ADDQ $0x00000080, SI
 	SUBQ $0x00000010, DI
-	JMP  tile54
+	JMP  tile98
 
-narrower55:
+narrower99:
 	CMPQ    DI, $0x00000008
-	JLT     narrower62
+	JLT     narrower106
 	CMPQ    R8, R9
-	JGE     empty63
+	JGE     empty107
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -8546,7 +13015,7 @@ narrower55:
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row65:
+row109:
 	LEAQ       128(R11), R13
 	CMPQ       R13, DX
 	CMOVQGE    R11, R13
@@ -8570,12 +13039,12 @@ row65:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R9
-	JLT        row65
+	JLT        row109
 	VMOVUPD    Y0, (SI)
 	VMOVUPD    Y1, 32(SI)
 	LEAQ       (BX)(R8*1), R8
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none66
+	JEQ        none110
 	MOVQ       columns+72(FP), R9
 	SUBQ       DI, R9
 	SHLQ       $0x03, R9
@@ -8589,17 +13058,17 @@ row65:
 	VPGATHERQQ Y1, (R8)(Y5*8), Y0
 	VMOVUPD    Y0, 32(R9)
 
-none66:
-	JMP stored64
+none110:
+	JMP stored108
 
-empty63:
+empty107:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (SI)
 	VMOVUPD Y1, 32(SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none67
+	JEQ     none111
 	MOVQ    columns+72(FP), R8
 	SUBQ    DI, R8
 	SHLQ    $0x03, R8
@@ -8607,27 +13076,27 @@ empty63:
 	VMOVUPD Y9, (R8)
 	VMOVUPD Y9, 32(R8)
 
-none67:
-stored64:
+none111:
+stored108:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000008, DI
 
-narrower62:
+narrower106:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none68
+	JEQ   none112
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none68:
+none112:
 	INCQ R10
-	JMP  result52
+	JMP  result96
 
-returned53:
+returned97:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -9275,9 +13744,9 @@ DATA all32_1<>+56(SB)/4, $0x00000001
 DATA all32_1<>+60(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 
-// func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
+TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $0-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
 	MOVQ  sources+48(FP), BX
@@ -9298,6 +13767,560 @@ result55:
 	MOVQ 8(AX)(R10*8), R9
 	MOVQ R9, AX
 	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned56
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile57:
+	CMPQ  DI, $0x00000040
+	JLT   narrower58
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPQ  R8, R9
+	JGE   summed59
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row60:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y8
+	VPMOVZXWD    (AX)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     (R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VPMOVZXWD    16(AX)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     32(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXWD    32(AX)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     64(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXWD    48(AX)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     96(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXWD    64(AX)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     128(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   64(AX)(R15*1)
+	VPMOVZXWD    80(AX)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     160(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXWD    96(AX)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     192(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXWD    112(AX)(R14*1), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VPCMPEQD     224(R12), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row60
+
+summed59:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow62
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	VMOVUPS Y4, 128(SI)
+	VMOVUPS Y5, 160(SI)
+	VMOVUPS Y6, 192(SI)
+	VMOVUPS Y7, 224(SI)
+	JMP     stored61
+
+narrow62:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip63
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty64
+	SHRQ         $0x03, R11
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R11, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty64:
+skip63:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip65
+	VPMOVZXWD (SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	VPMOVZXWD 96(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	VPMOVZXWD 112(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip65:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around66
+	VMOVDQU   Y0, (SI)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ Y0, (SI)
+
+stored67:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around68
+	VMOVDQU   Y0, 32(SI)
+	JMP       stored69
+
+around68:
+	VMOVNTDQ Y0, 32(SI)
+
+stored69:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around70
+	VMOVDQU   Y0, 64(SI)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Y0, 64(SI)
+
+stored71:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around72
+	VMOVDQU   Y0, 96(SI)
+	JMP       stored73
+
+around72:
+	VMOVNTDQ Y0, 96(SI)
+
+stored73:
+stored61:
+	ADDQ  $0x00000080, AX
+	ADDQ  $0x00000080, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip74
+	ADDQ  $0x00000080, SI
+
+skip74:
+	SUBQ $0x00000040, DI
+	JMP  tile57
+
+narrower58:
+	CMPQ  DI, $0x00000020
+	JLT   narrower76
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	CMPQ  R8, R9
+	JGE   summed77
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row78:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y4
+	VPMOVZXWD    (AX)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VPMOVZXWD    16(AX)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VPMOVZXWD    32(AX)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VPMOVZXWD    48(AX)(R14*1), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row78
+
+summed77:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow80
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	JMP     stored79
+
+narrow80:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip81
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty82
+	SHRQ         $0x03, R11
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R11, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty82:
+skip81:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip83
+	VPMOVZXWD (SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	VPMOVZXWD 32(SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	VPMOVZXWD 48(SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip83:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around84
+	VMOVDQU   Y0, (SI)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ Y0, (SI)
+
+stored85:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around86
+	VMOVDQU   Y0, 32(SI)
+	JMP       stored87
+
+around86:
+	VMOVNTDQ Y0, 32(SI)
+
+stored87:
+stored79:
+	ADDQ  $0x00000040, AX
+	ADDQ  $0x00000040, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip88
+	ADDQ  $0x00000040, SI
+
+skip88:
+	SUBQ $0x00000020, DI
+
+narrower76:
+	CMPQ  DI, $0x00000010
+	JLT   narrower90
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	CMPQ  R8, R9
+	JGE   summed91
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row92:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y2
+	VPMOVZXWD    (AX)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VPMOVZXWD    16(AX)(R14*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row92
+
+summed91:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow94
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	JMP     stored93
+
+narrow94:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip95
+	SUBQ         R8, R9
+	JEQ          empty96
+	SHRQ         $0x03, R9
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R9, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty96:
+skip95:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip97
+	VPMOVZXWD (SI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	VPMOVZXWD 16(SI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip97:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around98
+	VMOVDQU   Y0, (SI)
+	JMP       stored99
+
+around98:
+	VMOVNTDQ Y0, (SI)
+
+stored99:
+stored93:
+	ADDQ  $0x00000020, AX
+	ADDQ  $0x00000020, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip100
+	ADDQ  $0x00000020, SI
+
+skip100:
+	SUBQ $0x00000010, DI
+
+narrower90:
+	MOVQ to+72(FP), SI
+	ADDQ apart+80(FP), SI
+	MOVQ SI, to+72(FP)
+	INCQ R10
+	JMP  result55
+
+returned56:
+	MOVQ R10, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none101
+	SUBQ  AX, BX
+
+none101:
+	XORQ R10, R10
+
+result102:
+	CMPQ R10, results+24(FP)
+	JGE  returned103
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
 	MOVQ positions+32(FP), AX
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
@@ -9305,11 +14328,11 @@ result55:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile57:
+tile104:
 	CMPQ    DI, $0x00000020
-	JLT     narrower58
+	JLT     narrower105
 	CMPQ    R8, R9
-	JGE     empty59
+	JGE     empty106
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -9322,7 +14345,7 @@ tile57:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row61:
+row108:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -9362,7 +14385,7 @@ row61:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row61
+	JLT          row108
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -9375,7 +14398,7 @@ row61:
 	VMOVUPS      Y0, 32(SI)
 	LEAQ         (BX)(R8*1), R11
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none62
+	JEQ          none109
 	MOVQ         columns+72(FP), R12
 	SUBQ         DI, R12
 	SHLQ         $0x03, R12
@@ -9421,10 +14444,10 @@ row61:
 	VPGATHERDQ   Y2, (R11)(X1*8), Y0
 	VMOVUPD      Y0, 224(R12)
 
-none62:
-	JMP stored60
+none109:
+	JMP stored107
 
-empty59:
+empty106:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -9441,7 +14464,7 @@ empty59:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none63
+	JEQ       none110
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -9455,18 +14478,18 @@ empty59:
 	VMOVUPD   Y9, 192(R11)
 	VMOVUPD   Y9, 224(R11)
 
-none63:
-stored60:
+none110:
+stored107:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000020, DI
-	JMP  tile57
+	JMP  tile104
 
-narrower58:
+narrower105:
 	CMPQ    DI, $0x00000010
-	JLT     narrower65
+	JLT     narrower112
 	CMPQ    R8, R9
-	JGE     empty66
+	JGE     empty113
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -9475,7 +14498,7 @@ narrower58:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row68:
+row115:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -9501,7 +14524,7 @@ row68:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row68
+	JLT          row115
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -9509,7 +14532,7 @@ row68:
 	VMOVUPS      Y0, (SI)
 	LEAQ         (BX)(R8*1), R8
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none69
+	JEQ          none116
 	MOVQ         columns+72(FP), R9
 	SUBQ         DI, R9
 	SHLQ         $0x03, R9
@@ -9535,10 +14558,10 @@ row68:
 	VPGATHERDQ   Y2, (R8)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)
 
-none69:
-	JMP stored67
+none116:
+	JMP stored114
 
-empty66:
+empty113:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -9548,7 +14571,7 @@ empty66:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none70
+	JEQ       none117
 	MOVQ      columns+72(FP), R8
 	SUBQ      DI, R8
 	SHLQ      $0x03, R8
@@ -9558,27 +14581,27 @@ empty66:
 	VMOVUPD   Y9, 64(R8)
 	VMOVUPD   Y9, 96(R8)
 
-none70:
-stored67:
+none117:
+stored114:
 	ADDQ $0x00000020, AX
 	ADDQ $0x00000020, SI
 	SUBQ $0x00000010, DI
 
-narrower65:
+narrower112:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none71
+	JEQ   none118
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none71:
+none118:
 	INCQ R10
-	JMP  result55
+	JMP  result102
 
-returned56:
+returned103:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -10082,9 +15105,9 @@ returned3:
 	VZEROUPPER
 	RET
 
-// func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
+TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $0-112
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
 	MOVQ  sources+48(FP), BX
@@ -10105,6 +15128,448 @@ result55:
 	MOVQ 8(AX)(R10*8), R9
 	MOVQ R9, AX
 	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned56
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile57:
+	CMPQ  DI, $0x00000040
+	JLT   narrower58
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPQ  R8, R9
+	JGE   summed59
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row60:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y8
+	VCVTPH2PS    (AX)(R14*1), Y9
+	VPCMPEQD     (R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VCVTPH2PS    16(AX)(R14*1), Y9
+	VPCMPEQD     32(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VCVTPH2PS    32(AX)(R14*1), Y9
+	VPCMPEQD     64(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VCVTPH2PS    48(AX)(R14*1), Y9
+	VPCMPEQD     96(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VCVTPH2PS    64(AX)(R14*1), Y9
+	VPCMPEQD     128(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   64(AX)(R15*1)
+	VCVTPH2PS    80(AX)(R14*1), Y9
+	VPCMPEQD     160(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VCVTPH2PS    96(AX)(R14*1), Y9
+	VPCMPEQD     192(R12), Y8, Y10
+	VANDPS       Y9, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VCVTPH2PS    112(AX)(R14*1), Y9
+	VPCMPEQD     224(R12), Y8, Y8
+	VANDPS       Y9, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row60
+
+summed59:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow62
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	VMOVUPS Y4, 128(SI)
+	VMOVUPS Y5, 160(SI)
+	VMOVUPS Y6, 192(SI)
+	VMOVUPS Y7, 224(SI)
+	JMP     stored61
+
+narrow62:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip63
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty64
+	SHRQ         $0x03, R11
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R11, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty64:
+skip63:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip65
+	VCVTPH2PS (SI), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(SI), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(SI), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(SI), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(SI), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(SI), Y8
+	VADDPS    Y5, Y8, Y5
+	VCVTPH2PS 96(SI), Y8
+	VADDPS    Y6, Y8, Y6
+	VCVTPH2PS 112(SI), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip65:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around66
+	VMOVDQU   X0, (SI)
+	VMOVDQU   X1, 16(SI)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ X0, (SI)
+	VMOVNTDQ X1, 16(SI)
+
+stored67:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around68
+	VMOVDQU   X0, 32(SI)
+	VMOVDQU   X1, 48(SI)
+	JMP       stored69
+
+around68:
+	VMOVNTDQ X0, 32(SI)
+	VMOVNTDQ X1, 48(SI)
+
+stored69:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around70
+	VMOVDQU   X0, 64(SI)
+	VMOVDQU   X1, 80(SI)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ X0, 64(SI)
+	VMOVNTDQ X1, 80(SI)
+
+stored71:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around72
+	VMOVDQU   X0, 96(SI)
+	VMOVDQU   X1, 112(SI)
+	JMP       stored73
+
+around72:
+	VMOVNTDQ X0, 96(SI)
+	VMOVNTDQ X1, 112(SI)
+
+stored73:
+stored61:
+	ADDQ  $0x00000080, AX
+	ADDQ  $0x00000080, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip74
+	ADDQ  $0x00000080, SI
+
+skip74:
+	SUBQ $0x00000040, DI
+	JMP  tile57
+
+narrower58:
+	CMPQ  DI, $0x00000020
+	JLT   narrower76
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	CMPQ  R8, R9
+	JGE   summed77
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row78:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y4
+	VCVTPH2PS    (AX)(R14*1), Y5
+	VPCMPEQD     (R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VCVTPH2PS    16(AX)(R14*1), Y5
+	VPCMPEQD     32(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VCVTPH2PS    32(AX)(R14*1), Y5
+	VPCMPEQD     64(R12), Y4, Y6
+	VANDPS       Y5, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	VCVTPH2PS    48(AX)(R14*1), Y5
+	VPCMPEQD     96(R12), Y4, Y4
+	VANDPS       Y5, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row78
+
+summed77:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow80
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	JMP     stored79
+
+narrow80:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip81
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty82
+	SHRQ         $0x03, R11
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R11, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty82:
+skip81:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip83
+	VCVTPH2PS (SI), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(SI), Y4
+	VADDPS    Y1, Y4, Y1
+	VCVTPH2PS 32(SI), Y4
+	VADDPS    Y2, Y4, Y2
+	VCVTPH2PS 48(SI), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip83:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around84
+	VMOVDQU   X0, (SI)
+	VMOVDQU   X1, 16(SI)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ X0, (SI)
+	VMOVNTDQ X1, 16(SI)
+
+stored85:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around86
+	VMOVDQU   X0, 32(SI)
+	VMOVDQU   X1, 48(SI)
+	JMP       stored87
+
+around86:
+	VMOVNTDQ X0, 32(SI)
+	VMOVNTDQ X1, 48(SI)
+
+stored87:
+stored79:
+	ADDQ  $0x00000040, AX
+	ADDQ  $0x00000040, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip88
+	ADDQ  $0x00000040, SI
+
+skip88:
+	SUBQ $0x00000020, DI
+
+narrower76:
+	CMPQ  DI, $0x00000010
+	JLT   narrower90
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	CMPQ  R8, R9
+	JGE   summed91
+	MOVQ  columns+88(FP), R11
+	SUBQ  DI, R11
+	SHLQ  $0x02, R11
+	ADDQ  ranks+56(FP), R11
+	MOVQ  R8, R13
+
+row92:
+	LEAQ         128(R13), R15
+	CMPQ         R15, DX
+	CMOVQGE      R13, R15
+	MOVQ         (R15), R15
+	MOVQ         (R13), R14
+	IMULQ        CX, R15
+	IMULQ        CX, R14
+	MOVQ         (R13), R12
+	IMULQ        ranksApart+64(FP), R12
+	ADDQ         R11, R12
+	VPBROADCASTD (BX)(R13*1), Y2
+	VCVTPH2PS    (AX)(R14*1), Y3
+	VPCMPEQD     (R12), Y2, Y4
+	VANDPS       Y3, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (AX)(R15*1)
+	VCVTPH2PS    16(AX)(R14*1), Y3
+	VPCMPEQD     32(R12), Y2, Y2
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	ADDQ         $0x08, R13
+	CMPQ         R13, R9
+	JLT          row92
+
+summed91:
+	TESTQ   $0x00000008, mode+96(FP)
+	JEQ     narrow94
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	JMP     stored93
+
+narrow94:
+	TESTQ        $0x00000002, mode+96(FP)
+	JEQ          skip95
+	SUBQ         R8, R9
+	JEQ          empty96
+	SHRQ         $0x03, R9
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R9, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty96:
+skip95:
+	TESTQ     $0x00000001, mode+96(FP)
+	JEQ       skip97
+	VCVTPH2PS (SI), Y2
+	VADDPS    Y0, Y2, Y0
+	VCVTPH2PS 16(SI), Y2
+	VADDPS    Y1, Y2, Y1
+
+skip97:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around98
+	VMOVDQU   X0, (SI)
+	VMOVDQU   X1, 16(SI)
+	JMP       stored99
+
+around98:
+	VMOVNTDQ X0, (SI)
+	VMOVNTDQ X1, 16(SI)
+
+stored99:
+stored93:
+	ADDQ  $0x00000020, AX
+	ADDQ  $0x00000020, SI
+	TESTQ $0x00000008, mode+96(FP)
+	JEQ   skip100
+	ADDQ  $0x00000020, SI
+
+skip100:
+	SUBQ $0x00000010, DI
+
+narrower90:
+	MOVQ to+72(FP), SI
+	ADDQ apart+80(FP), SI
+	MOVQ SI, to+72(FP)
+	INCQ R10
+	JMP  result55
+
+returned56:
+	MOVQ R10, ret+104(FP)
+	VZEROUPPER
+	RET
+
+// func bagMaxAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none101
+	SUBQ  AX, BX
+
+none101:
+	XORQ R10, R10
+
+result102:
+	CMPQ R10, results+24(FP)
+	JGE  returned103
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
 	MOVQ positions+32(FP), AX
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
@@ -10112,11 +15577,11 @@ result55:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile57:
+tile104:
 	CMPQ    DI, $0x00000020
-	JLT     narrower58
+	JLT     narrower105
 	CMPQ    R8, R9
-	JGE     empty59
+	JGE     empty106
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -10129,7 +15594,7 @@ tile57:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row61:
+row108:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -10165,7 +15630,7 @@ row61:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row61
+	JLT          row108
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (SI)
@@ -10176,7 +15641,7 @@ row61:
 	VMOVUPS      X1, 48(SI)
 	LEAQ         (BX)(R8*1), R11
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none62
+	JEQ          none109
 	MOVQ         columns+72(FP), R12
 	SUBQ         DI, R12
 	SHLQ         $0x03, R12
@@ -10222,10 +15687,10 @@ row61:
 	VPGATHERDQ   Y2, (R11)(X1*8), Y0
 	VMOVUPD      Y0, 224(R12)
 
-none62:
-	JMP stored60
+none109:
+	JMP stored107
 
-empty59:
+empty106:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -10240,7 +15705,7 @@ empty59:
 	VMOVUPS   X0, 32(SI)
 	VMOVUPS   X1, 48(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none63
+	JEQ       none110
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -10254,18 +15719,18 @@ empty59:
 	VMOVUPD   Y9, 192(R11)
 	VMOVUPD   Y9, 224(R11)
 
-none63:
-stored60:
+none110:
+stored107:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000020, DI
-	JMP  tile57
+	JMP  tile104
 
-narrower58:
+narrower105:
 	CMPQ    DI, $0x00000010
-	JLT     narrower65
+	JLT     narrower112
 	CMPQ    R8, R9
-	JGE     empty66
+	JGE     empty113
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -10274,7 +15739,7 @@ narrower58:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row68:
+row115:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -10298,14 +15763,14 @@ row68:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row68
+	JLT          row115
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (SI)
 	VMOVUPS      X1, 16(SI)
 	LEAQ         (BX)(R8*1), R8
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none69
+	JEQ          none116
 	MOVQ         columns+72(FP), R9
 	SUBQ         DI, R9
 	SHLQ         $0x03, R9
@@ -10331,10 +15796,10 @@ row68:
 	VPGATHERDQ   Y2, (R8)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)
 
-none69:
-	JMP stored67
+none116:
+	JMP stored114
 
-empty66:
+empty113:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -10343,7 +15808,7 @@ empty66:
 	VMOVUPS   X0, (SI)
 	VMOVUPS   X1, 16(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none70
+	JEQ       none117
 	MOVQ      columns+72(FP), R8
 	SUBQ      DI, R8
 	SHLQ      $0x03, R8
@@ -10353,87 +15818,28 @@ empty66:
 	VMOVUPD   Y9, 64(R8)
 	VMOVUPD   Y9, 96(R8)
 
-none70:
-stored67:
+none117:
+stored114:
 	ADDQ $0x00000020, AX
 	ADDQ $0x00000020, SI
 	SUBQ $0x00000010, DI
 
-narrower65:
+narrower112:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none71
+	JEQ   none118
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none71:
+none118:
 	INCQ R10
-	JMP  result55
+	JMP  result102
 
-returned56:
+returned103:
 	MOVQ R10, ret+96(FP)
-	VZEROUPPER
-	RET
-
-// func addChosenAVX2F32(acc *float32, terms *float32, chosen *int64, n int, position int64)
-// Requires: AVX, AVX2
-TEXT ·addChosenAVX2F32(SB), NOSPLIT, $0-40
-	MOVQ         acc+0(FP), AX
-	MOVQ         terms+8(FP), CX
-	MOVQ         chosen+16(FP), DX
-	MOVQ         position+32(FP), BX
-	VMOVQ        BX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         n+24(FP), BX
-
-next:
-	TESTQ    BX, BX
-	JLE      done
-	VPCMPEQQ (DX), Y0, Y1
-	VPCMPEQQ 32(DX), Y0, Y2
-	VSHUFPS  $0x88, Y2, Y1, Y1
-	VPERMQ   $0xd8, Y1, Y1
-	VPAND    (CX), Y1, Y1
-	VADDPS   (AX), Y1, Y1
-	VMOVUPS  Y1, (AX)
-	ADDQ     $0x20, AX
-	ADDQ     $0x20, CX
-	ADDQ     $0x40, DX
-	SUBQ     $0x08, BX
-	JMP      next
-
-done:
-	VZEROUPPER
-	RET
-
-// func addChosenAVX2F64(acc *float64, terms *float64, chosen *int64, n int, position int64)
-// Requires: AVX, AVX2
-TEXT ·addChosenAVX2F64(SB), NOSPLIT, $0-40
-	MOVQ         acc+0(FP), AX
-	MOVQ         terms+8(FP), CX
-	MOVQ         chosen+16(FP), DX
-	MOVQ         position+32(FP), BX
-	VMOVQ        BX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ         n+24(FP), BX
-
-next:
-	TESTQ    BX, BX
-	JLE      done
-	VPCMPEQQ (DX), Y0, Y1
-	VPAND    (CX), Y1, Y1
-	VADDPD   (AX), Y1, Y1
-	VMOVUPS  Y1, (AX)
-	ADDQ     $0x20, AX
-	ADDQ     $0x20, CX
-	ADDQ     $0x20, DX
-	SUBQ     $0x04, BX
-	JMP      next
-
-done:
 	VZEROUPPER
 	RET
 

@@ -84,6 +84,15 @@ func (b *bags) of(number int64) (begin, end int64) {
 	return indexAt(b.offsets, number), end
 }
 
+// last returns where the last bag ends.
+func (b *bags) last() int64 {
+	if b.count == 0 {
+		return 0
+	}
+	_, end := b.of(b.count - 1)
+	return end
+}
+
 // at returns the first bag that ends behind a position, and where that is; the
 // number of bags where none does.
 func (b *bags) at(position int64) (bag, end int64) {

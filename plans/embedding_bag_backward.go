@@ -12,8 +12,9 @@ import (
 //
 // Workspace: the first contribution of each row in a list, and the list of
 // contributions ordered by row, the number of the bag of each; with weights
-// their values, with mode=max the positions; with mode=mean grad_output
-// divided by the sizes of the bags, in the compute type.
+// their values, with mode=max their ranks in the bags, and that of each element
+// that was chosen; with mode=mean grad_output divided by the sizes of the bags,
+// in the compute type.
 var embeddingBagBackward = op{
 	name: "embedding_bag_backward", category: Embedding,
 	args: []arg{
@@ -65,9 +66,11 @@ var embeddingBagBackward = op{
 		switch {
 		case mode == "max":
 			table, lists = cpu.BagMaxBackward, 2
+			e.prepare = e.ranksJob
+			pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*4, WorkspaceAlignment)
 		case mode == "mean":
 			terms = compute
-			e.divideRows = e.meansJob
+			e.prepare = e.meansJob
 			e.divide, _ = cpu.PickUpTo(cpu.DivideRow, cpu.Go, cpu.Types{Compute: compute})
 			pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*compute.Size(), WorkspaceAlignment)
 		case e.weighted:
@@ -85,7 +88,7 @@ var embeddingBagBackward = op{
 type bagBackward struct {
 	kernel                 func(*cpu.EmbeddingSums)
 	divide                 func(out, row cpu.Span, n, count int64, s *cpu.Scratch) // mode=mean
-	divideRows             job                                                     // meansJob: a method value made once, so that running does not allocate
+	prepare                job                                                     // what is done to each bag first: a method value made once, so that running does not allocate
 	mode                   string
 	compute                tensor.DType
 	weighted               bool
@@ -108,7 +111,8 @@ func (e *bagBackward) run(c *call) error {
 	case e.weighted:
 		sums.factors = memory.floats(e.positions)
 	case e.mode == "max":
-		sums.sources, sums.chosen = memory.ints(e.positions), matrixOf(&c.args[4])
+		sums.sources = memory.ints(e.positions)
+		sums.ranks = e.ranks(c, unsafe.Pointer(unsafe.SliceData(memory)))
 	case e.mode == "mean":
 		sums.terms = e.means(c, unsafe.Pointer(unsafe.SliceData(memory)))
 	}
@@ -124,8 +128,25 @@ func (e *bagBackward) means(c *call, memory unsafe.Pointer) cpu.Matrix {
 	m := cpu.Matrix{Span: cpu.Span{P: memory, Stride: size, DType: e.compute}, Dims: 1}
 	m.Size[0], m.Strides[0] = e.count, columns*size
 	c.rowSums.terms = m
-	c.parallel(ceilDiv(e.count, rowsPerJob(columns)), e.count*columns+e.positions, e.divideRows)
+	c.parallel(ceilDiv(e.count, rowsPerJob(columns)), e.count*columns+e.positions, e.prepare)
 	return m
+}
+
+// ranks notes of each element which of its bag's positions it came from.
+func (e *bagBackward) ranks(c *call, memory unsafe.Pointer) []uint32 {
+	c.rowSums.ranks = unsafe.Slice((*uint32)(memory), c.args[4].NumElements())
+	c.parallel(ceilDiv(e.count, rowsPerJob(c.args[4].Shape[1])), c.args[4].NumElements(), e.prepare)
+	return c.rowSums.ranks
+}
+
+// ranksJob does so for some bags.
+func (e *bagBackward) ranksJob(c *call, _ *worker, number int64) {
+	b, columns := e.bags(c), c.args[4].Shape[1]
+	perJob := rowsPerJob(columns)
+	for bag := number * perJob; bag < min((number+1)*perJob, e.count); bag++ {
+		begin, end := b.of(bag)
+		cpu.RanksOf(c.rowSums.ranks[bag*columns:][:columns], rowAt(&c.args[4], bag), begin, end)
+	}
 }
 
 // meansJob divides the rows of some bags.
@@ -142,14 +163,14 @@ func (e *bagBackward) meansJob(c *call, w *worker, number int64) {
 // kept counts the indices that a bag keeps.
 func (b *bags) kept(bag int64) (n int64) {
 	var list [cpu.Block]int64
-	for begin, end := b.of(bag); begin < end; begin += cpu.Block {
-		part := list[:min(cpu.Block, end-begin)]
-		readIndices(part, b.indices, begin)
-		for _, row := range part {
+	for at, end := b.of(bag); at < end; {
+		rows := b.read(&list, at, end)
+		for _, row := range rows {
 			if b.keeps(row) {
 				n++
 			}
 		}
+		at += int64(len(rows))
 	}
 	return n
 }
@@ -157,42 +178,55 @@ func (b *bags) kept(bag int64) (n int64) {
 // sortByRow lists the contributions by the row that their index names, in
 // order of position within a row: those of row r are order[start[r]:start[r+1]].
 func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
+	var list [cpu.Block]int64
 	start := sums.start
 	clear(start)
-	b.visit(func(_, _, row int64) { start[row+1]++ })
+	for at, last := int64(0), b.last(); at < last; {
+		rows := b.read(&list, at, last)
+		for _, row := range rows {
+			if b.keeps(row) {
+				start[row+1]++
+			}
+		}
+		at += int64(len(rows))
+	}
 	for r := range b.rows {
 		start[r+1] += start[r]
 	}
 	sums.order = sums.order[:start[b.rows]:start[b.rows]]
-	b.visit(func(bag, position, row int64) {
-		at := start[row]
-		sums.order[at] = bag
-		if sums.factors != nil {
-			sums.factors[at] = numberAt(factors, position)
+	for bag := range b.count {
+		begin, end := b.of(bag)
+		for position := begin; position < end; {
+			rows := b.read(&list, position, end)
+			for i, row := range rows {
+				if !b.keeps(row) {
+					continue
+				}
+				at := start[row]
+				start[row]++
+				sums.order[at] = bag
+				if sums.factors != nil {
+					sums.factors[at] = numberAt(factors, position+int64(i))
+				}
+				if sums.sources != nil {
+					sums.sources[at] = position + int64(i) - begin
+				}
+			}
+			position += int64(len(rows))
 		}
-		if sums.sources != nil {
-			sums.sources[at] = position
-		}
-		start[row]++
-	})
+	}
 	// Every start moved to its end, which is the next row's start.
 	copy(start[1:], start[:b.rows])
 	start[0] = 0
 }
 
-// visit calls f with every index that is kept, in order.
-func (b *bags) visit(f func(bag, position, row int64)) {
-	var list [cpu.Block]int64
-	for bag := range b.count {
-		begin, end := b.of(bag)
-		for ; begin < end; begin += cpu.Block {
-			part := list[:min(cpu.Block, end-begin)]
-			readIndices(part, b.indices, begin)
-			for i, row := range part {
-				if b.keeps(row) {
-					f(bag, begin+int64(i), row)
-				}
-			}
-		}
+// read returns indices from a position on, up to an end behind it: all of them
+// where they lie if they are of 64 bits, one after the other, else some in a list.
+func (b *bags) read(list *[cpu.Block]int64, from, end int64) []int64 {
+	if b.indices.DType == tensor.I64 && b.indices.IsContiguous() {
+		return unsafe.Slice((*int64)(b.indices.Data), end)[from:]
 	}
+	part := list[:min(cpu.Block, end-from)]
+	readIndices(part, b.indices, from)
+	return part
 }

@@ -15,7 +15,8 @@ type rowSums struct {
 	start, order       []int64
 	factors            []float64 // by element of order, or nil
 	sources            []int64   // by element of order, or nil
-	terms, chosen      cpu.Matrix
+	ranks              []uint32  // by element of terms, or nil
+	terms              cpu.Matrix
 	out, choice        *tensor.View // choice: a second output, of the positions that were chosen
 }
 
@@ -76,7 +77,7 @@ func sumRows(c *call, w *worker, number int64) {
 	}
 	column := number % b.tiles * b.width
 	*sum = cpu.EmbeddingSums{Start: b.start[first : last+1], Apart: b.to.Strides[0], EmbeddingSum: cpu.EmbeddingSum{
-		Terms: b.terms, Positions: b.order, Factors: b.factors, Sources: b.sources, Chosen: b.chosen,
+		Terms: b.terms, Positions: b.order, Factors: b.factors, Sources: b.sources, Ranks: b.ranks, Width: b.columns,
 		Out: b.to.Row(first, column), Column: column, Columns: min(b.width, b.columns-column),
 		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream, Scratch: &w.scratch,
 	}}

@@ -1,43 +1,73 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
-// addChosen emits the gradient of a bag's largest elements: terms are added
-// where a position was chosen. Elsewhere 0 is, which changes no sum that began
-// with +0.
-func addChosen(c *build.Context) {
-	for _, compute := range []struct {
-		name, element string
-		step          int
-	}{{"F32", "float32", 8}, {"F64", "float64", 4}} {
-		name, single := "addChosenAVX2"+compute.name, compute.step == 8
-		beginFunction(c, name, "func(acc, terms *"+compute.element+", chosen *int64, n int, position int64)",
-			name+" adds those of n terms that were chosen at a position: a multiple of "+string(rune('0'+compute.step))+".")
-		acc, terms, chosen := param(c, "acc"), param(c, "terms"), param(c, "chosen")
-		from, position, mask := c.XMM(), c.YMM(), c.YMM()
-		c.VMOVQ(param(c, "position"), from)
-		c.VPBROADCASTQ(from, position)
-		inSteps(c, compute.step, func() {
-			c.VPCMPEQQ(operand.Mem{Base: chosen}, position, mask)
-			if single { // half of each mask, in the elements' order
-				upper := c.YMM()
-				c.VPCMPEQQ(operand.Mem{Base: chosen, Disp: 32}, position, upper)
-				c.VSHUFPS(operand.Imm(0x88), upper, mask, mask)
-				c.VPERMQ(operand.Imm(0xD8), mask, mask)
-			}
-			c.VPAND(operand.Mem{Base: terms}, mask, mask)
-			if single {
-				c.VADDPS(operand.Mem{Base: acc}, mask, mask)
-			} else {
-				c.VADDPD(operand.Mem{Base: acc}, mask, mask)
-			}
-			c.VMOVUPS(mask, operand.Mem{Base: acc})
-			c.ADDQ(operand.Imm(32), acc)
-			c.ADDQ(operand.Imm(32), terms)
-			c.ADDQ(operand.Imm(uint64(8*compute.step)), chosen)
-		})
+// chosenFunction emits the gradient of bags' largest elements: a rowSum that
+// adds a term where the row's rank in its bag is the one that was chosen.
+// Elsewhere it adds nothing, where the definition's order of sums has a 0.
+func (s *rowSum) chosenFunction() {
+	c, name := s.c, "sumChosen"+s.isa.name+s.out.name
+	beginFunction(c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
+		"sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int",
+		name+" is "+"sumRows"+s.isa.name+s.out.name+", but adds of a row only elements whose rank is the number in sources that belongs to the row.",
+		"Ranks of rows lie ranksApart bytes apart.")
+	s.tile, s.advance = s.chosenTile, s.advanceSum
+	s.lists("sources")
+	s.results(16, s.notTooMany, func() {})
+}
+
+// chosenTile emits the sum of a group of vectors.
+func (s *rowSum) chosenTile() {
+	c, sum, summed := s.c, s.clearedSums(), s.newLabel("summed")
+	c.CMPQ(s.begin, s.end)
+	c.JGE(operand.LabelRef(summed))
+	ranks, rank, wanted := c.GP64(), c.GP64(), s.rankVector()
+	c.MOVQ(s.param("columns"), ranks)
+	c.SUBQ(s.columns, ranks)
+	c.SHLQ(operand.Imm(2), ranks)
+	c.ADDQ(s.param("ranks"), ranks)
+	s.eachRow(func(at reg.GPVirtual) {
+		c.MOVQ(operand.Mem{Base: at}, rank)
+		c.IMULQ(s.param("ranksApart"), rank)
+		c.ADDQ(ranks, rank)
+		s.emit("VPBROADCASTD", memory{operand.Mem{Base: s.factors, Index: at, Scale: 1}}, wanted)
+	}, func(v int, term reg.VecVirtual) {
+		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, term, sum[v])
+	})
+	c.Label(summed)
+	s.finish(sum)
+}
+
+// rankVector returns a register of a rank for each lane.
+func (s *rowSum) rankVector() reg.VecVirtual {
+	if s.double() {
+		return s.half()
 	}
+	return s.vector()
+}
+
+// addWhere adds terms whose ranks are the wanted ones.
+func (s *rowSum) addWhere(wanted reg.VecVirtual, ranks memory, term, sum reg.VecVirtual) {
+	if s.isa.masks {
+		equal := s.c.K()
+		if s.tail != nil {
+			s.emit("VPCMPEQD", ranks, wanted, s.tail, equal)
+		} else {
+			s.emit("VPCMPEQD", ranks, wanted, equal)
+		}
+		s.emit(s.ps("VADD"), term, sum, equal, sum)
+		return
+	}
+	equal := s.rankVector()
+	s.emit("VPCMPEQD", ranks, wanted, equal)
+	if s.double() {
+		wide := s.vector()
+		s.emit("VPMOVSXDQ", equal, wide)
+		equal = wide
+	}
+	s.emit(s.ps("VAND"), term, equal, equal)
+	s.emit(s.ps("VADD"), equal, sum, sum)
 }

@@ -31,6 +31,7 @@ func embeddingSums(c *build.Context) {
 			}
 			k := &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size}
 			(&rowSum{kernel: k}).function()
+			(&rowSum{kernel: k}).chosenFunction()
 			(&bagMax{rowSum: &rowSum{kernel: k}}).function()
 		}
 	}
@@ -56,10 +57,13 @@ func (s *rowSum) function() {
 		"and returns how many results are done.")
 	s.tile, s.advance = s.sumTile, s.advanceSum
 	s.lists("factors")
-	s.results(16, func(rows reg.GPVirtual, returned string) {
-		c.CMPQ(rows, operand.U32(longestSum))
-		c.JGT(operand.LabelRef(returned))
-	}, func() {})
+	s.results(16, s.notTooMany, func() {})
+}
+
+// notTooMany ends the function before a result of more rows than are summed here.
+func (s *rowSum) notTooMany(rows reg.GPVirtual, returned string) {
+	s.c.CMPQ(rows, operand.U32(longestSum))
+	s.c.JGT(operand.LabelRef(returned))
 }
 
 // lists loads where the lists end and begin: of a list beside positions, or of
@@ -192,10 +196,7 @@ func (s *rowSum) advanceSum(columns int) {
 
 // sumTile emits the sum of a group of vectors, without factors or with them.
 func (s *rowSum) sumTile() {
-	c, sum := s.c, s.sums[:s.group]
-	for _, r := range sum {
-		s.emit(s.bits("VPXOR"), r, r, r)
-	}
+	c, sum := s.c, s.clearedSums()
 	summed := s.newLabel("summed")
 	c.CMPQ(s.begin, s.end)
 	c.JGE(operand.LabelRef(summed))
@@ -206,6 +207,15 @@ func (s *rowSum) sumTile() {
 	s.loop(sum, false)
 	c.Label(summed)
 	s.finish(sum)
+}
+
+// clearedSums returns the sums of a tile at their beginning.
+func (s *rowSum) clearedSums() value {
+	sum := s.sums[:s.group]
+	for _, r := range sum {
+		s.emit(s.bits("VPXOR"), r, r, r)
+	}
+	return sum
 }
 
 // loop emits the addition of the rows, one at least.
