@@ -20,13 +20,23 @@ func (m Rows) Row(r, c int64) Span {
 	return s
 }
 
-// RowCopy is a way to copy n elements of a row. next is the address of the row
-// that will be copied after it: a hint. stream asks for stores around the caches.
-type RowCopy func(dst, src Span, n int64, next unsafe.Pointer, stream bool)
+// RowCopies are rows to be copied: row First+i of To becomes row Indices[i] of From.
+type RowCopies struct {
+	To, From Matrix
+	First    int64
+	Indices  []int64
+	Columns  int64
+	Stream   bool // store around the caches; see StoreFence
+}
 
 // Embedding copies rows of weight.
-var Embedding = append(copyRows, Row[RowCopy]{"go", Go,
-	always(RowCopy(func(dst, src Span, n int64, _ unsafe.Pointer, _ bool) { CopyRow(dst, src, n) }))})
+var Embedding = append(copyRows, Row[func(*RowCopies)]{"go", Go, always(copyRowsGo)})
+
+func copyRowsGo(r *RowCopies) {
+	for i, row := range r.Indices {
+		CopyRow(r.To.Row(r.First+int64(i), 0), r.From.Row(row, 0), r.Columns)
+	}
+}
 
 // CopyRow copies n elements of the same type as they are.
 func CopyRow(dst, src Span, n int64) {

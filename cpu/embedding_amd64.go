@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "github.com/isobit-ml/isobit/tensor"
 
 var rowSums = []rowSum{
 	{AVX512, tensor.F32, 1, sumRowsAVX512F32, sumChosenAVX512F32},
@@ -37,15 +33,12 @@ var bagMaxima = []bagMax{
 	{AVX2, tensor.F16, 16, bagMaxAVX2F16},
 }
 
-var copyRows = []Row[RowCopy]{{"avx2", AVX2, always(RowCopy(func(dst, src Span, n int64, next unsafe.Pointer, stream bool) {
-	if !stream || !dst.Contiguous() || !src.Contiguous() || n*dst.Stride < 2*streamAlignment {
-		CopyRow(dst, src, n)
+var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) {
+	size := r.Columns * r.To.Stride
+	if !r.To.rows() || !r.From.rows() || size < 32 || len(r.Indices) == 0 {
+		copyRowsGo(r)
 		return
 	}
-	to, from := unsafe.Slice((*byte)(dst.P), n*dst.Stride), unsafe.Slice((*byte)(src.P), n*dst.Stride)
-	head := int(-uintptr(dst.P) % streamAlignment)
-	whole := (len(to) - head) / streamAlignment * streamAlignment
-	copy(to[:head], from)
-	copyAroundAVX2(&to[head], &from[head], (*byte)(next), whole)
-	copy(to[head+whole:], from[head+whole:])
-}))}}
+	copyRowsAVX2((*byte)(r.To.Row(r.First, 0).P), int(r.To.Strides[0]), (*byte)(r.From.P), int(r.From.Strides[0]),
+		&r.Indices[0], len(r.Indices), int(size), r.Stream && size >= 2*streamAlignment)
+})}}

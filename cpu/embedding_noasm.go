@@ -10,4 +10,4 @@ var (
 	bagMaxima   []bagMax
 )
 
-var copyRows []Row[RowCopy]
+var copyRows []Row[func(*RowCopies)]

@@ -16703,3 +16703,123 @@ summed:
 end:
 	VZEROUPPER
 	RET
+
+// func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, stream bool)
+// Requires: AVX, CMOV, MMX+
+TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-57
+	MOVQ rows+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ to+0(FP), R8
+	MOVB stream+56(FP), R10
+	XORQ R9, R9
+
+row:
+	CMPQ    R9, DI
+	JGE     end
+	MOVQ    (SI)(R9*8), CX
+	IMULQ   stride+24(FP), CX
+	ADDQ    from+16(FP), CX
+	LEAQ    8(R9), DX
+	CMPQ    DX, DI
+	CMOVQGE R9, DX
+	MOVQ    (SI)(DX*8), DX
+	IMULQ   stride+24(FP), DX
+	ADDQ    from+16(FP), DX
+	MOVQ    R8, AX
+	MOVQ    size+48(FP), BX
+	TESTB   R10, R10
+	JEQ     whole
+	MOVQ    AX, R11
+	NEGQ    R11
+	ANDQ    $0x3f, R11
+	JEQ     aligned
+	VMOVDQU (CX), Y0
+	VMOVDQU Y0, (AX)
+	VMOVDQU 32(CX), Y0
+	VMOVDQU Y0, 32(AX)
+	ADDQ    R11, AX
+	ADDQ    R11, CX
+	ADDQ    R11, DX
+	SUBQ    R11, BX
+
+aligned:
+	CMPQ BX, $0x00000040
+	JLT  around_done
+
+around:
+	VMOVDQU    (CX), Y0
+	VMOVNTDQ   Y0, (AX)
+	PREFETCHT0 (DX)
+	VMOVDQU    32(CX), Y0
+	VMOVNTDQ   Y0, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	ADDQ       $0x00000040, DX
+	SUBQ       $0x00000040, BX
+	CMPQ       BX, $0x00000040
+	JGE        around
+
+around_done:
+	TESTQ   BX, BX
+	JEQ     copied
+	LEAQ    -64(AX)(BX*1), AX
+	LEAQ    -64(CX)(BX*1), CX
+	VMOVDQU (CX), Y0
+	VMOVDQU Y0, (AX)
+	VMOVDQU 32(CX), Y0
+	VMOVDQU Y0, 32(AX)
+	JMP     copied
+
+whole:
+	CMPQ BX, $0x00000080
+	JLT  lines_done
+
+lines:
+	VMOVDQU    (CX), Y0
+	VMOVDQU    Y0, (AX)
+	PREFETCHT0 (DX)
+	VMOVDQU    32(CX), Y0
+	VMOVDQU    Y0, 32(AX)
+	VMOVDQU    64(CX), Y0
+	VMOVDQU    Y0, 64(AX)
+	PREFETCHT0 64(DX)
+	VMOVDQU    96(CX), Y0
+	VMOVDQU    Y0, 96(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000080, DX
+	SUBQ       $0x00000080, BX
+	CMPQ       BX, $0x00000080
+	JGE        lines
+
+lines_done:
+	CMPQ BX, $0x00000020
+	JLT  vectors_done
+
+vectors:
+	VMOVDQU    (CX), Y0
+	VMOVDQU    Y0, (AX)
+	PREFETCHT0 (DX)
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000020, CX
+	ADDQ       $0x00000020, DX
+	SUBQ       $0x00000020, BX
+	CMPQ       BX, $0x00000020
+	JGE        vectors
+
+vectors_done:
+	TESTQ   BX, BX
+	JEQ     copied
+	LEAQ    -32(AX)(BX*1), AX
+	LEAQ    -32(CX)(BX*1), CX
+	VMOVDQU (CX), Y0
+	VMOVDQU Y0, (AX)
+
+copied:
+	ADDQ apart+8(FP), R8
+	INCQ R9
+	JMP  row
+
+end:
+	VZEROUPPER
+	RET

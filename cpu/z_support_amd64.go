@@ -47,12 +47,6 @@ func groupExtremesAVX2BF16(x *byte, n int, count int, lo *float32, hi *float32)
 //go:noescape
 func storeZerosAVX2(to *byte, n int)
 
-// copyAroundAVX2 copies n bytes around the caches, and asks for as many from next on:
-// n and the address to are multiples of 64.
-//
-//go:noescape
-func copyAroundAVX2(to *byte, from *byte, next *byte, n int)
-
 func storeFence()
 
 // prefetchLines asks for lines of 64 bytes, one after the other.

@@ -429,32 +429,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func copyAroundAVX2(to *byte, from *byte, next *byte, n int)
-// Requires: AVX, MMX+
-TEXT ·copyAroundAVX2(SB), NOSPLIT, $0-32
-	MOVQ to+0(FP), AX
-	MOVQ from+8(FP), CX
-	MOVQ next+16(FP), DX
-	MOVQ n+24(FP), BX
-
-next:
-	TESTQ      BX, BX
-	JLE        done
-	PREFETCHT0 (DX)
-	VMOVDQU    (CX), Y0
-	VMOVNTDQ   Y0, (AX)
-	VMOVDQU    32(CX), Y0
-	VMOVNTDQ   Y0, 32(AX)
-	ADDQ       $0x40, AX
-	ADDQ       $0x40, CX
-	ADDQ       $0x40, DX
-	SUBQ       $0x40, BX
-	JMP        next
-
-done:
-	VZEROUPPER
-	RET
-
 // func storeFence()
 // Requires: MMX+
 TEXT ·storeFence(SB), NOSPLIT, $0

@@ -38,8 +38,9 @@ var embedding = op{
 		}
 		pl.compute, pl.accumulator = p.DType("weight"), tensor.None
 		stream := tensor.NumElements(p.Shape("y"))*p.DType("y").Size() > streamFrom
-		job := func(c *call, _ *worker, number int64) { copyRows(c, kernel, stream, number) }
-		if p.word("bounds") == "error" {
+		strict := p.word("bounds") == "error"
+		job := func(c *call, w *worker, number int64) { copyRows(c, w, kernel, strict, stream, number) }
+		if strict {
 			pl.check = func(c *call) error { return checkIndices(c, &c.args[1], c.args[0].Shape[0]) }
 		}
 		pl.run = func(c *call) error {
@@ -138,44 +139,41 @@ func rowAt(v *tensor.View, i int64) cpu.Span {
 	return cpu.Span{P: unsafe.Add(v.Data, offset*size), Stride: v.Stride(last) * size, DType: v.DType}
 }
 
-func copyRows(c *call, kernel cpu.RowCopy, stream bool, number int64) {
+// copyRows copies the rows of one job. Indices that were not checked may name
+// none: theirs are zeros.
+func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream bool, number int64) {
 	weight, index, y := &c.args[0], &c.args[1], &c.args[2]
 	d, per := weight.Shape[1], rowsPerJob(weight.Shape[1])
 	if d == 0 {
 		return
 	}
-	begin, end := number*per, min((number+1)*per, index.NumElements())
-	if !stream && weight.IsContiguous() && y.IsContiguous() {
-		copyWholeRows(c, d*weight.DType.Size(), begin, end)
-		return
-	}
-	for i := begin; i < end; i++ {
-		row := indexAt(index, i)
-		if row < 0 || row >= weight.Shape[0] {
-			cpu.ZeroRow(rowAt(y, i), d)
-			continue
-		}
-		from := rowAt(weight, row)
-		next := from.P
-		if i+1 < end {
-			if row := indexAt(index, i+1); row >= 0 && row < weight.Shape[0] {
-				next = rowAt(weight, row).P
+	r := &w.ownArgs().copies
+	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Stream: stream}
+	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {
+		rows := someIndices(w.scratch.Ints(0, cpu.Block), index, at, end)
+		from := 0 // where the rows begin that are not copied yet
+		for i := 0; i < len(rows) && !checked; i++ {
+			if row := rows[i]; row < 0 || row >= weight.Shape[0] {
+				r.First, r.Indices = at+int64(from), rows[from:i]
+				kernel(r)
+				cpu.ZeroRow(rowAt(y, at+int64(i)), d)
+				from = i + 1
 			}
 		}
-		kernel(rowAt(y, i), from, d, next, stream)
+		r.First, r.Indices = at+int64(from), rows[from:]
+		kernel(r)
+		at += int64(len(rows))
 	}
 }
 
-// copyWholeRows copies rows of a number of bytes that follow each other: what
-// small embeddings spend their time on is finding them.
-func copyWholeRows(c *call, size, begin, end int64) {
-	weight, index, y := &c.args[0], &c.args[1], &c.args[2]
-	for i := begin; i < end; i++ {
-		to := unsafe.Slice((*byte)(unsafe.Add(y.Data, i*size)), size)
-		if row := indexAt(index, i); row >= 0 && row < weight.Shape[0] {
-			copy(to, unsafe.Slice((*byte)(unsafe.Add(weight.Data, row*size)), size))
-		} else {
-			clear(to)
-		}
+// someIndices returns indices from a position on, up to an end behind it: all of
+// them where they lie if they are of 64 bits, one after the other, else as many
+// as a list takes.
+func someIndices(list []int64, v *tensor.View, from, end int64) []int64 {
+	if v.DType == tensor.I64 && v.IsContiguous() {
+		return unsafe.Slice((*int64)(v.Data), end)[from:]
 	}
+	part := list[:min(int64(len(list)), end-from)]
+	readIndices(part, v, from)
+	return part
 }

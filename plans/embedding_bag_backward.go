@@ -164,7 +164,7 @@ func (e *bagBackward) meansJob(c *call, w *worker, number int64) {
 func (b *bags) kept(bag int64) (n int64) {
 	var list [cpu.Block]int64
 	for at, end := b.of(bag); at < end; {
-		rows := b.read(&list, at, end)
+		rows := someIndices(list[:], b.indices, at, end)
 		for _, row := range rows {
 			if b.keeps(row) {
 				n++
@@ -182,7 +182,7 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	start := sums.start
 	clear(start)
 	for at, last := int64(0), b.last(); at < last; {
-		rows := b.read(&list, at, last)
+		rows := someIndices(list[:], b.indices, at, last)
 		for _, row := range rows {
 			if b.keeps(row) {
 				start[row+1]++
@@ -197,7 +197,7 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	for bag := range b.count {
 		begin, end := b.of(bag)
 		for position := begin; position < end; {
-			rows := b.read(&list, position, end)
+			rows := someIndices(list[:], b.indices, position, end)
 			for i, row := range rows {
 				if !b.keeps(row) {
 					continue
@@ -218,15 +218,4 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	// Every start moved to its end, which is the next row's start.
 	copy(start[1:], start[:b.rows])
 	start[0] = 0
-}
-
-// read returns indices from a position on, up to an end behind it: all of them
-// where they lie if they are of 64 bits, one after the other, else some in a list.
-func (b *bags) read(list *[cpu.Block]int64, from, end int64) []int64 {
-	if b.indices.DType == tensor.I64 && b.indices.IsContiguous() {
-		return unsafe.Slice((*int64)(b.indices.Data), end)[from:]
-	}
-	part := list[:min(cpu.Block, end-from)]
-	readIndices(part, b.indices, from)
-	return part
 }

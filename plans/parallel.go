@@ -53,6 +53,7 @@ type worker struct {
 type ownArgs struct {
 	embedding cpu.EmbeddingSums
 	pairs     cpu.RowPairs
+	copies    cpu.RowCopies
 	grid      gridBlock
 	scatter32 cpu.GridScatter[float32]
 	scatter64 cpu.GridScatter[float64]

@@ -12,7 +12,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, storeZeros, copyAround, storeFence, prefetchLines, quickParams}}
+var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, storeZeros, storeFence, prefetchLines, quickParams}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -111,24 +111,6 @@ func storeZeros(c *build.Context) {
 			c.VMOVNTDQ(zero, operand.Mem{Base: to, Disp: 32 * half})
 		}
 		c.ADDQ(operand.Imm(64), to)
-	})
-}
-
-// copyAround copies around the caches.
-func copyAround(c *build.Context) {
-	beginFunction(c, "copyAroundAVX2", "func(to, from, next *byte, n int)",
-		"copyAroundAVX2 copies n bytes around the caches, and asks for as many from next on:", "n and the address to are multiples of 64.")
-	to, from, next := param(c, "to"), param(c, "from"), param(c, "next")
-	inSteps(c, 64, func() {
-		c.PREFETCHT0(operand.Mem{Base: next})
-		for half := range 2 {
-			v := c.YMM()
-			c.VMOVDQU(operand.Mem{Base: from, Disp: 32 * half}, v)
-			c.VMOVNTDQ(v, operand.Mem{Base: to, Disp: 32 * half})
-		}
-		for _, p := range []reg.GPVirtual{to, from, next} {
-			c.ADDQ(operand.Imm(64), p)
-		}
 	})
 }
 

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// copiesEarly is how many rows ahead memory is asked for.
+const copiesEarly = 8
+
+// rowCopies emits the copies of rows of 32 bytes and more.
+func rowCopies(c *build.Context) {
+	beginFunction(c, "copyRowsAVX2", "func(to *byte, apart int, from *byte, stride int, rows *int64, count, size int, stream bool)",
+		"copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,",
+		"whose rows lie stride bytes apart. stream asks for stores around the caches, of rows of 128 bytes at least.")
+	r := rowCopy{c, c.GP64(), c.GP64(), c.GP64(), c.GP64()}
+	rows, count, to := param(c, "rows"), param(c, "count"), param(c, "to")
+	number, stream := c.GP64(), c.GP8()
+	c.Load(c.Param("stream"), stream)
+	address := func(number, to reg.GPVirtual) {
+		c.MOVQ(operand.Mem{Base: rows, Index: number, Scale: 8}, to)
+		c.IMULQ(place(c, "stride"), to)
+		c.ADDQ(place(c, "from"), to)
+	}
+	c.XORQ(number, number)
+	c.Label("row")
+	c.CMPQ(number, count)
+	c.JGE(operand.LabelRef("end"))
+	address(number, r.from)
+	c.LEAQ(operand.Mem{Base: number, Disp: copiesEarly}, r.later)
+	c.CMPQ(r.later, count)
+	c.CMOVQGE(number, r.later)
+	address(r.later, r.later)
+	c.MOVQ(to, r.to)
+	c.MOVQ(place(c, "size"), r.left)
+	c.TESTB(stream, stream)
+	c.JEQ(operand.LabelRef("whole"))
+	r.around()
+	c.Label("whole")
+	r.loop("lines", 128, true, c.VMOVDQU)
+	r.loop("vectors", 32, true, c.VMOVDQU)
+	r.last(32)
+	c.Label("copied")
+	c.ADDQ(place(c, "apart"), to)
+	c.INCQ(number)
+	c.JMP(operand.LabelRef("row"))
+	c.Label("end")
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// rowCopy are the registers of a row's copy: left are its bytes not yet copied,
+// later is a row that will be.
+type rowCopy struct {
+	c                     *build.Context
+	to, from, later, left reg.GPVirtual
+}
+
+// around copies a row around the caches, but for the ends that share a line with
+// what is not the row.
+func (r rowCopy) around() {
+	c, head := r.c, r.c.GP64()
+	c.MOVQ(r.to, head)
+	c.NEGQ(head)
+	c.ANDQ(operand.Imm(63), head)
+	c.JEQ(operand.LabelRef("aligned"))
+	r.vectors(64, false, c.VMOVDQU)
+	r.advance(head)
+	c.Label("aligned")
+	r.loop("around", 64, true, c.VMOVNTDQ)
+	r.last(64)
+	c.JMP(operand.LabelRef("copied"))
+}
+
+// loop copies as many bytes at a time while there are as many.
+func (r rowCopy) loop(name string, bytes int, prefetch bool, store func(from, to operand.Op)) {
+	c := r.c
+	c.CMPQ(r.left, operand.U32(bytes))
+	c.JLT(operand.LabelRef(name + "_done"))
+	c.Label(name)
+	r.vectors(bytes, prefetch, store)
+	r.advance(operand.U32(bytes))
+	c.CMPQ(r.left, operand.U32(bytes))
+	c.JGE(operand.LabelRef(name))
+	c.Label(name + "_done")
+}
+
+// vectors copies bytes, and asks for those of a later row.
+func (r rowCopy) vectors(bytes int, prefetch bool, store func(from, to operand.Op)) {
+	for at := 0; at < bytes; at += 32 {
+		v := r.c.YMM()
+		r.c.VMOVDQU(operand.Mem{Base: r.from, Disp: at}, v)
+		store(v, operand.Mem{Base: r.to, Disp: at})
+		if prefetch && at%64 == 0 {
+			r.c.PREFETCHT0(operand.Mem{Base: r.later, Disp: at})
+		}
+	}
+}
+
+func (r rowCopy) advance(bytes operand.Op) {
+	for _, p := range []reg.GPVirtual{r.to, r.from, r.later} {
+		r.c.ADDQ(bytes, p)
+	}
+	r.c.SUBQ(bytes, r.left)
+}
+
+// last copies what is left as the last bytes of the row, some a second time.
+func (r rowCopy) last(bytes int) {
+	c := r.c
+	c.TESTQ(r.left, r.left)
+	c.JEQ(operand.LabelRef("copied"))
+	for _, p := range []reg.GPVirtual{r.to, r.from} {
+		c.LEAQ(operand.Mem{Base: p, Index: r.left, Scale: 1, Disp: -bytes}, p)
+	}
+	r.vectors(bytes, false, c.VMOVDQU)
+}
