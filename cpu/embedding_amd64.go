@@ -33,6 +33,8 @@ var bagMaxima = []bagMax{
 	{AVX2, tensor.F16, 16, bagMaxAVX2F16},
 }
 
+var outsideRows = []Row[IndexSearch]{{"avx2", AVX2, always(IndexSearch{outsideBy(outsideAVX2I64), outsideBy(outsideAVX2I32)})}}
+
 var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) {
 	size := r.Columns * r.To.Stride
 	if !r.To.rows() || !r.From.rows() || size < 32 || len(r.Indices) == 0 {

@@ -10,4 +10,6 @@ var (
 	bagMaxima   []bagMax
 )
 
+var outsideRows []Row[IndexSearch]
+
 var copyRows []Row[func(*RowCopies)]

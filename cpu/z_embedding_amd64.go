@@ -216,3 +216,13 @@ func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, 
 //
 //go:noescape
 func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, stream bool)
+
+// outsideAVX2I64 reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.
+//
+//go:noescape
+func outsideAVX2I64(indices *int64, n int, last int64) bool
+
+// outsideAVX2I32 reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.
+//
+//go:noescape
+func outsideAVX2I32(indices *int32, n int, last int32) bool

@@ -16823,3 +16823,101 @@ copied:
 end:
 	VZEROUPPER
 	RET
+
+// func outsideAVX2I64(indices *int64, n int, last int64) bool
+// Requires: AVX, AVX2
+TEXT ·outsideAVX2I64(SB), NOSPLIT, $0-25
+	MOVQ         indices+0(FP), AX
+	MOVQ         last+16(FP), CX
+	VMOVQ        CX, X0
+	VPBROADCASTQ X0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVQ         n+8(FP), CX
+
+next:
+	TESTQ   CX, CX
+	JLE     done
+	VMOVDQU (AX), Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 32(AX), Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 64(AX), Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 96(AX), Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 128(AX), Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 160(AX), Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 192(AX), Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 224(AX), Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x20, CX
+	JMP     next
+
+done:
+	VMOVMSKPD Y1, AX
+	VZEROUPPER
+	TESTL     AX, AX
+	SETNE     AL
+	MOVB      AL, ret+24(FP)
+	RET
+
+// func outsideAVX2I32(indices *int32, n int, last int32) bool
+// Requires: AVX, AVX2
+TEXT ·outsideAVX2I32(SB), NOSPLIT, $0-25
+	MOVQ         indices+0(FP), AX
+	MOVLQSX      last+16(FP), CX
+	VMOVQ        CX, X0
+	VPBROADCASTD X0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVQ         n+8(FP), CX
+
+next:
+	TESTQ   CX, CX
+	JLE     done
+	VMOVDQU (AX), Y2
+	VPSUBD  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 32(AX), Y2
+	VPSUBD  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 64(AX), Y2
+	VPSUBD  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 96(AX), Y2
+	VPSUBD  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
+	JMP     next
+
+done:
+	VMOVMSKPS Y1, AX
+	VZEROUPPER
+	TESTL     AX, AX
+	SETNE     AL
+	MOVB      AL, ret+24(FP)
+	RET

@@ -41,7 +41,8 @@ var embedding = op{
 		strict := p.word("bounds") == "error"
 		job := func(c *call, w *worker, number int64) { copyRows(c, w, kernel, strict, stream, number) }
 		if strict {
-			pl.check = func(c *call) error { return checkIndices(c, &c.args[1], c.args[0].Shape[0]) }
+			outside := pickSupport(cpu.FirstOutside, cpu.Types{})
+			pl.check = func(c *call) error { return checkIndices(c, outside, &c.args[1], c.args[0].Shape[0]) }
 		}
 		pl.run = func(c *call) error {
 			n := c.args[1].NumElements()
@@ -75,7 +76,7 @@ func checkPadding(p *Problem) error {
 func rowsPerJob(columns int64) int64 { return max(1, jobSize/max(1, columns)) }
 
 // checkIndices asks every index to name a row.
-func checkIndices(c *call, indices *tensor.View, rows int64) error {
+func checkIndices(c *call, outside cpu.IndexSearch, indices *tensor.View, rows int64) error {
 	at := int64(-1)
 	switch {
 	case !indices.IsContiguous():
@@ -85,34 +86,14 @@ func checkIndices(c *call, indices *tensor.View, rows int64) error {
 			}
 		}
 	case indices.DType == tensor.I32:
-		at = firstOutside(tensor.Slice[int32](*indices), int32(min(rows-1, math.MaxInt32)))
+		at = outside.I32(tensor.Slice[int32](*indices), int32(min(rows-1, math.MaxInt32)))
 	default:
-		at = firstOutside(tensor.Slice[int64](*indices), rows-1)
+		at = outside.I64(tensor.Slice[int64](*indices), rows-1)
 	}
 	if at < 0 {
 		return nil
 	}
 	return errorf(InvalidArgument, c.problem.op.name, "indices", "is %d at position %d; want 0 to %d", indexAt(indices, at), at, rows-1)
-}
-
-// firstOutside returns the position of the first index that is negative or
-// larger than that of the last row, or -1.
-func firstOutside[T int32 | int64](indices []T, last T) int64 {
-	whole := 0
-	for ; whole+8 <= len(indices); whole += 8 { // the sign of all differences at once
-		v := (*[8]T)(indices[whole:])
-		a, b := v[0]|(last-v[0])|v[1]|(last-v[1]), v[2]|(last-v[2])|v[3]|(last-v[3])
-		c, d := v[4]|(last-v[4])|v[5]|(last-v[5]), v[6]|(last-v[6])|v[7]|(last-v[7])
-		if a|b|c|d < 0 {
-			break
-		}
-	}
-	for i, v := range indices[whole:] {
-		if v < 0 || v > last {
-			return int64(whole + i)
-		}
-	}
-	return -1
 }
 
 // indexAt returns the index at a row-major position.

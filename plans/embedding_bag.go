@@ -49,7 +49,7 @@ var embeddingBag = op{
 			return err
 		}
 		e := &bagForward{
-			kernel: kernel, mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
+			kernel: kernel, outside: pickSupport(cpu.FirstOutside, cpu.Types{}), mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
 			count: p.Shape("y")[0], positions: tensor.NumElements(p.Shape("indices")), strict: p.word("bounds") == "error",
 		}
 		lists := int64(1)
@@ -65,6 +65,7 @@ var embeddingBag = op{
 
 type bagForward struct {
 	kernel           func(*cpu.EmbeddingSums)
+	outside          cpu.IndexSearch
 	mode             string
 	weighted, strict bool
 	padding          int64
@@ -80,7 +81,7 @@ func (e *bagForward) check(c *call) error {
 	if err := b.check(c); err != nil || !e.strict {
 		return err
 	}
-	return checkIndices(c, b.indices, b.rows)
+	return checkIndices(c, e.outside, b.indices, b.rows)
 }
 
 func (e *bagForward) run(c *call) error {

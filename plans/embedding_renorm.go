@@ -38,7 +38,8 @@ var embeddingRenorm = op{
 		maxNorm, norm := p.float("max_norm"), p.float("norm_type")
 		pl.workspace = roundUp(p.Shape("weight")[0], WorkspaceAlignment) // whole words, so that Go aligns it
 		if p.word("bounds") == "error" {
-			pl.check = func(c *call) error { return checkIndices(c, &c.args[1], c.args[0].Shape[0]) }
+			outside := pickSupport(cpu.FirstOutside, cpu.Types{})
+			pl.check = func(c *call) error { return checkIndices(c, outside, &c.args[1], c.args[0].Shape[0]) }
 		}
 		job := func(c *call, w *worker, row int64) {
 			if c.workspace[row] != 0 {

@@ -21,7 +21,7 @@ type unit struct {
 // units lists them.
 var units = []unit{
 	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotVNNI, dotAVX2, scaleSums}},
-	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums, pairProducts, rowCopies}},
+	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums, pairProducts, rowCopies, outside}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},

@@ -1,0 +1,46 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every row finds the first index that names none, wherever it is, and no other.
+func TestFirstOutside(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, row := range FirstOutside {
+		if row.Needs > Best() {
+			continue
+		}
+		f, _ := row.Pick(Types{})
+		for range 2000 {
+			last := []int64{-1, 0, 1, 5, math.MaxInt32 - 1, math.MaxInt32}[r.IntN(6)]
+			wide, narrow := make([]int64, r.IntN(200)), []int32{}
+			want := int64(-1)
+			for i := range wide {
+				wide[i] = []int64{-1, math.MinInt32, min(last+1, math.MaxInt32), math.MaxInt32}[r.IntN(4)]
+				if last >= 0 && r.IntN(100) > 0 {
+					wide[i] = r.Int64N(last + 1)
+				}
+				if want < 0 && (wide[i] < 0 || wide[i] > last) {
+					want = int64(i)
+				}
+				narrow = append(narrow, int32(wide[i]))
+			}
+			require.Equal(t, want, f.I64(wide, last), "%s %v %d", row.Name, wide, last)
+			require.Equal(t, want, f.I32(narrow, int32(last)), "%s %v %d", row.Name, narrow, last)
+		}
+		for _, v := range []int64{math.MinInt64, math.MinInt64 + 1, math.MaxInt64, 1 << 32} {
+			long := make([]int64, 2*indicesPart+70)
+			for _, at := range []int{0, 63, indicesPart - 1, indicesPart, 2*indicesPart + 64, 2*indicesPart + 69} {
+				long[at] = v
+				require.Equal(t, int64(at), f.I64(long, 7), row.Name)
+				require.Equal(t, int64(-1), f.I64(long[:at], 7), row.Name)
+				long[at] = 7
+			}
+		}
+	}
+}
