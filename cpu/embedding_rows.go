@@ -8,10 +8,10 @@ import (
 
 // What stands between EmbeddingBackward and the generated sums of rows.
 
-// rowSum is a generated sum of rows of one type.
+// rowSum is a generated sum of rows of one type, into those of one.
 type rowSum struct {
 	needs   ISA
-	dtype   tensor.DType
+	in, out tensor.DType
 	columns int64 // what its number of columns is a multiple of
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors *float64, to *byte, apart, columns, mode int) int
@@ -31,10 +31,10 @@ const (
 func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*EmbeddingSums)] {
 	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSums), bool) {
 		for i := range rowSums {
-			if s := &rowSums[i]; s.needs == isa && s.dtype == t.In[0] {
+			if s := &rowSums[i]; s.needs == isa && s.in == t.In[0] && s.out == t.Out[0] {
 				slow, _ := definition(t)
 				inChunks := sumInChunks[float32]
-				if s.dtype == tensor.F64 {
+				if s.in == tensor.F64 {
 					inChunks = sumInChunks[float64]
 				}
 				return func(m *EmbeddingSums) { s.sum(m, inChunks, slow) }, true
@@ -70,9 +70,8 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	if m.Stream && uintptr(m.Out.P)%streamAlignment == 0 && whole*m.Out.Stride%streamAlignment == 0 && m.Apart%streamAlignment == 0 {
 		mode |= sumStream
 	}
-	// Empty destinations that the kernel does not store, or not around the caches, are cleared.
-	stores, end := m.Out.DType == s.dtype, len(m.Start)
-	clears := !m.Accumulate && (!stores || m.Stream && mode&sumStream == 0)
+	// Empty destinations that the kernel does not store around the caches are cleared.
+	clears, end := !m.Accumulate && m.Stream && mode&sumStream == 0, len(m.Start)
 	m.at = m.EmbeddingSum
 	m.at.Columns = whole
 	for at := 0; at < m.Destinations(); {
@@ -84,7 +83,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 		case clears && n == 0:
 			clearRow(unsafe.Slice((*byte)(to), whole*m.Out.Stride), m.Stream)
 			at++
-		case n <= ChunkSize && stores:
+		case n <= ChunkSize:
 			at += s.call(&m.EmbeddingSum, m.Start[at:end], to, m.Apart, 0, whole, mode)
 		default:
 			inChunks(s, m.one(at))

@@ -6344,12 +6344,12 @@ DATA odd16<>+60(SB)/2, $0x003d
 DATA odd16<>+62(SB)/2, $0x003f
 GLOBL odd16<>(SB), RODATA|NOPTR, $64
 
-// func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// func sumRowsAVX512F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $0-112
+TEXT ·sumRowsAVX512F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  sources+48(FP), BX
+	MOVQ  factors+48(FP), BX
 	MOVQ  positions+32(FP), AX
 	LEAQ  (AX)(DX*8), DX
 	TESTQ BX, BX
@@ -6373,8 +6373,8 @@ result107:
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
 	MOVQ rows+0(FP), AX
-	MOVQ columns+88(FP), DI
-	MOVQ to+72(FP), SI
+	MOVQ columns+72(FP), DI
+	MOVQ to+56(FP), SI
 
 tile109:
 	CMPQ   DI, $0x00000100
@@ -6397,13 +6397,1255 @@ tile109:
 	VPXORD Z15, Z15, Z15
 	CMPQ   R8, R9
 	JGE    summed111
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none112
+	VPXORD X17, X17, X17
+	MOVQ   R8, R11
+
+row113:
+	LEAQ         32(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X17, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      64(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      128(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(AX)(R13*1)
+	VMOVUPS      192(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(AX)(R13*1)
+	VMOVUPS      256(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   256(AX)(R13*1)
+	VMOVUPS      320(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z5, Z5
+	PREFETCHT0   320(AX)(R13*1)
+	VMOVUPS      384(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   384(AX)(R13*1)
+	VMOVUPS      448(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z7, Z7
+	PREFETCHT0   448(AX)(R13*1)
+	VMOVUPS      512(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z8, Z8
+	PREFETCHT0   512(AX)(R13*1)
+	VMOVUPS      576(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z9, Z9
+	PREFETCHT0   576(AX)(R13*1)
+	VMOVUPS      640(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z10, Z10
+	PREFETCHT0   640(AX)(R13*1)
+	VMOVUPS      704(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z11, Z11
+	PREFETCHT0   704(AX)(R13*1)
+	VMOVUPS      768(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z12, Z12
+	PREFETCHT0   768(AX)(R13*1)
+	VMOVUPS      832(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z13, Z13
+	PREFETCHT0   832(AX)(R13*1)
+	VMOVUPS      896(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z14, Z14
+	PREFETCHT0   896(AX)(R13*1)
+	VMOVUPS      960(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z15, Z15
+	PREFETCHT0   960(AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row113
+	JMP          summed111
+
+none112:
+	MOVQ R8, R11
+
+row114:
+	LEAQ       32(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    64(AX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    128(AX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(AX)(R13*1)
+	VMOVUPS    192(AX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(AX)(R13*1)
+	VMOVUPS    256(AX)(R12*1), Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 256(AX)(R13*1)
+	VMOVUPS    320(AX)(R12*1), Z16
+	VADDPS     Z16, Z5, Z5
+	PREFETCHT0 320(AX)(R13*1)
+	VMOVUPS    384(AX)(R12*1), Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 384(AX)(R13*1)
+	VMOVUPS    448(AX)(R12*1), Z16
+	VADDPS     Z16, Z7, Z7
+	PREFETCHT0 448(AX)(R13*1)
+	VMOVUPS    512(AX)(R12*1), Z16
+	VADDPS     Z16, Z8, Z8
+	PREFETCHT0 512(AX)(R13*1)
+	VMOVUPS    576(AX)(R12*1), Z16
+	VADDPS     Z16, Z9, Z9
+	PREFETCHT0 576(AX)(R13*1)
+	VMOVUPS    640(AX)(R12*1), Z16
+	VADDPS     Z16, Z10, Z10
+	PREFETCHT0 640(AX)(R13*1)
+	VMOVUPS    704(AX)(R12*1), Z16
+	VADDPS     Z16, Z11, Z11
+	PREFETCHT0 704(AX)(R13*1)
+	VMOVUPS    768(AX)(R12*1), Z16
+	VADDPS     Z16, Z12, Z12
+	PREFETCHT0 768(AX)(R13*1)
+	VMOVUPS    832(AX)(R12*1), Z16
+	VADDPS     Z16, Z13, Z13
+	PREFETCHT0 832(AX)(R13*1)
+	VMOVUPS    896(AX)(R12*1), Z16
+	VADDPS     Z16, Z14, Z14
+	PREFETCHT0 896(AX)(R13*1)
+	VMOVUPS    960(AX)(R12*1), Z16
+	VADDPS     Z16, Z15, Z15
+	PREFETCHT0 960(AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row114
+
+summed111:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow116
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	VMOVUPS Z8, 512(SI)
+	VMOVUPS Z9, 576(SI)
+	VMOVUPS Z10, 640(SI)
+	VMOVUPS Z11, 704(SI)
+	VMOVUPS Z12, 768(SI)
+	VMOVUPS Z13, 832(SI)
+	VMOVUPS Z14, 896(SI)
+	VMOVUPS Z15, 960(SI)
+	JMP     stored115
+
+narrow116:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip117
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty118
+	SHRQ         $0x03, R11
+	VPXORD       X19, X19, X19
+	VCVTSI2SSQ   R11, X19, X19
+	VBROADCASTSS X19, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+	VDIVPS       Z16, Z8, Z8
+	VDIVPS       Z16, Z9, Z9
+	VDIVPS       Z16, Z10, Z10
+	VDIVPS       Z16, Z11, Z11
+	VDIVPS       Z16, Z12, Z12
+	VDIVPS       Z16, Z13, Z13
+	VDIVPS       Z16, Z14, Z14
+	VDIVPS       Z16, Z15, Z15
+
+empty118:
+skip117:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip119
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+	VPMOVZXWD 64(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z2, Z16, Z2
+	VPMOVZXWD 96(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z3, Z16, Z3
+	VPMOVZXWD 128(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z4, Z16, Z4
+	VPMOVZXWD 160(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z5, Z16, Z5
+	VPMOVZXWD 192(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z6, Z16, Z6
+	VPMOVZXWD 224(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z7, Z16, Z7
+	VPMOVZXWD 256(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z8, Z16, Z8
+	VPMOVZXWD 288(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z9, Z16, Z9
+	VPMOVZXWD 320(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z10, Z16, Z10
+	VPMOVZXWD 352(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z11, Z16, Z11
+	VPMOVZXWD 384(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z12, Z16, Z12
+	VPMOVZXWD 416(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z13, Z16, Z13
+	VPMOVZXWD 448(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z14, Z16, Z14
+	VPMOVZXWD 480(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z15, Z16, Z15
+
+skip119:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z18
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z18
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around120
+	VMOVDQU64 Z16, (SI)
+	JMP       stored121
+
+around120:
+	VMOVNTDQ Z16, (SI)
+
+stored121:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z16
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z18
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z18
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around122
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored123
+
+around122:
+	VMOVNTDQ Z16, 64(SI)
+
+stored123:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z16
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z18
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z18
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around124
+	VMOVDQU64 Z16, 128(SI)
+	JMP       stored125
+
+around124:
+	VMOVNTDQ Z16, 128(SI)
+
+stored125:
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z16
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z18
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z18
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around126
+	VMOVDQU64 Z16, 192(SI)
+	JMP       stored127
+
+around126:
+	VMOVNTDQ Z16, 192(SI)
+
+stored127:
+	VPTESTMD  all32_10000<>+0(SB), Z8, K1
+	VPADDD    all32_7fff<>+0(SB), Z8, Z16
+	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z9, K1
+	VPADDD    all32_7fff<>+0(SB), Z9, Z18
+	VPADDD    all32_8000<>+0(SB), Z9, K1, Z18
+	VCMPPS    $0x03, Z8, Z8, K1
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around128
+	VMOVDQU64 Z16, 256(SI)
+	JMP       stored129
+
+around128:
+	VMOVNTDQ Z16, 256(SI)
+
+stored129:
+	VPTESTMD  all32_10000<>+0(SB), Z10, K1
+	VPADDD    all32_7fff<>+0(SB), Z10, Z16
+	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z11, K1
+	VPADDD    all32_7fff<>+0(SB), Z11, Z18
+	VPADDD    all32_8000<>+0(SB), Z11, K1, Z18
+	VCMPPS    $0x03, Z10, Z10, K1
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around130
+	VMOVDQU64 Z16, 320(SI)
+	JMP       stored131
+
+around130:
+	VMOVNTDQ Z16, 320(SI)
+
+stored131:
+	VPTESTMD  all32_10000<>+0(SB), Z12, K1
+	VPADDD    all32_7fff<>+0(SB), Z12, Z16
+	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z13, K1
+	VPADDD    all32_7fff<>+0(SB), Z13, Z18
+	VPADDD    all32_8000<>+0(SB), Z13, K1, Z18
+	VCMPPS    $0x03, Z12, Z12, K1
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around132
+	VMOVDQU64 Z16, 384(SI)
+	JMP       stored133
+
+around132:
+	VMOVNTDQ Z16, 384(SI)
+
+stored133:
+	VPTESTMD  all32_10000<>+0(SB), Z14, K1
+	VPADDD    all32_7fff<>+0(SB), Z14, Z16
+	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z15, K1
+	VPADDD    all32_7fff<>+0(SB), Z15, Z18
+	VPADDD    all32_8000<>+0(SB), Z15, K1, Z18
+	VCMPPS    $0x03, Z14, Z14, K1
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around134
+	VMOVDQU64 Z16, 448(SI)
+	JMP       stored135
+
+around134:
+	VMOVNTDQ Z16, 448(SI)
+
+stored135:
+stored115:
+	ADDQ  $0x00000400, AX
+	ADDQ  $0x00000200, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip136
+	ADDQ  $0x00000200, SI
+
+skip136:
+	SUBQ $0x00000100, DI
+	JMP  tile109
+
+narrower110:
+	CMPQ   DI, $0x00000080
+	JLT    narrower138
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPQ   R8, R9
+	JGE    summed139
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none140
+	VPXORD X20, X20, X20
+	MOVQ   R8, R11
+
+row141:
+	LEAQ         64(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X20, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      64(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      128(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(AX)(R13*1)
+	VMOVUPS      192(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(AX)(R13*1)
+	VMOVUPS      256(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   256(AX)(R13*1)
+	VMOVUPS      320(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z5, Z5
+	PREFETCHT0   320(AX)(R13*1)
+	VMOVUPS      384(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   384(AX)(R13*1)
+	VMOVUPS      448(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z7, Z7
+	PREFETCHT0   448(AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row141
+	JMP          summed139
+
+none140:
+	MOVQ R8, R11
+
+row142:
+	LEAQ       64(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    64(AX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    128(AX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(AX)(R13*1)
+	VMOVUPS    192(AX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(AX)(R13*1)
+	VMOVUPS    256(AX)(R12*1), Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 256(AX)(R13*1)
+	VMOVUPS    320(AX)(R12*1), Z16
+	VADDPS     Z16, Z5, Z5
+	PREFETCHT0 320(AX)(R13*1)
+	VMOVUPS    384(AX)(R12*1), Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 384(AX)(R13*1)
+	VMOVUPS    448(AX)(R12*1), Z16
+	VADDPS     Z16, Z7, Z7
+	PREFETCHT0 448(AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row142
+
+summed139:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow144
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	JMP     stored143
+
+narrow144:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip145
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty146
+	SHRQ         $0x03, R11
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   R11, X21, X21
+	VBROADCASTSS X21, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+
+empty146:
+skip145:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip147
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+	VPMOVZXWD 64(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z2, Z16, Z2
+	VPMOVZXWD 96(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z3, Z16, Z3
+	VPMOVZXWD 128(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z4, Z16, Z4
+	VPMOVZXWD 160(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z5, Z16, Z5
+	VPMOVZXWD 192(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z6, Z16, Z6
+	VPMOVZXWD 224(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z7, Z16, Z7
+
+skip147:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z18
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z18
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around148
+	VMOVDQU64 Z16, (SI)
+	JMP       stored149
+
+around148:
+	VMOVNTDQ Z16, (SI)
+
+stored149:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z16
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z18
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z18
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around150
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored151
+
+around150:
+	VMOVNTDQ Z16, 64(SI)
+
+stored151:
+	VPTESTMD  all32_10000<>+0(SB), Z4, K1
+	VPADDD    all32_7fff<>+0(SB), Z4, Z16
+	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z5, K1
+	VPADDD    all32_7fff<>+0(SB), Z5, Z18
+	VPADDD    all32_8000<>+0(SB), Z5, K1, Z18
+	VCMPPS    $0x03, Z4, Z4, K1
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around152
+	VMOVDQU64 Z16, 128(SI)
+	JMP       stored153
+
+around152:
+	VMOVNTDQ Z16, 128(SI)
+
+stored153:
+	VPTESTMD  all32_10000<>+0(SB), Z6, K1
+	VPADDD    all32_7fff<>+0(SB), Z6, Z16
+	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z7, K1
+	VPADDD    all32_7fff<>+0(SB), Z7, Z18
+	VPADDD    all32_8000<>+0(SB), Z7, K1, Z18
+	VCMPPS    $0x03, Z6, Z6, K1
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around154
+	VMOVDQU64 Z16, 192(SI)
+	JMP       stored155
+
+around154:
+	VMOVNTDQ Z16, 192(SI)
+
+stored155:
+stored143:
+	ADDQ  $0x00000200, AX
+	ADDQ  $0x00000100, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip156
+	ADDQ  $0x00000100, SI
+
+skip156:
+	SUBQ $0x00000080, DI
+
+narrower138:
+	CMPQ   DI, $0x00000040
+	JLT    narrower158
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	CMPQ   R8, R9
+	JGE    summed159
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none160
+	VPXORD X22, X22, X22
+	MOVQ   R8, R11
+
+row161:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X22, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      64(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      128(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(AX)(R13*1)
+	VMOVUPS      192(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row161
+	JMP          summed159
+
+none160:
+	MOVQ R8, R11
+
+row162:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    64(AX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    128(AX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(AX)(R13*1)
+	VMOVUPS    192(AX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row162
+
+summed159:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow164
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	JMP     stored163
+
+narrow164:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip165
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty166
+	SHRQ         $0x03, R11
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   R11, X23, X23
+	VBROADCASTSS X23, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+
+empty166:
+skip165:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip167
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+	VPMOVZXWD 64(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z2, Z16, Z2
+	VPMOVZXWD 96(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z3, Z16, Z3
+
+skip167:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z18
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z18
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around168
+	VMOVDQU64 Z16, (SI)
+	JMP       stored169
+
+around168:
+	VMOVNTDQ Z16, (SI)
+
+stored169:
+	VPTESTMD  all32_10000<>+0(SB), Z2, K1
+	VPADDD    all32_7fff<>+0(SB), Z2, Z16
+	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z3, K1
+	VPADDD    all32_7fff<>+0(SB), Z3, Z18
+	VPADDD    all32_8000<>+0(SB), Z3, K1, Z18
+	VCMPPS    $0x03, Z2, Z2, K1
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around170
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored171
+
+around170:
+	VMOVNTDQ Z16, 64(SI)
+
+stored171:
+stored163:
+	ADDQ  $0x00000100, AX
+	ADDQ  $0x00000080, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip172
+	ADDQ  $0x00000080, SI
+
+skip172:
+	SUBQ $0x00000040, DI
+
+narrower158:
+	CMPQ   DI, $0x00000020
+	JLT    narrower174
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	CMPQ   R8, R9
+	JGE    summed175
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none176
+	VPXORD X24, X24, X24
+	MOVQ   R8, R11
+
+row177:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X24, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      64(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row177
+	JMP          summed175
+
+none176:
+	MOVQ R8, R11
+
+row178:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    64(AX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row178
+
+summed175:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow180
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	JMP     stored179
+
+narrow180:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip181
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty182
+	SHRQ         $0x03, R11
+	VPXORD       X25, X25, X25
+	VCVTSI2SSQ   R11, X25, X25
+	VBROADCASTSS X25, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+
+empty182:
+skip181:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip183
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+	VPMOVZXWD 32(SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z1, Z16, Z1
+
+skip183:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VPTESTMD  all32_10000<>+0(SB), Z1, K1
+	VPADDD    all32_7fff<>+0(SB), Z1, Z18
+	VPADDD    all32_8000<>+0(SB), Z1, K1, Z18
+	VCMPPS    $0x03, Z0, Z0, K1
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z18
+	VMOVDQU64 odd16<>+0(SB), Z30
+	VMOVDQA64 Z16, Z16
+	VPERMT2W  Z18, Z30, Z16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around184
+	VMOVDQU64 Z16, (SI)
+	JMP       stored185
+
+around184:
+	VMOVNTDQ Z16, (SI)
+
+stored185:
+stored179:
+	ADDQ  $0x00000080, AX
+	ADDQ  $0x00000040, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip186
+	ADDQ  $0x00000040, SI
+
+skip186:
+	SUBQ $0x00000020, DI
+
+narrower174:
+	CMPQ   DI, $0x00000010
+	JLT    narrower188
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed189
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none190
+	VPXORD X26, X26, X26
+	MOVQ   R8, R11
+
+row191:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X26, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row191
+	JMP          summed189
+
+none190:
+	MOVQ R8, R11
+
+row192:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row192
+
+summed189:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow194
+	VMOVUPS Z0, (SI)
+	JMP     stored193
+
+narrow194:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip195
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty196
+	SHRQ         $0x03, R11
+	VPXORD       X27, X27, X27
+	VCVTSI2SSQ   R11, X27, X27
+	VBROADCASTSS X27, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty196:
+skip195:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip197
+	VPMOVZXWD (SI), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VADDPS    Z0, Z16, Z0
+
+skip197:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K1
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
+	VCMPPS    $0x03, Z0, Z0, K1
+	VMOVDQU32 all32_7fc00000<>+0(SB), K1, Z16
+	VPSRLD    $0x10, Z16, Z16
+	VPMOVDW   Z16, Y16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around198
+	VMOVDQU64 Y16, (SI)
+	JMP       stored199
+
+around198:
+	VMOVNTDQ Y16, (SI)
+
+stored199:
+stored193:
+	ADDQ  $0x00000040, AX
+	ADDQ  $0x00000020, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip200
+	ADDQ  $0x00000020, SI
+
+skip200:
+	SUBQ $0x00000010, DI
+
+narrower188:
+	TESTQ  DI, DI
+	JLE    done201
+	MOVQ   $-1, R11
+	BZHIQ  DI, R11, R11
+	KMOVW  R11, K1
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed202
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none203
+	VPXORD X28, X28, X28
+	MOVQ   R8, DI
+
+row204:
+	LEAQ         128(DI), R12
+	CMPQ         R12, DX
+	CMOVQGE      DI, R12
+	MOVQ         (R12), R12
+	MOVQ         (DI), R11
+	IMULQ        CX, R12
+	IMULQ        CX, R11
+	VCVTSD2SS    (BX)(DI*1), X28, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS.Z    (AX)(R11*1), K1, Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R12*1)
+	ADDQ         $0x08, DI
+	CMPQ         DI, R9
+	JLT          row204
+	JMP          summed202
+
+none203:
+	MOVQ R8, DI
+
+row205:
+	LEAQ       128(DI), R12
+	CMPQ       R12, DX
+	CMOVQGE    DI, R12
+	MOVQ       (R12), R12
+	MOVQ       (DI), R11
+	IMULQ      CX, R12
+	IMULQ      CX, R11
+	VMOVUPS.Z  (AX)(R11*1), K1, Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R12*1)
+	ADDQ       $0x08, DI
+	CMPQ       DI, R9
+	JLT        row205
+
+summed202:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow207
+	VMOVUPS Z0, K1, (SI)
+	JMP     stored206
+
+narrow207:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip208
+	MOVQ         R9, AX
+	SUBQ         R8, AX
+	JEQ          empty209
+	SHRQ         $0x03, AX
+	VPXORD       X29, X29, X29
+	VCVTSI2SSQ   AX, X29, X29
+	VBROADCASTSS X29, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty209:
+skip208:
+	TESTQ       $0x00000001, mode+80(FP)
+	JEQ         skip210
+	VPMOVZXWD.Z (SI), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VADDPS      Z0, Z16, Z0
+
+skip210:
+	VPTESTMD  all32_10000<>+0(SB), Z0, K2
+	VPADDD    all32_7fff<>+0(SB), Z0, Z16
+	VPADDD    all32_8000<>+0(SB), Z0, K2, Z16
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQU32 all32_7fc00000<>+0(SB), K2, Z16
+	VPSRLD    $0x10, Z16, Z16
+	VPMOVDW   Z16, Y16
+	VMOVDQU16 Y16, K1, (SI)
+
+stored206:
+done201:
+	MOVQ to+56(FP), SI
+	ADDQ apart+64(FP), SI
+	MOVQ SI, to+56(FP)
+	INCQ R10
+	JMP  result107
+
+returned108:
+	MOVQ R10, ret+88(FP)
+	VZEROUPPER
+	RET
+
+// func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $0-112
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none211
+	SUBQ  AX, BX
+
+none211:
+	XORQ R10, R10
+
+result212:
+	CMPQ R10, results+24(FP)
+	JGE  returned213
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned213
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile214:
+	CMPQ   DI, $0x00000100
+	JLT    narrower215
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPQ   R8, R9
+	JGE    summed216
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row112:
+row217:
 	LEAQ         64(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -6489,11 +7731,11 @@ row112:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row112
+	JLT          row217
 
-summed111:
+summed216:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow114
+	JEQ     narrow219
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
 	VMOVUPS Z2, 128(SI)
@@ -6510,14 +7752,14 @@ summed111:
 	VMOVUPS Z13, 832(SI)
 	VMOVUPS Z14, 896(SI)
 	VMOVUPS Z15, 960(SI)
-	JMP     stored113
+	JMP     stored218
 
-narrow114:
+narrow219:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip115
+	JEQ          skip220
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty116
+	JEQ          empty221
 	SHRQ         $0x03, R11
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   R11, X18, X18
@@ -6539,10 +7781,10 @@ narrow114:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty116:
-skip115:
+empty221:
+skip220:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip117
+	JEQ       skip222
 	VPMOVZXWD (SI), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -6592,7 +7834,7 @@ skip115:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip117:
+skip222:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -6607,14 +7849,14 @@ skip117:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around118
+	JNE       around223
 	VMOVDQU64 Z16, (SI)
-	JMP       stored119
+	JMP       stored224
 
-around118:
+around223:
 	VMOVNTDQ Z16, (SI)
 
-stored119:
+stored224:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -6629,14 +7871,14 @@ stored119:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around120
+	JNE       around225
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored121
+	JMP       stored226
 
-around120:
+around225:
 	VMOVNTDQ Z16, 64(SI)
 
-stored121:
+stored226:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -6651,14 +7893,14 @@ stored121:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around122
+	JNE       around227
 	VMOVDQU64 Z16, 128(SI)
-	JMP       stored123
+	JMP       stored228
 
-around122:
+around227:
 	VMOVNTDQ Z16, 128(SI)
 
-stored123:
+stored228:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -6673,14 +7915,14 @@ stored123:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around124
+	JNE       around229
 	VMOVDQU64 Z16, 192(SI)
-	JMP       stored125
+	JMP       stored230
 
-around124:
+around229:
 	VMOVNTDQ Z16, 192(SI)
 
-stored125:
+stored230:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -6695,14 +7937,14 @@ stored125:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around126
+	JNE       around231
 	VMOVDQU64 Z16, 256(SI)
-	JMP       stored127
+	JMP       stored232
 
-around126:
+around231:
 	VMOVNTDQ Z16, 256(SI)
 
-stored127:
+stored232:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -6717,14 +7959,14 @@ stored127:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around128
+	JNE       around233
 	VMOVDQU64 Z16, 320(SI)
-	JMP       stored129
+	JMP       stored234
 
-around128:
+around233:
 	VMOVNTDQ Z16, 320(SI)
 
-stored129:
+stored234:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -6739,14 +7981,14 @@ stored129:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around130
+	JNE       around235
 	VMOVDQU64 Z16, 384(SI)
-	JMP       stored131
+	JMP       stored236
 
-around130:
+around235:
 	VMOVNTDQ Z16, 384(SI)
 
-stored131:
+stored236:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -6761,28 +8003,28 @@ stored131:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around132
+	JNE       around237
 	VMOVDQU64 Z16, 448(SI)
-	JMP       stored133
+	JMP       stored238
 
-around132:
+around237:
 	VMOVNTDQ Z16, 448(SI)
 
-stored133:
-stored113:
+stored238:
+stored218:
 	ADDQ  $0x00000200, AX
 	ADDQ  $0x00000200, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip134
+	JEQ   skip239
 	ADDQ  $0x00000200, SI
 
-skip134:
+skip239:
 	SUBQ $0x00000100, DI
-	JMP  tile109
+	JMP  tile214
 
-narrower110:
+narrower215:
 	CMPQ   DI, $0x00000080
-	JLT    narrower136
+	JLT    narrower241
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6792,14 +8034,14 @@ narrower110:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   R8, R9
-	JGE    summed137
+	JGE    summed242
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row138:
+row243:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -6849,11 +8091,11 @@ row138:
 	VADDPS       Z17, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row138
+	JLT          row243
 
-summed137:
+summed242:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow140
+	JEQ     narrow245
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
 	VMOVUPS Z2, 128(SI)
@@ -6862,14 +8104,14 @@ summed137:
 	VMOVUPS Z5, 320(SI)
 	VMOVUPS Z6, 384(SI)
 	VMOVUPS Z7, 448(SI)
-	JMP     stored139
+	JMP     stored244
 
-narrow140:
+narrow245:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip141
+	JEQ          skip246
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty142
+	JEQ          empty247
 	SHRQ         $0x03, R11
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R11, X19, X19
@@ -6883,10 +8125,10 @@ narrow140:
 	VDIVPS       Z16, Z6, Z6
 	VDIVPS       Z16, Z7, Z7
 
-empty142:
-skip141:
+empty247:
+skip246:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip143
+	JEQ       skip248
 	VPMOVZXWD (SI), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -6912,7 +8154,7 @@ skip141:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z7, Z16, Z7
 
-skip143:
+skip248:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -6927,14 +8169,14 @@ skip143:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around144
+	JNE       around249
 	VMOVDQU64 Z16, (SI)
-	JMP       stored145
+	JMP       stored250
 
-around144:
+around249:
 	VMOVNTDQ Z16, (SI)
 
-stored145:
+stored250:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -6949,14 +8191,14 @@ stored145:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around146
+	JNE       around251
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored147
+	JMP       stored252
 
-around146:
+around251:
 	VMOVNTDQ Z16, 64(SI)
 
-stored147:
+stored252:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -6971,14 +8213,14 @@ stored147:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around148
+	JNE       around253
 	VMOVDQU64 Z16, 128(SI)
-	JMP       stored149
+	JMP       stored254
 
-around148:
+around253:
 	VMOVNTDQ Z16, 128(SI)
 
-stored149:
+stored254:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -6993,40 +8235,40 @@ stored149:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around150
+	JNE       around255
 	VMOVDQU64 Z16, 192(SI)
-	JMP       stored151
+	JMP       stored256
 
-around150:
+around255:
 	VMOVNTDQ Z16, 192(SI)
 
-stored151:
-stored139:
+stored256:
+stored244:
 	ADDQ  $0x00000100, AX
 	ADDQ  $0x00000100, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip152
+	JEQ   skip257
 	ADDQ  $0x00000100, SI
 
-skip152:
+skip257:
 	SUBQ $0x00000080, DI
 
-narrower136:
+narrower241:
 	CMPQ   DI, $0x00000040
-	JLT    narrower154
+	JLT    narrower259
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   R8, R9
-	JGE    summed155
+	JGE    summed260
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row156:
+row261:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -7058,23 +8300,23 @@ row156:
 	VADDPS       Z17, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row156
+	JLT          row261
 
-summed155:
+summed260:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow158
+	JEQ     narrow263
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
 	VMOVUPS Z2, 128(SI)
 	VMOVUPS Z3, 192(SI)
-	JMP     stored157
+	JMP     stored262
 
-narrow158:
+narrow263:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip159
+	JEQ          skip264
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty160
+	JEQ          empty265
 	SHRQ         $0x03, R11
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R11, X20, X20
@@ -7084,10 +8326,10 @@ narrow158:
 	VDIVPS       Z16, Z2, Z2
 	VDIVPS       Z16, Z3, Z3
 
-empty160:
-skip159:
+empty265:
+skip264:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip161
+	JEQ       skip266
 	VPMOVZXWD (SI), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -7101,7 +8343,7 @@ skip159:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z3, Z16, Z3
 
-skip161:
+skip266:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -7116,14 +8358,14 @@ skip161:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around162
+	JNE       around267
 	VMOVDQU64 Z16, (SI)
-	JMP       stored163
+	JMP       stored268
 
-around162:
+around267:
 	VMOVNTDQ Z16, (SI)
 
-stored163:
+stored268:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -7138,38 +8380,38 @@ stored163:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around164
+	JNE       around269
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored165
+	JMP       stored270
 
-around164:
+around269:
 	VMOVNTDQ Z16, 64(SI)
 
-stored165:
-stored157:
+stored270:
+stored262:
 	ADDQ  $0x00000080, AX
 	ADDQ  $0x00000080, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip166
+	JEQ   skip271
 	ADDQ  $0x00000080, SI
 
-skip166:
+skip271:
 	SUBQ $0x00000040, DI
 
-narrower154:
+narrower259:
 	CMPQ   DI, $0x00000020
-	JLT    narrower168
+	JLT    narrower273
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	CMPQ   R8, R9
-	JGE    summed169
+	JGE    summed274
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row170:
+row275:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -7192,21 +8434,21 @@ row170:
 	VADDPS       Z17, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row170
+	JLT          row275
 
-summed169:
+summed274:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow172
+	JEQ     narrow277
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
-	JMP     stored171
+	JMP     stored276
 
-narrow172:
+narrow277:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip173
+	JEQ          skip278
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty174
+	JEQ          empty279
 	SHRQ         $0x03, R11
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R11, X21, X21
@@ -7214,10 +8456,10 @@ narrow172:
 	VDIVPS       Z16, Z0, Z0
 	VDIVPS       Z16, Z1, Z1
 
-empty174:
-skip173:
+empty279:
+skip278:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip175
+	JEQ       skip280
 	VPMOVZXWD (SI), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -7225,7 +8467,7 @@ skip173:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z1, Z16, Z1
 
-skip175:
+skip280:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -7240,37 +8482,37 @@ skip175:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around176
+	JNE       around281
 	VMOVDQU64 Z16, (SI)
-	JMP       stored177
+	JMP       stored282
 
-around176:
+around281:
 	VMOVNTDQ Z16, (SI)
 
-stored177:
-stored171:
+stored282:
+stored276:
 	ADDQ  $0x00000040, AX
 	ADDQ  $0x00000040, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip178
+	JEQ   skip283
 	ADDQ  $0x00000040, SI
 
-skip178:
+skip283:
 	SUBQ $0x00000020, DI
 
-narrower168:
+narrower273:
 	CMPQ   DI, $0x00000010
-	JLT    narrower180
+	JLT    narrower285
 	VPXORD Z0, Z0, Z0
 	CMPQ   R8, R9
-	JGE    summed181
+	JGE    summed286
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row182:
+row287:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -7289,35 +8531,35 @@ row182:
 	PREFETCHT0   (AX)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row182
+	JLT          row287
 
-summed181:
+summed286:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow184
+	JEQ     narrow289
 	VMOVUPS Z0, (SI)
-	JMP     stored183
+	JMP     stored288
 
-narrow184:
+narrow289:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip185
+	JEQ          skip290
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty186
+	JEQ          empty291
 	SHRQ         $0x03, R11
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   R11, X22, X22
 	VBROADCASTSS X22, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty186:
-skip185:
+empty291:
+skip290:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip187
+	JEQ       skip292
 	VPMOVZXWD (SI), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
 
-skip187:
+skip292:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -7326,40 +8568,40 @@ skip187:
 	VPSRLD    $0x10, Z16, Z16
 	VPMOVDW   Z16, Y16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around188
+	JNE       around293
 	VMOVDQU64 Y16, (SI)
-	JMP       stored189
+	JMP       stored294
 
-around188:
+around293:
 	VMOVNTDQ Y16, (SI)
 
-stored189:
-stored183:
+stored294:
+stored288:
 	ADDQ  $0x00000020, AX
 	ADDQ  $0x00000020, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip190
+	JEQ   skip295
 	ADDQ  $0x00000020, SI
 
-skip190:
+skip295:
 	SUBQ $0x00000010, DI
 
-narrower180:
+narrower285:
 	TESTQ  DI, DI
-	JLE    done191
+	JLE    done296
 	MOVQ   $-1, R11
 	BZHIQ  DI, R11, R11
 	KMOVW  R11, K1
 	VPXORD Z0, Z0, Z0
 	CMPQ   R8, R9
-	JGE    summed192
+	JGE    summed297
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R12
 
-row193:
+row298:
 	LEAQ         128(R12), R14
 	CMPQ         R14, DX
 	CMOVQGE      R12, R14
@@ -7378,35 +8620,35 @@ row193:
 	PREFETCHT0   (AX)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R9
-	JLT          row193
+	JLT          row298
 
-summed192:
+summed297:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow195
+	JEQ     narrow300
 	VMOVUPS Z0, K1, (SI)
-	JMP     stored194
+	JMP     stored299
 
-narrow195:
+narrow300:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip196
+	JEQ          skip301
 	MOVQ         R9, AX
 	SUBQ         R8, AX
-	JEQ          empty197
+	JEQ          empty302
 	SHRQ         $0x03, AX
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   AX, X23, X23
 	VBROADCASTSS X23, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty197:
-skip196:
+empty302:
+skip301:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip198
+	JEQ         skip303
 	VPMOVZXWD.Z (SI), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VADDPS      Z0, Z16, Z0
 
-skip198:
+skip303:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z16
@@ -7416,15 +8658,15 @@ skip198:
 	VPMOVDW   Z16, Y16
 	VMOVDQU16 Y16, K1, (SI)
 
-stored194:
-done191:
+stored299:
+done296:
 	MOVQ to+72(FP), SI
 	ADDQ apart+80(FP), SI
 	MOVQ SI, to+72(FP)
 	INCQ R10
-	JMP  result107
+	JMP  result212
 
-returned108:
+returned213:
 	MOVQ R10, ret+104(FP)
 	VZEROUPPER
 	RET
@@ -7438,15 +8680,15 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	MOVQ  positions+32(FP), AX
 	LEAQ  (AX)(DX*8), DX
 	TESTQ BX, BX
-	JEQ   none199
+	JEQ   none304
 	SUBQ  AX, BX
 
-none199:
+none304:
 	XORQ R10, R10
 
-result200:
+result305:
 	CMPQ R10, results+24(FP)
-	JGE  returned201
+	JGE  returned306
 	MOVQ start+16(FP), AX
 	MOVQ (AX)(R10*8), R8
 	MOVQ 8(AX)(R10*8), R9
@@ -7459,11 +8701,11 @@ result200:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile202:
+tile307:
 	CMPQ    DI, $0x00000080
-	JLT     narrower203
+	JLT     narrower308
 	CMPQ    R8, R9
-	JGE     empty204
+	JGE     empty309
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -7484,7 +8726,7 @@ tile202:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row206:
+row311:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -7547,7 +8789,7 @@ row206:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row206
+	JLT           row311
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -7566,7 +8808,7 @@ row206:
 	VMOVUPS       Z19, 192(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none207
+	JEQ           none312
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -7668,10 +8910,10 @@ row206:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R12)
 
-none207:
-	JMP stored205
+none312:
+	JMP stored310
 
-empty204:
+empty309:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -7698,7 +8940,7 @@ empty204:
 	VPERMT2W  Z7, Z19, Z20
 	VMOVUPS   Z20, 192(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none208
+	JEQ       none313
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -7720,18 +8962,18 @@ empty204:
 	VMOVUPD   Z17, 896(R11)
 	VMOVUPD   Z17, 960(R11)
 
-none208:
-stored205:
+none313:
+stored310:
 	ADDQ $0x00000100, AX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000080, DI
-	JMP  tile202
+	JMP  tile307
 
-narrower203:
+narrower308:
 	CMPQ    DI, $0x00000040
-	JLT     narrower210
+	JLT     narrower315
 	CMPQ    R8, R9
-	JGE     empty211
+	JGE     empty316
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -7744,7 +8986,7 @@ narrower203:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row213:
+row318:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -7781,7 +9023,7 @@ row213:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row213
+	JLT           row318
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -7792,7 +9034,7 @@ row213:
 	VMOVUPS       Z19, 64(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none214
+	JEQ           none319
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -7846,10 +9088,10 @@ row213:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 448(R12)
 
-none214:
-	JMP stored212
+none319:
+	JMP stored317
 
-empty211:
+empty316:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -7864,7 +9106,7 @@ empty211:
 	VPERMT2W  Z3, Z19, Z20
 	VMOVUPS   Z20, 64(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none215
+	JEQ       none320
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -7878,17 +9120,17 @@ empty211:
 	VMOVUPD   Z17, 384(R11)
 	VMOVUPD   Z17, 448(R11)
 
-none215:
-stored212:
+none320:
+stored317:
 	ADDQ $0x00000080, AX
 	ADDQ $0x00000080, SI
 	SUBQ $0x00000040, DI
 
-narrower210:
+narrower315:
 	CMPQ    DI, $0x00000020
-	JLT     narrower217
+	JLT     narrower322
 	CMPQ    R8, R9
-	JGE     empty218
+	JGE     empty323
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -7897,7 +9139,7 @@ narrower210:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row220:
+row325:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -7921,14 +9163,14 @@ row220:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row220
+	JLT           row325
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
 	VMOVUPS       Z19, (SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none221
+	JEQ           none326
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -7958,10 +9200,10 @@ row220:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 192(R12)
 
-none221:
-	JMP stored219
+none326:
+	JMP stored324
 
-empty218:
+empty323:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -7970,7 +9212,7 @@ empty218:
 	VPERMT2W  Z1, Z19, Z20
 	VMOVUPS   Z20, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none222
+	JEQ       none327
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -7980,24 +9222,24 @@ empty218:
 	VMOVUPD   Z17, 128(R11)
 	VMOVUPD   Z17, 192(R11)
 
-none222:
-stored219:
+none327:
+stored324:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000020, DI
 
-narrower217:
+narrower322:
 	CMPQ    DI, $0x00000010
-	JLT     narrower224
+	JLT     narrower329
 	CMPQ    R8, R9
-	JGE     empty225
+	JGE     empty330
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row227:
+row332:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -8015,13 +9257,13 @@ row227:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row227
+	JLT           row332
 	VPSRLD        $0x10, Z0, Z17
 	VPMOVDW       Z17, Y17
 	VMOVUPS       Y17, (SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none228
+	JEQ           none333
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -8039,17 +9281,17 @@ row227:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 64(R12)
 
-none228:
-	JMP stored226
+none333:
+	JMP stored331
 
-empty225:
+empty330:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VPSRLD  $0x10, Z0, Z19
 	VPMOVDW Z19, Y19
 	VMOVUPS Y19, (SI)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none229
+	JEQ     none334
 	MOVQ    columns+72(FP), R11
 	SUBQ    DI, R11
 	SHLQ    $0x03, R11
@@ -8057,27 +9299,27 @@ empty225:
 	VMOVUPD Z17, (R11)
 	VMOVUPD Z17, 64(R11)
 
-none229:
-stored226:
+none334:
+stored331:
 	ADDQ $0x00000020, AX
 	ADDQ $0x00000020, SI
 	SUBQ $0x00000010, DI
 
-narrower224:
+narrower329:
 	TESTQ   DI, DI
-	JLE     done230
+	JLE     done335
 	MOVQ    $-1, R11
 	BZHIQ   DI, R11, R11
 	KMOVW   R11, K1
 	CMPQ    R8, R9
-	JGE     empty231
+	JGE     empty336
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row233:
+row338:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -8095,13 +9337,13 @@ row233:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row233
+	JLT           row338
 	VPSRLD        $0x10, Z0, Z17
 	VPMOVDW       Z17, Y17
 	VMOVDQU16     Y17, K1, (SI)
 	LEAQ          (BX)(R8*1), AX
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none234
+	JEQ           none339
 	MOVQ          columns+72(FP), SI
 	SUBQ          DI, SI
 	SHLQ          $0x03, SI
@@ -8120,17 +9362,17 @@ row233:
 	VPGATHERDQ    (AX)(Y17*8), K2, Z18
 	VMOVUPD       Z18, K1, 64(SI)
 
-none234:
-	JMP stored232
+none339:
+	JMP stored337
 
-empty231:
+empty336:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VPSRLD    $0x10, Z0, Z19
 	VPMOVDW   Z19, Y19
 	VMOVDQU16 Y19, K1, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none235
+	JEQ       none340
 	MOVQ      columns+72(FP), AX
 	SUBQ      DI, AX
 	SHLQ      $0x03, AX
@@ -8139,23 +9381,23 @@ empty231:
 	KSHIFTRW  $0x08, K1, K1
 	VMOVUPD   Z17, K1, 64(AX)
 
-none235:
-stored232:
-done230:
+none340:
+stored337:
+done335:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none236
+	JEQ   none341
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none236:
+none341:
 	INCQ R10
-	JMP  result200
+	JMP  result305
 
-returned201:
+returned306:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -9193,12 +10435,12 @@ returned3:
 	VZEROUPPER
 	RET
 
-// func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// func sumRowsAVX512F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
-TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $0-112
+TEXT ·sumRowsAVX512F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  sources+48(FP), BX
+	MOVQ  factors+48(FP), BX
 	MOVQ  positions+32(FP), AX
 	LEAQ  (AX)(DX*8), DX
 	TESTQ BX, BX
@@ -9222,8 +10464,8 @@ result107:
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
 	MOVQ rows+0(FP), AX
-	MOVQ columns+88(FP), DI
-	MOVQ to+72(FP), SI
+	MOVQ columns+72(FP), DI
+	MOVQ to+56(FP), SI
 
 tile109:
 	CMPQ   DI, $0x00000100
@@ -9246,13 +10488,1076 @@ tile109:
 	VPXORD Z15, Z15, Z15
 	CMPQ   R8, R9
 	JGE    summed111
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none112
+	VPXORD X17, X17, X17
+	MOVQ   R8, R11
+
+row113:
+	LEAQ         32(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X17, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      64(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      128(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(AX)(R13*1)
+	VMOVUPS      192(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(AX)(R13*1)
+	VMOVUPS      256(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   256(AX)(R13*1)
+	VMOVUPS      320(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z5, Z5
+	PREFETCHT0   320(AX)(R13*1)
+	VMOVUPS      384(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   384(AX)(R13*1)
+	VMOVUPS      448(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z7, Z7
+	PREFETCHT0   448(AX)(R13*1)
+	VMOVUPS      512(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z8, Z8
+	PREFETCHT0   512(AX)(R13*1)
+	VMOVUPS      576(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z9, Z9
+	PREFETCHT0   576(AX)(R13*1)
+	VMOVUPS      640(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z10, Z10
+	PREFETCHT0   640(AX)(R13*1)
+	VMOVUPS      704(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z11, Z11
+	PREFETCHT0   704(AX)(R13*1)
+	VMOVUPS      768(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z12, Z12
+	PREFETCHT0   768(AX)(R13*1)
+	VMOVUPS      832(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z13, Z13
+	PREFETCHT0   832(AX)(R13*1)
+	VMOVUPS      896(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z14, Z14
+	PREFETCHT0   896(AX)(R13*1)
+	VMOVUPS      960(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z15, Z15
+	PREFETCHT0   960(AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row113
+	JMP          summed111
+
+none112:
+	MOVQ R8, R11
+
+row114:
+	LEAQ       32(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    64(AX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    128(AX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(AX)(R13*1)
+	VMOVUPS    192(AX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(AX)(R13*1)
+	VMOVUPS    256(AX)(R12*1), Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 256(AX)(R13*1)
+	VMOVUPS    320(AX)(R12*1), Z16
+	VADDPS     Z16, Z5, Z5
+	PREFETCHT0 320(AX)(R13*1)
+	VMOVUPS    384(AX)(R12*1), Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 384(AX)(R13*1)
+	VMOVUPS    448(AX)(R12*1), Z16
+	VADDPS     Z16, Z7, Z7
+	PREFETCHT0 448(AX)(R13*1)
+	VMOVUPS    512(AX)(R12*1), Z16
+	VADDPS     Z16, Z8, Z8
+	PREFETCHT0 512(AX)(R13*1)
+	VMOVUPS    576(AX)(R12*1), Z16
+	VADDPS     Z16, Z9, Z9
+	PREFETCHT0 576(AX)(R13*1)
+	VMOVUPS    640(AX)(R12*1), Z16
+	VADDPS     Z16, Z10, Z10
+	PREFETCHT0 640(AX)(R13*1)
+	VMOVUPS    704(AX)(R12*1), Z16
+	VADDPS     Z16, Z11, Z11
+	PREFETCHT0 704(AX)(R13*1)
+	VMOVUPS    768(AX)(R12*1), Z16
+	VADDPS     Z16, Z12, Z12
+	PREFETCHT0 768(AX)(R13*1)
+	VMOVUPS    832(AX)(R12*1), Z16
+	VADDPS     Z16, Z13, Z13
+	PREFETCHT0 832(AX)(R13*1)
+	VMOVUPS    896(AX)(R12*1), Z16
+	VADDPS     Z16, Z14, Z14
+	PREFETCHT0 896(AX)(R13*1)
+	VMOVUPS    960(AX)(R12*1), Z16
+	VADDPS     Z16, Z15, Z15
+	PREFETCHT0 960(AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row114
+
+summed111:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow116
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	VMOVUPS Z8, 512(SI)
+	VMOVUPS Z9, 576(SI)
+	VMOVUPS Z10, 640(SI)
+	VMOVUPS Z11, 704(SI)
+	VMOVUPS Z12, 768(SI)
+	VMOVUPS Z13, 832(SI)
+	VMOVUPS Z14, 896(SI)
+	VMOVUPS Z15, 960(SI)
+	JMP     stored115
+
+narrow116:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip117
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty118
+	SHRQ         $0x03, R11
+	VPXORD       X19, X19, X19
+	VCVTSI2SSQ   R11, X19, X19
+	VBROADCASTSS X19, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+	VDIVPS       Z16, Z8, Z8
+	VDIVPS       Z16, Z9, Z9
+	VDIVPS       Z16, Z10, Z10
+	VDIVPS       Z16, Z11, Z11
+	VDIVPS       Z16, Z12, Z12
+	VDIVPS       Z16, Z13, Z13
+	VDIVPS       Z16, Z14, Z14
+	VDIVPS       Z16, Z15, Z15
+
+empty118:
+skip117:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip119
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(SI), Z16
+	VADDPS    Z1, Z16, Z1
+	VCVTPH2PS 64(SI), Z16
+	VADDPS    Z2, Z16, Z2
+	VCVTPH2PS 96(SI), Z16
+	VADDPS    Z3, Z16, Z3
+	VCVTPH2PS 128(SI), Z16
+	VADDPS    Z4, Z16, Z4
+	VCVTPH2PS 160(SI), Z16
+	VADDPS    Z5, Z16, Z5
+	VCVTPH2PS 192(SI), Z16
+	VADDPS    Z6, Z16, Z6
+	VCVTPH2PS 224(SI), Z16
+	VADDPS    Z7, Z16, Z7
+	VCVTPH2PS 256(SI), Z16
+	VADDPS    Z8, Z16, Z8
+	VCVTPH2PS 288(SI), Z16
+	VADDPS    Z9, Z16, Z9
+	VCVTPH2PS 320(SI), Z16
+	VADDPS    Z10, Z16, Z10
+	VCVTPH2PS 352(SI), Z16
+	VADDPS    Z11, Z16, Z11
+	VCVTPH2PS 384(SI), Z16
+	VADDPS    Z12, Z16, Z12
+	VCVTPH2PS 416(SI), Z16
+	VADDPS    Z13, Z16, Z13
+	VCVTPH2PS 448(SI), Z16
+	VADDPS    Z14, Z16, Z14
+	VCVTPH2PS 480(SI), Z16
+	VADDPS    Z15, Z16, Z15
+
+skip119:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around120
+	VMOVDQU64 Y16, (SI)
+	VMOVDQU64 Y18, 32(SI)
+	JMP       stored121
+
+around120:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y18, 32(SI)
+
+stored121:
+	VCVTPS2PH $0x00, Z2, Y16
+	VCVTPS2PH $0x00, Z3, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around122
+	VMOVDQU64 Y16, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored123
+
+around122:
+	VMOVNTDQ Y16, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored123:
+	VCVTPS2PH $0x00, Z4, Y16
+	VCVTPS2PH $0x00, Z5, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around124
+	VMOVDQU64 Y16, 128(SI)
+	VMOVDQU64 Y18, 160(SI)
+	JMP       stored125
+
+around124:
+	VMOVNTDQ Y16, 128(SI)
+	VMOVNTDQ Y18, 160(SI)
+
+stored125:
+	VCVTPS2PH $0x00, Z6, Y16
+	VCVTPS2PH $0x00, Z7, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around126
+	VMOVDQU64 Y16, 192(SI)
+	VMOVDQU64 Y18, 224(SI)
+	JMP       stored127
+
+around126:
+	VMOVNTDQ Y16, 192(SI)
+	VMOVNTDQ Y18, 224(SI)
+
+stored127:
+	VCVTPS2PH $0x00, Z8, Y16
+	VCVTPS2PH $0x00, Z9, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around128
+	VMOVDQU64 Y16, 256(SI)
+	VMOVDQU64 Y18, 288(SI)
+	JMP       stored129
+
+around128:
+	VMOVNTDQ Y16, 256(SI)
+	VMOVNTDQ Y18, 288(SI)
+
+stored129:
+	VCVTPS2PH $0x00, Z10, Y16
+	VCVTPS2PH $0x00, Z11, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around130
+	VMOVDQU64 Y16, 320(SI)
+	VMOVDQU64 Y18, 352(SI)
+	JMP       stored131
+
+around130:
+	VMOVNTDQ Y16, 320(SI)
+	VMOVNTDQ Y18, 352(SI)
+
+stored131:
+	VCVTPS2PH $0x00, Z12, Y16
+	VCVTPS2PH $0x00, Z13, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around132
+	VMOVDQU64 Y16, 384(SI)
+	VMOVDQU64 Y18, 416(SI)
+	JMP       stored133
+
+around132:
+	VMOVNTDQ Y16, 384(SI)
+	VMOVNTDQ Y18, 416(SI)
+
+stored133:
+	VCVTPS2PH $0x00, Z14, Y16
+	VCVTPS2PH $0x00, Z15, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around134
+	VMOVDQU64 Y16, 448(SI)
+	VMOVDQU64 Y18, 480(SI)
+	JMP       stored135
+
+around134:
+	VMOVNTDQ Y16, 448(SI)
+	VMOVNTDQ Y18, 480(SI)
+
+stored135:
+stored115:
+	ADDQ  $0x00000400, AX
+	ADDQ  $0x00000200, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip136
+	ADDQ  $0x00000200, SI
+
+skip136:
+	SUBQ $0x00000100, DI
+	JMP  tile109
+
+narrower110:
+	CMPQ   DI, $0x00000080
+	JLT    narrower138
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	CMPQ   R8, R9
+	JGE    summed139
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none140
+	VPXORD X20, X20, X20
+	MOVQ   R8, R11
+
+row141:
+	LEAQ         64(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X20, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      64(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      128(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(AX)(R13*1)
+	VMOVUPS      192(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(AX)(R13*1)
+	VMOVUPS      256(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z4, Z4
+	PREFETCHT0   256(AX)(R13*1)
+	VMOVUPS      320(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z5, Z5
+	PREFETCHT0   320(AX)(R13*1)
+	VMOVUPS      384(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z6, Z6
+	PREFETCHT0   384(AX)(R13*1)
+	VMOVUPS      448(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z7, Z7
+	PREFETCHT0   448(AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row141
+	JMP          summed139
+
+none140:
+	MOVQ R8, R11
+
+row142:
+	LEAQ       64(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    64(AX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    128(AX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(AX)(R13*1)
+	VMOVUPS    192(AX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(AX)(R13*1)
+	VMOVUPS    256(AX)(R12*1), Z16
+	VADDPS     Z16, Z4, Z4
+	PREFETCHT0 256(AX)(R13*1)
+	VMOVUPS    320(AX)(R12*1), Z16
+	VADDPS     Z16, Z5, Z5
+	PREFETCHT0 320(AX)(R13*1)
+	VMOVUPS    384(AX)(R12*1), Z16
+	VADDPS     Z16, Z6, Z6
+	PREFETCHT0 384(AX)(R13*1)
+	VMOVUPS    448(AX)(R12*1), Z16
+	VADDPS     Z16, Z7, Z7
+	PREFETCHT0 448(AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row142
+
+summed139:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow144
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	VMOVUPS Z4, 256(SI)
+	VMOVUPS Z5, 320(SI)
+	VMOVUPS Z6, 384(SI)
+	VMOVUPS Z7, 448(SI)
+	JMP     stored143
+
+narrow144:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip145
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty146
+	SHRQ         $0x03, R11
+	VPXORD       X21, X21, X21
+	VCVTSI2SSQ   R11, X21, X21
+	VBROADCASTSS X21, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+	VDIVPS       Z16, Z4, Z4
+	VDIVPS       Z16, Z5, Z5
+	VDIVPS       Z16, Z6, Z6
+	VDIVPS       Z16, Z7, Z7
+
+empty146:
+skip145:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip147
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(SI), Z16
+	VADDPS    Z1, Z16, Z1
+	VCVTPH2PS 64(SI), Z16
+	VADDPS    Z2, Z16, Z2
+	VCVTPH2PS 96(SI), Z16
+	VADDPS    Z3, Z16, Z3
+	VCVTPH2PS 128(SI), Z16
+	VADDPS    Z4, Z16, Z4
+	VCVTPH2PS 160(SI), Z16
+	VADDPS    Z5, Z16, Z5
+	VCVTPH2PS 192(SI), Z16
+	VADDPS    Z6, Z16, Z6
+	VCVTPH2PS 224(SI), Z16
+	VADDPS    Z7, Z16, Z7
+
+skip147:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around148
+	VMOVDQU64 Y16, (SI)
+	VMOVDQU64 Y18, 32(SI)
+	JMP       stored149
+
+around148:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y18, 32(SI)
+
+stored149:
+	VCVTPS2PH $0x00, Z2, Y16
+	VCVTPS2PH $0x00, Z3, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around150
+	VMOVDQU64 Y16, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored151
+
+around150:
+	VMOVNTDQ Y16, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored151:
+	VCVTPS2PH $0x00, Z4, Y16
+	VCVTPS2PH $0x00, Z5, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around152
+	VMOVDQU64 Y16, 128(SI)
+	VMOVDQU64 Y18, 160(SI)
+	JMP       stored153
+
+around152:
+	VMOVNTDQ Y16, 128(SI)
+	VMOVNTDQ Y18, 160(SI)
+
+stored153:
+	VCVTPS2PH $0x00, Z6, Y16
+	VCVTPS2PH $0x00, Z7, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around154
+	VMOVDQU64 Y16, 192(SI)
+	VMOVDQU64 Y18, 224(SI)
+	JMP       stored155
+
+around154:
+	VMOVNTDQ Y16, 192(SI)
+	VMOVNTDQ Y18, 224(SI)
+
+stored155:
+stored143:
+	ADDQ  $0x00000200, AX
+	ADDQ  $0x00000100, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip156
+	ADDQ  $0x00000100, SI
+
+skip156:
+	SUBQ $0x00000080, DI
+
+narrower138:
+	CMPQ   DI, $0x00000040
+	JLT    narrower158
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	CMPQ   R8, R9
+	JGE    summed159
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none160
+	VPXORD X22, X22, X22
+	MOVQ   R8, R11
+
+row161:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X22, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      64(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      128(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z2, Z2
+	PREFETCHT0   128(AX)(R13*1)
+	VMOVUPS      192(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z3, Z3
+	PREFETCHT0   192(AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row161
+	JMP          summed159
+
+none160:
+	MOVQ R8, R11
+
+row162:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    64(AX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    128(AX)(R12*1), Z16
+	VADDPS     Z16, Z2, Z2
+	PREFETCHT0 128(AX)(R13*1)
+	VMOVUPS    192(AX)(R12*1), Z16
+	VADDPS     Z16, Z3, Z3
+	PREFETCHT0 192(AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row162
+
+summed159:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow164
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z2, 128(SI)
+	VMOVUPS Z3, 192(SI)
+	JMP     stored163
+
+narrow164:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip165
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty166
+	SHRQ         $0x03, R11
+	VPXORD       X23, X23, X23
+	VCVTSI2SSQ   R11, X23, X23
+	VBROADCASTSS X23, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+	VDIVPS       Z16, Z2, Z2
+	VDIVPS       Z16, Z3, Z3
+
+empty166:
+skip165:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip167
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(SI), Z16
+	VADDPS    Z1, Z16, Z1
+	VCVTPH2PS 64(SI), Z16
+	VADDPS    Z2, Z16, Z2
+	VCVTPH2PS 96(SI), Z16
+	VADDPS    Z3, Z16, Z3
+
+skip167:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around168
+	VMOVDQU64 Y16, (SI)
+	VMOVDQU64 Y18, 32(SI)
+	JMP       stored169
+
+around168:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y18, 32(SI)
+
+stored169:
+	VCVTPS2PH $0x00, Z2, Y16
+	VCVTPS2PH $0x00, Z3, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around170
+	VMOVDQU64 Y16, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored171
+
+around170:
+	VMOVNTDQ Y16, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored171:
+stored163:
+	ADDQ  $0x00000100, AX
+	ADDQ  $0x00000080, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip172
+	ADDQ  $0x00000080, SI
+
+skip172:
+	SUBQ $0x00000040, DI
+
+narrower158:
+	CMPQ   DI, $0x00000020
+	JLT    narrower174
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	CMPQ   R8, R9
+	JGE    summed175
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none176
+	VPXORD X24, X24, X24
+	MOVQ   R8, R11
+
+row177:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X24, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      64(AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z1, Z1
+	PREFETCHT0   64(AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row177
+	JMP          summed175
+
+none176:
+	MOVQ R8, R11
+
+row178:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    64(AX)(R12*1), Z16
+	VADDPS     Z16, Z1, Z1
+	PREFETCHT0 64(AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row178
+
+summed175:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow180
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, 64(SI)
+	JMP     stored179
+
+narrow180:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip181
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty182
+	SHRQ         $0x03, R11
+	VPXORD       X25, X25, X25
+	VCVTSI2SSQ   R11, X25, X25
+	VBROADCASTSS X25, Z16
+	VDIVPS       Z16, Z0, Z0
+	VDIVPS       Z16, Z1, Z1
+
+empty182:
+skip181:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip183
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+	VCVTPH2PS 32(SI), Z16
+	VADDPS    Z1, Z16, Z1
+
+skip183:
+	VCVTPS2PH $0x00, Z0, Y16
+	VCVTPS2PH $0x00, Z1, Y18
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around184
+	VMOVDQU64 Y16, (SI)
+	VMOVDQU64 Y18, 32(SI)
+	JMP       stored185
+
+around184:
+	VMOVNTDQ Y16, (SI)
+	VMOVNTDQ Y18, 32(SI)
+
+stored185:
+stored179:
+	ADDQ  $0x00000080, AX
+	ADDQ  $0x00000040, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip186
+	ADDQ  $0x00000040, SI
+
+skip186:
+	SUBQ $0x00000020, DI
+
+narrower174:
+	CMPQ   DI, $0x00000010
+	JLT    narrower188
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed189
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none190
+	VPXORD X26, X26, X26
+	MOVQ   R8, R11
+
+row191:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X26, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS      (AX)(R12*1), Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R13*1)
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row191
+	JMP          summed189
+
+none190:
+	MOVQ R8, R11
+
+row192:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R13*1)
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row192
+
+summed189:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow194
+	VMOVUPS Z0, (SI)
+	JMP     stored193
+
+narrow194:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip195
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty196
+	SHRQ         $0x03, R11
+	VPXORD       X27, X27, X27
+	VCVTSI2SSQ   R11, X27, X27
+	VBROADCASTSS X27, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty196:
+skip195:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip197
+	VCVTPH2PS (SI), Z16
+	VADDPS    Z0, Z16, Z0
+
+skip197:
+	VCVTPS2PH $0x00, Z0, Y16
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around198
+	VMOVDQU64 Y16, (SI)
+	JMP       stored199
+
+around198:
+	VMOVNTDQ Y16, (SI)
+
+stored199:
+stored193:
+	ADDQ  $0x00000040, AX
+	ADDQ  $0x00000020, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip200
+	ADDQ  $0x00000020, SI
+
+skip200:
+	SUBQ $0x00000010, DI
+
+narrower188:
+	TESTQ  DI, DI
+	JLE    done201
+	MOVQ   $-1, R11
+	BZHIQ  DI, R11, R11
+	KMOVW  R11, K1
+	VPXORD Z0, Z0, Z0
+	CMPQ   R8, R9
+	JGE    summed202
+	CMPQ   factors+48(FP), $0x00000000
+	JEQ    none203
+	VPXORD X28, X28, X28
+	MOVQ   R8, DI
+
+row204:
+	LEAQ         128(DI), R12
+	CMPQ         R12, DX
+	CMOVQGE      DI, R12
+	MOVQ         (R12), R12
+	MOVQ         (DI), R11
+	IMULQ        CX, R12
+	IMULQ        CX, R11
+	VCVTSD2SS    (BX)(DI*1), X28, X16
+	VBROADCASTSS X16, Z16
+	VMOVUPS.Z    (AX)(R11*1), K1, Z18
+	VMULPS       Z16, Z18, Z18
+	VADDPS       Z18, Z0, Z0
+	PREFETCHT0   (AX)(R12*1)
+	ADDQ         $0x08, DI
+	CMPQ         DI, R9
+	JLT          row204
+	JMP          summed202
+
+none203:
+	MOVQ R8, DI
+
+row205:
+	LEAQ       128(DI), R12
+	CMPQ       R12, DX
+	CMOVQGE    DI, R12
+	MOVQ       (R12), R12
+	MOVQ       (DI), R11
+	IMULQ      CX, R12
+	IMULQ      CX, R11
+	VMOVUPS.Z  (AX)(R11*1), K1, Z16
+	VADDPS     Z16, Z0, Z0
+	PREFETCHT0 (AX)(R12*1)
+	ADDQ       $0x08, DI
+	CMPQ       DI, R9
+	JLT        row205
+
+summed202:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow207
+	VMOVUPS Z0, K1, (SI)
+	JMP     stored206
+
+narrow207:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip208
+	MOVQ         R9, AX
+	SUBQ         R8, AX
+	JEQ          empty209
+	SHRQ         $0x03, AX
+	VPXORD       X29, X29, X29
+	VCVTSI2SSQ   AX, X29, X29
+	VBROADCASTSS X29, Z16
+	VDIVPS       Z16, Z0, Z0
+
+empty209:
+skip208:
+	TESTQ       $0x00000001, mode+80(FP)
+	JEQ         skip210
+	VCVTPH2PS.Z (SI), K1, Z16
+	VADDPS      Z0, Z16, Z0
+
+skip210:
+	VCVTPS2PH $0x00, Z0, Y16
+	VMOVDQU16 Y16, K1, (SI)
+
+stored206:
+done201:
+	MOVQ to+56(FP), SI
+	ADDQ apart+64(FP), SI
+	MOVQ SI, to+56(FP)
+	INCQ R10
+	JMP  result107
+
+returned108:
+	MOVQ R10, ret+88(FP)
+	VZEROUPPER
+	RET
+
+// func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $0-112
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none211
+	SUBQ  AX, BX
+
+none211:
+	XORQ R10, R10
+
+result212:
+	CMPQ R10, results+24(FP)
+	JGE  returned213
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned213
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile214:
+	CMPQ   DI, $0x00000100
+	JLT    narrower215
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	CMPQ   R8, R9
+	JGE    summed216
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row112:
+row217:
 	LEAQ         64(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -9322,11 +11627,11 @@ row112:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row112
+	JLT          row217
 
-summed111:
+summed216:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow114
+	JEQ     narrow219
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
 	VMOVUPS Z2, 128(SI)
@@ -9343,14 +11648,14 @@ summed111:
 	VMOVUPS Z13, 832(SI)
 	VMOVUPS Z14, 896(SI)
 	VMOVUPS Z15, 960(SI)
-	JMP     stored113
+	JMP     stored218
 
-narrow114:
+narrow219:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip115
+	JEQ          skip220
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty116
+	JEQ          empty221
 	SHRQ         $0x03, R11
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   R11, X18, X18
@@ -9372,10 +11677,10 @@ narrow114:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty116:
-skip115:
+empty221:
+skip220:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip117
+	JEQ       skip222
 	VCVTPH2PS (SI), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(SI), Z16
@@ -9409,125 +11714,125 @@ skip115:
 	VCVTPH2PS 480(SI), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip117:
+skip222:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around118
+	JNE       around223
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
-	JMP       stored119
+	JMP       stored224
 
-around118:
+around223:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 
-stored119:
+stored224:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around120
+	JNE       around225
 	VMOVDQU64 Y16, 64(SI)
 	VMOVDQU64 Y17, 96(SI)
-	JMP       stored121
+	JMP       stored226
 
-around120:
+around225:
 	VMOVNTDQ Y16, 64(SI)
 	VMOVNTDQ Y17, 96(SI)
 
-stored121:
+stored226:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around122
+	JNE       around227
 	VMOVDQU64 Y16, 128(SI)
 	VMOVDQU64 Y17, 160(SI)
-	JMP       stored123
+	JMP       stored228
 
-around122:
+around227:
 	VMOVNTDQ Y16, 128(SI)
 	VMOVNTDQ Y17, 160(SI)
 
-stored123:
+stored228:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around124
+	JNE       around229
 	VMOVDQU64 Y16, 192(SI)
 	VMOVDQU64 Y17, 224(SI)
-	JMP       stored125
+	JMP       stored230
 
-around124:
+around229:
 	VMOVNTDQ Y16, 192(SI)
 	VMOVNTDQ Y17, 224(SI)
 
-stored125:
+stored230:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around126
+	JNE       around231
 	VMOVDQU64 Y16, 256(SI)
 	VMOVDQU64 Y17, 288(SI)
-	JMP       stored127
+	JMP       stored232
 
-around126:
+around231:
 	VMOVNTDQ Y16, 256(SI)
 	VMOVNTDQ Y17, 288(SI)
 
-stored127:
+stored232:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around128
+	JNE       around233
 	VMOVDQU64 Y16, 320(SI)
 	VMOVDQU64 Y17, 352(SI)
-	JMP       stored129
+	JMP       stored234
 
-around128:
+around233:
 	VMOVNTDQ Y16, 320(SI)
 	VMOVNTDQ Y17, 352(SI)
 
-stored129:
+stored234:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around130
+	JNE       around235
 	VMOVDQU64 Y16, 384(SI)
 	VMOVDQU64 Y17, 416(SI)
-	JMP       stored131
+	JMP       stored236
 
-around130:
+around235:
 	VMOVNTDQ Y16, 384(SI)
 	VMOVNTDQ Y17, 416(SI)
 
-stored131:
+stored236:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around132
+	JNE       around237
 	VMOVDQU64 Y16, 448(SI)
 	VMOVDQU64 Y17, 480(SI)
-	JMP       stored133
+	JMP       stored238
 
-around132:
+around237:
 	VMOVNTDQ Y16, 448(SI)
 	VMOVNTDQ Y17, 480(SI)
 
-stored133:
-stored113:
+stored238:
+stored218:
 	ADDQ  $0x00000200, AX
 	ADDQ  $0x00000200, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip134
+	JEQ   skip239
 	ADDQ  $0x00000200, SI
 
-skip134:
+skip239:
 	SUBQ $0x00000100, DI
-	JMP  tile109
+	JMP  tile214
 
-narrower110:
+narrower215:
 	CMPQ   DI, $0x00000080
-	JLT    narrower136
+	JLT    narrower241
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -9537,14 +11842,14 @@ narrower110:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	CMPQ   R8, R9
-	JGE    summed137
+	JGE    summed242
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row138:
+row243:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -9586,11 +11891,11 @@ row138:
 	VADDPS       Z17, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row138
+	JLT          row243
 
-summed137:
+summed242:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow140
+	JEQ     narrow245
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
 	VMOVUPS Z2, 128(SI)
@@ -9599,14 +11904,14 @@ summed137:
 	VMOVUPS Z5, 320(SI)
 	VMOVUPS Z6, 384(SI)
 	VMOVUPS Z7, 448(SI)
-	JMP     stored139
+	JMP     stored244
 
-narrow140:
+narrow245:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip141
+	JEQ          skip246
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty142
+	JEQ          empty247
 	SHRQ         $0x03, R11
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   R11, X19, X19
@@ -9620,10 +11925,10 @@ narrow140:
 	VDIVPS       Z16, Z6, Z6
 	VDIVPS       Z16, Z7, Z7
 
-empty142:
-skip141:
+empty247:
+skip246:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip143
+	JEQ       skip248
 	VCVTPH2PS (SI), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(SI), Z16
@@ -9641,85 +11946,85 @@ skip141:
 	VCVTPH2PS 224(SI), Z16
 	VADDPS    Z7, Z16, Z7
 
-skip143:
+skip248:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around144
+	JNE       around249
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
-	JMP       stored145
+	JMP       stored250
 
-around144:
+around249:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 
-stored145:
+stored250:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around146
+	JNE       around251
 	VMOVDQU64 Y16, 64(SI)
 	VMOVDQU64 Y17, 96(SI)
-	JMP       stored147
+	JMP       stored252
 
-around146:
+around251:
 	VMOVNTDQ Y16, 64(SI)
 	VMOVNTDQ Y17, 96(SI)
 
-stored147:
+stored252:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around148
+	JNE       around253
 	VMOVDQU64 Y16, 128(SI)
 	VMOVDQU64 Y17, 160(SI)
-	JMP       stored149
+	JMP       stored254
 
-around148:
+around253:
 	VMOVNTDQ Y16, 128(SI)
 	VMOVNTDQ Y17, 160(SI)
 
-stored149:
+stored254:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around150
+	JNE       around255
 	VMOVDQU64 Y16, 192(SI)
 	VMOVDQU64 Y17, 224(SI)
-	JMP       stored151
+	JMP       stored256
 
-around150:
+around255:
 	VMOVNTDQ Y16, 192(SI)
 	VMOVNTDQ Y17, 224(SI)
 
-stored151:
-stored139:
+stored256:
+stored244:
 	ADDQ  $0x00000100, AX
 	ADDQ  $0x00000100, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip152
+	JEQ   skip257
 	ADDQ  $0x00000100, SI
 
-skip152:
+skip257:
 	SUBQ $0x00000080, DI
 
-narrower136:
+narrower241:
 	CMPQ   DI, $0x00000040
-	JLT    narrower154
+	JLT    narrower259
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	CMPQ   R8, R9
-	JGE    summed155
+	JGE    summed260
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row156:
+row261:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -9747,23 +12052,23 @@ row156:
 	VADDPS       Z17, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row156
+	JLT          row261
 
-summed155:
+summed260:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow158
+	JEQ     narrow263
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
 	VMOVUPS Z2, 128(SI)
 	VMOVUPS Z3, 192(SI)
-	JMP     stored157
+	JMP     stored262
 
-narrow158:
+narrow263:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip159
+	JEQ          skip264
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty160
+	JEQ          empty265
 	SHRQ         $0x03, R11
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   R11, X20, X20
@@ -9773,10 +12078,10 @@ narrow158:
 	VDIVPS       Z16, Z2, Z2
 	VDIVPS       Z16, Z3, Z3
 
-empty160:
-skip159:
+empty265:
+skip264:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip161
+	JEQ       skip266
 	VCVTPH2PS (SI), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(SI), Z16
@@ -9786,57 +12091,57 @@ skip159:
 	VCVTPH2PS 96(SI), Z16
 	VADDPS    Z3, Z16, Z3
 
-skip161:
+skip266:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around162
+	JNE       around267
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
-	JMP       stored163
+	JMP       stored268
 
-around162:
+around267:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 
-stored163:
+stored268:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around164
+	JNE       around269
 	VMOVDQU64 Y16, 64(SI)
 	VMOVDQU64 Y17, 96(SI)
-	JMP       stored165
+	JMP       stored270
 
-around164:
+around269:
 	VMOVNTDQ Y16, 64(SI)
 	VMOVNTDQ Y17, 96(SI)
 
-stored165:
-stored157:
+stored270:
+stored262:
 	ADDQ  $0x00000080, AX
 	ADDQ  $0x00000080, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip166
+	JEQ   skip271
 	ADDQ  $0x00000080, SI
 
-skip166:
+skip271:
 	SUBQ $0x00000040, DI
 
-narrower154:
+narrower259:
 	CMPQ   DI, $0x00000020
-	JLT    narrower168
+	JLT    narrower273
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	CMPQ   R8, R9
-	JGE    summed169
+	JGE    summed274
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row170:
+row275:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -9857,21 +12162,21 @@ row170:
 	VADDPS       Z17, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row170
+	JLT          row275
 
-summed169:
+summed274:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow172
+	JEQ     narrow277
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
-	JMP     stored171
+	JMP     stored276
 
-narrow172:
+narrow277:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip173
+	JEQ          skip278
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty174
+	JEQ          empty279
 	SHRQ         $0x03, R11
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   R11, X21, X21
@@ -9879,52 +12184,52 @@ narrow172:
 	VDIVPS       Z16, Z0, Z0
 	VDIVPS       Z16, Z1, Z1
 
-empty174:
-skip173:
+empty279:
+skip278:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip175
+	JEQ       skip280
 	VCVTPH2PS (SI), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(SI), Z16
 	VADDPS    Z1, Z16, Z1
 
-skip175:
+skip280:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around176
+	JNE       around281
 	VMOVDQU64 Y16, (SI)
 	VMOVDQU64 Y17, 32(SI)
-	JMP       stored177
+	JMP       stored282
 
-around176:
+around281:
 	VMOVNTDQ Y16, (SI)
 	VMOVNTDQ Y17, 32(SI)
 
-stored177:
-stored171:
+stored282:
+stored276:
 	ADDQ  $0x00000040, AX
 	ADDQ  $0x00000040, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip178
+	JEQ   skip283
 	ADDQ  $0x00000040, SI
 
-skip178:
+skip283:
 	SUBQ $0x00000020, DI
 
-narrower168:
+narrower273:
 	CMPQ   DI, $0x00000010
-	JLT    narrower180
+	JLT    narrower285
 	VPXORD Z0, Z0, Z0
 	CMPQ   R8, R9
-	JGE    summed181
+	JGE    summed286
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R13
 
-row182:
+row287:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -9942,70 +12247,70 @@ row182:
 	PREFETCHT0   (AX)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row182
+	JLT          row287
 
-summed181:
+summed286:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow184
+	JEQ     narrow289
 	VMOVUPS Z0, (SI)
-	JMP     stored183
+	JMP     stored288
 
-narrow184:
+narrow289:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip185
+	JEQ          skip290
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty186
+	JEQ          empty291
 	SHRQ         $0x03, R11
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   R11, X22, X22
 	VBROADCASTSS X22, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty186:
-skip185:
+empty291:
+skip290:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip187
+	JEQ       skip292
 	VCVTPH2PS (SI), Z16
 	VADDPS    Z0, Z16, Z0
 
-skip187:
+skip292:
 	VCVTPS2PH $0x00, Z0, Y16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around188
+	JNE       around293
 	VMOVDQU64 Y16, (SI)
-	JMP       stored189
+	JMP       stored294
 
-around188:
+around293:
 	VMOVNTDQ Y16, (SI)
 
-stored189:
-stored183:
+stored294:
+stored288:
 	ADDQ  $0x00000020, AX
 	ADDQ  $0x00000020, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip190
+	JEQ   skip295
 	ADDQ  $0x00000020, SI
 
-skip190:
+skip295:
 	SUBQ $0x00000010, DI
 
-narrower180:
+narrower285:
 	TESTQ  DI, DI
-	JLE    done191
+	JLE    done296
 	MOVQ   $-1, R11
 	BZHIQ  DI, R11, R11
 	KMOVW  R11, K1
 	VPXORD Z0, Z0, Z0
 	CMPQ   R8, R9
-	JGE    summed192
+	JGE    summed297
 	MOVQ   columns+88(FP), R11
 	SUBQ   DI, R11
 	SHLQ   $0x02, R11
 	ADDQ   ranks+56(FP), R11
 	MOVQ   R8, R12
 
-row193:
+row298:
 	LEAQ         128(R12), R14
 	CMPQ         R14, DX
 	CMOVQGE      R12, R14
@@ -10023,46 +12328,46 @@ row193:
 	PREFETCHT0   (AX)(R14*1)
 	ADDQ         $0x08, R12
 	CMPQ         R12, R9
-	JLT          row193
+	JLT          row298
 
-summed192:
+summed297:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow195
+	JEQ     narrow300
 	VMOVUPS Z0, K1, (SI)
-	JMP     stored194
+	JMP     stored299
 
-narrow195:
+narrow300:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip196
+	JEQ          skip301
 	MOVQ         R9, AX
 	SUBQ         R8, AX
-	JEQ          empty197
+	JEQ          empty302
 	SHRQ         $0x03, AX
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   AX, X23, X23
 	VBROADCASTSS X23, Z16
 	VDIVPS       Z16, Z0, Z0
 
-empty197:
-skip196:
+empty302:
+skip301:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip198
+	JEQ         skip303
 	VCVTPH2PS.Z (SI), K1, Z16
 	VADDPS      Z0, Z16, Z0
 
-skip198:
+skip303:
 	VCVTPS2PH $0x00, Z0, Y16
 	VMOVDQU16 Y16, K1, (SI)
 
-stored194:
-done191:
+stored299:
+done296:
 	MOVQ to+72(FP), SI
 	ADDQ apart+80(FP), SI
 	MOVQ SI, to+72(FP)
 	INCQ R10
-	JMP  result107
+	JMP  result212
 
-returned108:
+returned213:
 	MOVQ R10, ret+104(FP)
 	VZEROUPPER
 	RET
@@ -10076,15 +12381,15 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	MOVQ  positions+32(FP), AX
 	LEAQ  (AX)(DX*8), DX
 	TESTQ BX, BX
-	JEQ   none199
+	JEQ   none304
 	SUBQ  AX, BX
 
-none199:
+none304:
 	XORQ R10, R10
 
-result200:
+result305:
 	CMPQ R10, results+24(FP)
-	JGE  returned201
+	JGE  returned306
 	MOVQ start+16(FP), AX
 	MOVQ (AX)(R10*8), R8
 	MOVQ 8(AX)(R10*8), R9
@@ -10097,11 +12402,11 @@ result200:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile202:
+tile307:
 	CMPQ    DI, $0x00000080
-	JLT     narrower203
+	JLT     narrower308
 	CMPQ    R8, R9
-	JGE     empty204
+	JGE     empty309
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -10122,7 +12427,7 @@ tile202:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row206:
+row311:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -10177,7 +12482,7 @@ row206:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row206
+	JLT           row311
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (SI)
@@ -10196,7 +12501,7 @@ row206:
 	VMOVUPS       Y19, 224(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none207
+	JEQ           none312
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -10298,10 +12603,10 @@ row206:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(R12)
 
-none207:
-	JMP stored205
+none312:
+	JMP stored310
 
-empty204:
+empty309:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -10328,7 +12633,7 @@ empty204:
 	VMOVUPS   Y19, 192(SI)
 	VMOVUPS   Y20, 224(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none208
+	JEQ       none313
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -10350,18 +12655,18 @@ empty204:
 	VMOVUPD   Z17, 896(R11)
 	VMOVUPD   Z17, 960(R11)
 
-none208:
-stored205:
+none313:
+stored310:
 	ADDQ $0x00000100, AX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000080, DI
-	JMP  tile202
+	JMP  tile307
 
-narrower203:
+narrower308:
 	CMPQ    DI, $0x00000040
-	JLT     narrower210
+	JLT     narrower315
 	CMPQ    R8, R9
-	JGE     empty211
+	JGE     empty316
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -10374,7 +12679,7 @@ narrower203:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row213:
+row318:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -10407,7 +12712,7 @@ row213:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row213
+	JLT           row318
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (SI)
@@ -10418,7 +12723,7 @@ row213:
 	VMOVUPS       Y19, 96(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none214
+	JEQ           none319
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -10472,10 +12777,10 @@ row213:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 448(R12)
 
-none214:
-	JMP stored212
+none319:
+	JMP stored317
 
-empty211:
+empty316:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -10490,7 +12795,7 @@ empty211:
 	VMOVUPS   Y19, 64(SI)
 	VMOVUPS   Y20, 96(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none215
+	JEQ       none320
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -10504,17 +12809,17 @@ empty211:
 	VMOVUPD   Z17, 384(R11)
 	VMOVUPD   Z17, 448(R11)
 
-none215:
-stored212:
+none320:
+stored317:
 	ADDQ $0x00000080, AX
 	ADDQ $0x00000080, SI
 	SUBQ $0x00000040, DI
 
-narrower210:
+narrower315:
 	CMPQ    DI, $0x00000020
-	JLT     narrower217
+	JLT     narrower322
 	CMPQ    R8, R9
-	JGE     empty218
+	JGE     empty323
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -10523,7 +12828,7 @@ narrower210:
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row220:
+row325:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -10545,14 +12850,14 @@ row220:
 	VPSUBD        Z17, Z16, Z16
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row220
+	JLT           row325
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (SI)
 	VMOVUPS       Y19, 32(SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none221
+	JEQ           none326
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -10582,10 +12887,10 @@ row220:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 192(R12)
 
-none221:
-	JMP stored219
+none326:
+	JMP stored324
 
-empty218:
+empty323:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -10594,7 +12899,7 @@ empty218:
 	VMOVUPS   Y19, (SI)
 	VMOVUPS   Y20, 32(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none222
+	JEQ       none327
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -10604,24 +12909,24 @@ empty218:
 	VMOVUPD   Z17, 128(R11)
 	VMOVUPD   Z17, 192(R11)
 
-none222:
-stored219:
+none327:
+stored324:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000020, DI
 
-narrower217:
+narrower322:
 	CMPQ    DI, $0x00000010
-	JLT     narrower224
+	JLT     narrower329
 	CMPQ    R8, R9
-	JGE     empty225
+	JGE     empty330
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row227:
+row332:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -10638,12 +12943,12 @@ row227:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row227
+	JLT           row332
 	VCVTPS2PH     $0x00, Z0, Y17
 	VMOVUPS       Y17, (SI)
 	LEAQ          (BX)(R8*1), R11
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none228
+	JEQ           none333
 	MOVQ          columns+72(FP), R12
 	SUBQ          DI, R12
 	SHLQ          $0x03, R12
@@ -10661,16 +12966,16 @@ row227:
 	VPGATHERDQ    (R11)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 64(R12)
 
-none228:
-	JMP stored226
+none333:
+	JMP stored331
 
-empty225:
+empty330:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y19
 	VMOVUPS   Y19, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none229
+	JEQ       none334
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -10678,27 +12983,27 @@ empty225:
 	VMOVUPD   Z17, (R11)
 	VMOVUPD   Z17, 64(R11)
 
-none229:
-stored226:
+none334:
+stored331:
 	ADDQ $0x00000020, AX
 	ADDQ $0x00000020, SI
 	SUBQ $0x00000010, DI
 
-narrower224:
+narrower329:
 	TESTQ   DI, DI
-	JLE     done230
+	JLE     done335
 	MOVQ    $-1, R11
 	BZHIQ   DI, R11, R11
 	KMOVW   R11, K1
 	CMPQ    R8, R9
-	JGE     empty231
+	JGE     empty336
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	MOVQ    R8, R11
 
-row233:
+row338:
 	LEAQ          128(R11), R13
 	CMPQ          R13, DX
 	CMOVQGE       R11, R13
@@ -10715,12 +13020,12 @@ row233:
 	PREFETCHT0    (AX)(R13*1)
 	ADDQ          $0x08, R11
 	CMPQ          R11, R9
-	JLT           row233
+	JLT           row338
 	VCVTPS2PH     $0x00, Z0, Y17
 	VMOVDQU16     Y17, K1, (SI)
 	LEAQ          (BX)(R8*1), AX
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none234
+	JEQ           none339
 	MOVQ          columns+72(FP), SI
 	SUBQ          DI, SI
 	SHLQ          $0x03, SI
@@ -10739,16 +13044,16 @@ row233:
 	VPGATHERDQ    (AX)(Y17*8), K2, Z18
 	VMOVUPD       Z18, K1, 64(SI)
 
-none234:
-	JMP stored232
+none339:
+	JMP stored337
 
-empty231:
+empty336:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y19
 	VMOVDQU16 Y19, K1, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none235
+	JEQ       none340
 	MOVQ      columns+72(FP), AX
 	SUBQ      DI, AX
 	SHLQ      $0x03, AX
@@ -10757,23 +13062,23 @@ empty231:
 	KSHIFTRW  $0x08, K1, K1
 	VMOVUPD   Z17, K1, 64(AX)
 
-none235:
-stored232:
-done230:
+none340:
+stored337:
+done335:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none236
+	JEQ   none341
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none236:
+none341:
 	INCQ R10
-	JMP  result200
+	JMP  result305
 
-returned201:
+returned306:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -13744,12 +16049,12 @@ DATA all32_1<>+56(SB)/4, $0x00000001
 DATA all32_1<>+60(SB)/4, $0x00000001
 GLOBL all32_1<>(SB), RODATA|NOPTR, $64
 
-// func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// func sumRowsAVX2F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $0-112
+TEXT ·sumRowsAVX2F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  sources+48(FP), BX
+	MOVQ  factors+48(FP), BX
 	MOVQ  positions+32(FP), AX
 	LEAQ  (AX)(DX*8), DX
 	TESTQ BX, BX
@@ -13773,8 +16078,8 @@ result55:
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
 	MOVQ rows+0(FP), AX
-	MOVQ columns+88(FP), DI
-	MOVQ to+72(FP), SI
+	MOVQ columns+72(FP), DI
+	MOVQ to+56(FP), SI
 
 tile57:
 	CMPQ  DI, $0x00000040
@@ -13789,13 +16094,616 @@ tile57:
 	VPXOR Y7, Y7, Y7
 	CMPQ  R8, R9
 	JGE   summed59
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none60
+	VPXOR X9, X9, X9
+	MOVQ  R8, R11
+
+row61:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X9, X8
+	VBROADCASTSS X8, Y8
+	VMOVUPS      (AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      32(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      64(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      96(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      128(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   128(AX)(R13*1)
+	VMOVUPS      160(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      192(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	PREFETCHT0   192(AX)(R13*1)
+	VMOVUPS      224(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row61
+	JMP          summed59
+
+none60:
+	MOVQ R8, R11
+
+row62:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    32(AX)(R12*1), Y8
+	VADDPS     Y8, Y1, Y1
+	VMOVUPS    64(AX)(R12*1), Y8
+	VADDPS     Y8, Y2, Y2
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    96(AX)(R12*1), Y8
+	VADDPS     Y8, Y3, Y3
+	VMOVUPS    128(AX)(R12*1), Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 128(AX)(R13*1)
+	VMOVUPS    160(AX)(R12*1), Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(AX)(R12*1), Y8
+	VADDPS     Y8, Y6, Y6
+	PREFETCHT0 192(AX)(R13*1)
+	VMOVUPS    224(AX)(R12*1), Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row62
+
+summed59:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow64
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	VMOVUPS Y4, 128(SI)
+	VMOVUPS Y5, 160(SI)
+	VMOVUPS Y6, 192(SI)
+	VMOVUPS Y7, 224(SI)
+	JMP     stored63
+
+narrow64:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip65
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty66
+	SHRQ         $0x03, R11
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R11, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty66:
+skip65:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip67
+	VPMOVZXWD (SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y0, Y8, Y0
+	VPMOVZXWD 16(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y1, Y8, Y1
+	VPMOVZXWD 32(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y2, Y8, Y2
+	VPMOVZXWD 48(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y3, Y8, Y3
+	VPMOVZXWD 64(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y4, Y8, Y4
+	VPMOVZXWD 80(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y5, Y8, Y5
+	VPMOVZXWD 96(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y6, Y8, Y6
+	VPMOVZXWD 112(SI), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VADDPS    Y7, Y8, Y7
+
+skip67:
+	VPSRLD    $0x10, Y0, Y8
+	VPAND     all32_1<>+0(SB), Y8, Y8
+	VPADDD    Y0, Y8, Y8
+	VPADDD    all32_7fff<>+0(SB), Y8, Y8
+	VPSRLD    $0x10, Y1, Y9
+	VPAND     all32_1<>+0(SB), Y9, Y9
+	VPADDD    Y1, Y9, Y9
+	VPADDD    all32_7fff<>+0(SB), Y9, Y9
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y8, Y8
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y9, Y9
+	VPSRLD    $0x10, Y8, Y0
+	VPSRLD    $0x10, Y9, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around68
+	VMOVDQU   Y0, (SI)
+	JMP       stored69
+
+around68:
+	VMOVNTDQ Y0, (SI)
+
+stored69:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around70
+	VMOVDQU   Y0, 32(SI)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Y0, 32(SI)
+
+stored71:
+	VPSRLD    $0x10, Y4, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y4, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y5, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y4, Y4, Y2
+	VCMPPS    $0x03, Y5, Y5, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around72
+	VMOVDQU   Y0, 64(SI)
+	JMP       stored73
+
+around72:
+	VMOVNTDQ Y0, 64(SI)
+
+stored73:
+	VPSRLD    $0x10, Y6, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y6, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y7, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y7, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y6, Y6, Y2
+	VCMPPS    $0x03, Y7, Y7, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around74
+	VMOVDQU   Y0, 96(SI)
+	JMP       stored75
+
+around74:
+	VMOVNTDQ Y0, 96(SI)
+
+stored75:
+stored63:
+	ADDQ  $0x00000100, AX
+	ADDQ  $0x00000080, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip76
+	ADDQ  $0x00000080, SI
+
+skip76:
+	SUBQ $0x00000040, DI
+	JMP  tile57
+
+narrower58:
+	CMPQ  DI, $0x00000020
+	JLT   narrower78
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	CMPQ  R8, R9
+	JGE   summed79
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none80
+	VPXOR X5, X5, X5
+	MOVQ  R8, R11
+
+row81:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X5, X4
+	VBROADCASTSS X4, Y4
+	VMOVUPS      (AX)(R12*1), Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      32(AX)(R12*1), Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(AX)(R12*1), Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      96(AX)(R12*1), Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row81
+	JMP          summed79
+
+none80:
+	MOVQ R8, R11
+
+row82:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    32(AX)(R12*1), Y4
+	VADDPS     Y4, Y1, Y1
+	VMOVUPS    64(AX)(R12*1), Y4
+	VADDPS     Y4, Y2, Y2
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    96(AX)(R12*1), Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row82
+
+summed79:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow84
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	JMP     stored83
+
+narrow84:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip85
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty86
+	SHRQ         $0x03, R11
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R11, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty86:
+skip85:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip87
+	VPMOVZXWD (SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y0, Y4, Y0
+	VPMOVZXWD 16(SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y1, Y4, Y1
+	VPMOVZXWD 32(SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y2, Y4, Y2
+	VPMOVZXWD 48(SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VADDPS    Y3, Y4, Y3
+
+skip87:
+	VPSRLD    $0x10, Y0, Y4
+	VPAND     all32_1<>+0(SB), Y4, Y4
+	VPADDD    Y0, Y4, Y4
+	VPADDD    all32_7fff<>+0(SB), Y4, Y4
+	VPSRLD    $0x10, Y1, Y5
+	VPAND     all32_1<>+0(SB), Y5, Y5
+	VPADDD    Y1, Y5, Y5
+	VPADDD    all32_7fff<>+0(SB), Y5, Y5
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y4, Y4
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y5, Y5
+	VPSRLD    $0x10, Y4, Y0
+	VPSRLD    $0x10, Y5, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around88
+	VMOVDQU   Y0, (SI)
+	JMP       stored89
+
+around88:
+	VMOVNTDQ Y0, (SI)
+
+stored89:
+	VPSRLD    $0x10, Y2, Y0
+	VPAND     all32_1<>+0(SB), Y0, Y0
+	VPADDD    Y2, Y0, Y0
+	VPADDD    all32_7fff<>+0(SB), Y0, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPAND     all32_1<>+0(SB), Y1, Y1
+	VPADDD    Y3, Y1, Y1
+	VPADDD    all32_7fff<>+0(SB), Y1, Y1
+	VCMPPS    $0x03, Y2, Y2, Y2
+	VCMPPS    $0x03, Y3, Y3, Y3
+	VBLENDVPS Y2, all32_7fc00000<>+0(SB), Y0, Y0
+	VBLENDVPS Y3, all32_7fc00000<>+0(SB), Y1, Y1
+	VPSRLD    $0x10, Y0, Y0
+	VPSRLD    $0x10, Y1, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around90
+	VMOVDQU   Y0, 32(SI)
+	JMP       stored91
+
+around90:
+	VMOVNTDQ Y0, 32(SI)
+
+stored91:
+stored83:
+	ADDQ  $0x00000080, AX
+	ADDQ  $0x00000040, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip92
+	ADDQ  $0x00000040, SI
+
+skip92:
+	SUBQ $0x00000020, DI
+
+narrower78:
+	CMPQ  DI, $0x00000010
+	JLT   narrower94
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	CMPQ  R8, R9
+	JGE   summed95
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none96
+	VPXOR X3, X3, X3
+	MOVQ  R8, R11
+
+row97:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X3, X2
+	VBROADCASTSS X2, Y2
+	VMOVUPS      (AX)(R12*1), Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      32(AX)(R12*1), Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row97
+	JMP          summed95
+
+none96:
+	MOVQ R8, R11
+
+row98:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    32(AX)(R12*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row98
+
+summed95:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow100
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	JMP     stored99
+
+narrow100:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip101
+	SUBQ         R8, R9
+	JEQ          empty102
+	SHRQ         $0x03, R9
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R9, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty102:
+skip101:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip103
+	VPMOVZXWD (SI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y0, Y2, Y0
+	VPMOVZXWD 16(SI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VADDPS    Y1, Y2, Y1
+
+skip103:
+	VPSRLD    $0x10, Y0, Y2
+	VPAND     all32_1<>+0(SB), Y2, Y2
+	VPADDD    Y0, Y2, Y2
+	VPADDD    all32_7fff<>+0(SB), Y2, Y2
+	VPSRLD    $0x10, Y1, Y3
+	VPAND     all32_1<>+0(SB), Y3, Y3
+	VPADDD    Y1, Y3, Y3
+	VPADDD    all32_7fff<>+0(SB), Y3, Y3
+	VCMPPS    $0x03, Y0, Y0, Y0
+	VCMPPS    $0x03, Y1, Y1, Y1
+	VBLENDVPS Y0, all32_7fc00000<>+0(SB), Y2, Y2
+	VBLENDVPS Y1, all32_7fc00000<>+0(SB), Y3, Y3
+	VPSRLD    $0x10, Y2, Y0
+	VPSRLD    $0x10, Y3, Y1
+	VPACKUSDW Y1, Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around104
+	VMOVDQU   Y0, (SI)
+	JMP       stored105
+
+around104:
+	VMOVNTDQ Y0, (SI)
+
+stored105:
+stored99:
+	ADDQ  $0x00000040, AX
+	ADDQ  $0x00000020, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip106
+	ADDQ  $0x00000020, SI
+
+skip106:
+	SUBQ $0x00000010, DI
+
+narrower94:
+	MOVQ to+56(FP), SI
+	ADDQ apart+64(FP), SI
+	MOVQ SI, to+56(FP)
+	INCQ R10
+	JMP  result55
+
+returned56:
+	MOVQ R10, ret+88(FP)
+	VZEROUPPER
+	RET
+
+// func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $0-112
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none107
+	SUBQ  AX, BX
+
+none107:
+	XORQ R10, R10
+
+result108:
+	CMPQ R10, results+24(FP)
+	JGE  returned109
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned109
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile110:
+	CMPQ  DI, $0x00000040
+	JLT   narrower111
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPQ  R8, R9
+	JGE   summed112
 	MOVQ  columns+88(FP), R11
 	SUBQ  DI, R11
 	SHLQ  $0x02, R11
 	ADDQ  ranks+56(FP), R11
 	MOVQ  R8, R13
 
-row60:
+row113:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -13851,11 +16759,11 @@ row60:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row60
+	JLT          row113
 
-summed59:
+summed112:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow62
+	JEQ     narrow115
 	VMOVUPS Y0, (SI)
 	VMOVUPS Y1, 32(SI)
 	VMOVUPS Y2, 64(SI)
@@ -13864,14 +16772,14 @@ summed59:
 	VMOVUPS Y5, 160(SI)
 	VMOVUPS Y6, 192(SI)
 	VMOVUPS Y7, 224(SI)
-	JMP     stored61
+	JMP     stored114
 
-narrow62:
+narrow115:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip63
+	JEQ          skip116
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty64
+	JEQ          empty117
 	SHRQ         $0x03, R11
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R11, X8, X8
@@ -13885,10 +16793,10 @@ narrow62:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty64:
-skip63:
+empty117:
+skip116:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip65
+	JEQ       skip118
 	VPMOVZXWD (SI), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -13914,7 +16822,7 @@ skip63:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip65:
+skip118:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -13932,14 +16840,14 @@ skip65:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around66
+	JNE       around119
 	VMOVDQU   Y0, (SI)
-	JMP       stored67
+	JMP       stored120
 
-around66:
+around119:
 	VMOVNTDQ Y0, (SI)
 
-stored67:
+stored120:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -13957,14 +16865,14 @@ stored67:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around68
+	JNE       around121
 	VMOVDQU   Y0, 32(SI)
-	JMP       stored69
+	JMP       stored122
 
-around68:
+around121:
 	VMOVNTDQ Y0, 32(SI)
 
-stored69:
+stored122:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -13982,14 +16890,14 @@ stored69:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around70
+	JNE       around123
 	VMOVDQU   Y0, 64(SI)
-	JMP       stored71
+	JMP       stored124
 
-around70:
+around123:
 	VMOVNTDQ Y0, 64(SI)
 
-stored71:
+stored124:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -14007,41 +16915,41 @@ stored71:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around72
+	JNE       around125
 	VMOVDQU   Y0, 96(SI)
-	JMP       stored73
+	JMP       stored126
 
-around72:
+around125:
 	VMOVNTDQ Y0, 96(SI)
 
-stored73:
-stored61:
+stored126:
+stored114:
 	ADDQ  $0x00000080, AX
 	ADDQ  $0x00000080, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip74
+	JEQ   skip127
 	ADDQ  $0x00000080, SI
 
-skip74:
+skip127:
 	SUBQ $0x00000040, DI
-	JMP  tile57
+	JMP  tile110
 
-narrower58:
+narrower111:
 	CMPQ  DI, $0x00000020
-	JLT   narrower76
+	JLT   narrower129
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	CMPQ  R8, R9
-	JGE   summed77
+	JGE   summed130
 	MOVQ  columns+88(FP), R11
 	SUBQ  DI, R11
 	SHLQ  $0x02, R11
 	ADDQ  ranks+56(FP), R11
 	MOVQ  R8, R13
 
-row78:
+row131:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -14076,23 +16984,23 @@ row78:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row78
+	JLT          row131
 
-summed77:
+summed130:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow80
+	JEQ     narrow133
 	VMOVUPS Y0, (SI)
 	VMOVUPS Y1, 32(SI)
 	VMOVUPS Y2, 64(SI)
 	VMOVUPS Y3, 96(SI)
-	JMP     stored79
+	JMP     stored132
 
-narrow80:
+narrow133:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip81
+	JEQ          skip134
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty82
+	JEQ          empty135
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -14102,10 +17010,10 @@ narrow80:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty82:
-skip81:
+empty135:
+skip134:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip83
+	JEQ       skip136
 	VPMOVZXWD (SI), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -14119,7 +17027,7 @@ skip81:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip83:
+skip136:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -14137,14 +17045,14 @@ skip83:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around84
+	JNE       around137
 	VMOVDQU   Y0, (SI)
-	JMP       stored85
+	JMP       stored138
 
-around84:
+around137:
 	VMOVNTDQ Y0, (SI)
 
-stored85:
+stored138:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -14162,38 +17070,38 @@ stored85:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around86
+	JNE       around139
 	VMOVDQU   Y0, 32(SI)
-	JMP       stored87
+	JMP       stored140
 
-around86:
+around139:
 	VMOVNTDQ Y0, 32(SI)
 
-stored87:
-stored79:
+stored140:
+stored132:
 	ADDQ  $0x00000040, AX
 	ADDQ  $0x00000040, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip88
+	JEQ   skip141
 	ADDQ  $0x00000040, SI
 
-skip88:
+skip141:
 	SUBQ $0x00000020, DI
 
-narrower76:
+narrower129:
 	CMPQ  DI, $0x00000010
-	JLT   narrower90
+	JLT   narrower143
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	CMPQ  R8, R9
-	JGE   summed91
+	JGE   summed144
 	MOVQ  columns+88(FP), R11
 	SUBQ  DI, R11
 	SHLQ  $0x02, R11
 	ADDQ  ranks+56(FP), R11
 	MOVQ  R8, R13
 
-row92:
+row145:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -14218,20 +17126,20 @@ row92:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row92
+	JLT          row145
 
-summed91:
+summed144:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow94
+	JEQ     narrow147
 	VMOVUPS Y0, (SI)
 	VMOVUPS Y1, 32(SI)
-	JMP     stored93
+	JMP     stored146
 
-narrow94:
+narrow147:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip95
+	JEQ          skip148
 	SUBQ         R8, R9
-	JEQ          empty96
+	JEQ          empty149
 	SHRQ         $0x03, R9
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R9, X2, X2
@@ -14239,10 +17147,10 @@ narrow94:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty96:
-skip95:
+empty149:
+skip148:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip97
+	JEQ       skip150
 	VPMOVZXWD (SI), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -14250,7 +17158,7 @@ skip95:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip97:
+skip150:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -14268,32 +17176,32 @@ skip97:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around98
+	JNE       around151
 	VMOVDQU   Y0, (SI)
-	JMP       stored99
+	JMP       stored152
 
-around98:
+around151:
 	VMOVNTDQ Y0, (SI)
 
-stored99:
-stored93:
+stored152:
+stored146:
 	ADDQ  $0x00000020, AX
 	ADDQ  $0x00000020, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip100
+	JEQ   skip153
 	ADDQ  $0x00000020, SI
 
-skip100:
+skip153:
 	SUBQ $0x00000010, DI
 
-narrower90:
+narrower143:
 	MOVQ to+72(FP), SI
 	ADDQ apart+80(FP), SI
 	MOVQ SI, to+72(FP)
 	INCQ R10
-	JMP  result55
+	JMP  result108
 
-returned56:
+returned109:
 	MOVQ R10, ret+104(FP)
 	VZEROUPPER
 	RET
@@ -14307,15 +17215,15 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
 	MOVQ  positions+32(FP), AX
 	LEAQ  (AX)(DX*8), DX
 	TESTQ BX, BX
-	JEQ   none101
+	JEQ   none154
 	SUBQ  AX, BX
 
-none101:
+none154:
 	XORQ R10, R10
 
-result102:
+result155:
 	CMPQ R10, results+24(FP)
-	JGE  returned103
+	JGE  returned156
 	MOVQ start+16(FP), AX
 	MOVQ (AX)(R10*8), R8
 	MOVQ 8(AX)(R10*8), R9
@@ -14328,11 +17236,11 @@ result102:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile104:
+tile157:
 	CMPQ    DI, $0x00000020
-	JLT     narrower105
+	JLT     narrower158
 	CMPQ    R8, R9
-	JGE     empty106
+	JGE     empty159
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -14345,7 +17253,7 @@ tile104:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row108:
+row161:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -14385,7 +17293,7 @@ row108:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row108
+	JLT          row161
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -14398,7 +17306,7 @@ row108:
 	VMOVUPS      Y0, 32(SI)
 	LEAQ         (BX)(R8*1), R11
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none109
+	JEQ          none162
 	MOVQ         columns+72(FP), R12
 	SUBQ         DI, R12
 	SHLQ         $0x03, R12
@@ -14444,10 +17352,10 @@ row108:
 	VPGATHERDQ   Y2, (R11)(X1*8), Y0
 	VMOVUPD      Y0, 224(R12)
 
-none109:
-	JMP stored107
+none162:
+	JMP stored160
 
-empty106:
+empty159:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -14464,7 +17372,7 @@ empty106:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none110
+	JEQ       none163
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -14478,18 +17386,18 @@ empty106:
 	VMOVUPD   Y9, 192(R11)
 	VMOVUPD   Y9, 224(R11)
 
-none110:
-stored107:
+none163:
+stored160:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000020, DI
-	JMP  tile104
+	JMP  tile157
 
-narrower105:
+narrower158:
 	CMPQ    DI, $0x00000010
-	JLT     narrower112
+	JLT     narrower165
 	CMPQ    R8, R9
-	JGE     empty113
+	JGE     empty166
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -14498,7 +17406,7 @@ narrower105:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row115:
+row168:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -14524,7 +17432,7 @@ row115:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row115
+	JLT          row168
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -14532,7 +17440,7 @@ row115:
 	VMOVUPS      Y0, (SI)
 	LEAQ         (BX)(R8*1), R8
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none116
+	JEQ          none169
 	MOVQ         columns+72(FP), R9
 	SUBQ         DI, R9
 	SHLQ         $0x03, R9
@@ -14558,10 +17466,10 @@ row115:
 	VPGATHERDQ   Y2, (R8)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)
 
-none116:
-	JMP stored114
+none169:
+	JMP stored167
 
-empty113:
+empty166:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -14571,7 +17479,7 @@ empty113:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none117
+	JEQ       none170
 	MOVQ      columns+72(FP), R8
 	SUBQ      DI, R8
 	SHLQ      $0x03, R8
@@ -14581,27 +17489,27 @@ empty113:
 	VMOVUPD   Y9, 64(R8)
 	VMOVUPD   Y9, 96(R8)
 
-none117:
-stored114:
+none170:
+stored167:
 	ADDQ $0x00000020, AX
 	ADDQ $0x00000020, SI
 	SUBQ $0x00000010, DI
 
-narrower112:
+narrower165:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none118
+	JEQ   none171
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none118:
+none171:
 	INCQ R10
-	JMP  result102
+	JMP  result155
 
-returned103:
+returned156:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET
@@ -15105,12 +18013,12 @@ returned3:
 	VZEROUPPER
 	RET
 
-// func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// func sumRowsAVX2F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
 // Requires: AVX, AVX2, CMOV, F16C, MMX+
-TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $0-112
+TEXT ·sumRowsAVX2F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ  stride+8(FP), CX
 	MOVQ  known+40(FP), DX
-	MOVQ  sources+48(FP), BX
+	MOVQ  factors+48(FP), BX
 	MOVQ  positions+32(FP), AX
 	LEAQ  (AX)(DX*8), DX
 	TESTQ BX, BX
@@ -15134,8 +18042,8 @@ result55:
 	LEAQ (AX)(R8*8), R8
 	LEAQ (AX)(R9*8), R9
 	MOVQ rows+0(FP), AX
-	MOVQ columns+88(FP), DI
-	MOVQ to+72(FP), SI
+	MOVQ columns+72(FP), DI
+	MOVQ to+56(FP), SI
 
 tile57:
 	CMPQ  DI, $0x00000040
@@ -15150,13 +18058,518 @@ tile57:
 	VPXOR Y7, Y7, Y7
 	CMPQ  R8, R9
 	JGE   summed59
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none60
+	VPXOR X9, X9, X9
+	MOVQ  R8, R11
+
+row61:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X9, X8
+	VBROADCASTSS X8, Y8
+	VMOVUPS      (AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y0, Y0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      32(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VMOVUPS      64(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      96(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VMOVUPS      128(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y4, Y4
+	PREFETCHT0   128(AX)(R13*1)
+	VMOVUPS      160(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VMOVUPS      192(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	PREFETCHT0   192(AX)(R13*1)
+	VMOVUPS      224(AX)(R12*1), Y10
+	VMULPS       Y8, Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row61
+	JMP          summed59
+
+none60:
+	MOVQ R8, R11
+
+row62:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Y8
+	VADDPS     Y8, Y0, Y0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    32(AX)(R12*1), Y8
+	VADDPS     Y8, Y1, Y1
+	VMOVUPS    64(AX)(R12*1), Y8
+	VADDPS     Y8, Y2, Y2
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    96(AX)(R12*1), Y8
+	VADDPS     Y8, Y3, Y3
+	VMOVUPS    128(AX)(R12*1), Y8
+	VADDPS     Y8, Y4, Y4
+	PREFETCHT0 128(AX)(R13*1)
+	VMOVUPS    160(AX)(R12*1), Y8
+	VADDPS     Y8, Y5, Y5
+	VMOVUPS    192(AX)(R12*1), Y8
+	VADDPS     Y8, Y6, Y6
+	PREFETCHT0 192(AX)(R13*1)
+	VMOVUPS    224(AX)(R12*1), Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row62
+
+summed59:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow64
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	VMOVUPS Y4, 128(SI)
+	VMOVUPS Y5, 160(SI)
+	VMOVUPS Y6, 192(SI)
+	VMOVUPS Y7, 224(SI)
+	JMP     stored63
+
+narrow64:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip65
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty66
+	SHRQ         $0x03, R11
+	VPXOR        X8, X8, X8
+	VCVTSI2SSQ   R11, X8, X8
+	VBROADCASTSS X8, Y8
+	VDIVPS       Y8, Y0, Y0
+	VDIVPS       Y8, Y1, Y1
+	VDIVPS       Y8, Y2, Y2
+	VDIVPS       Y8, Y3, Y3
+	VDIVPS       Y8, Y4, Y4
+	VDIVPS       Y8, Y5, Y5
+	VDIVPS       Y8, Y6, Y6
+	VDIVPS       Y8, Y7, Y7
+
+empty66:
+skip65:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip67
+	VCVTPH2PS (SI), Y8
+	VADDPS    Y0, Y8, Y0
+	VCVTPH2PS 16(SI), Y8
+	VADDPS    Y1, Y8, Y1
+	VCVTPH2PS 32(SI), Y8
+	VADDPS    Y2, Y8, Y2
+	VCVTPH2PS 48(SI), Y8
+	VADDPS    Y3, Y8, Y3
+	VCVTPH2PS 64(SI), Y8
+	VADDPS    Y4, Y8, Y4
+	VCVTPH2PS 80(SI), Y8
+	VADDPS    Y5, Y8, Y5
+	VCVTPH2PS 96(SI), Y8
+	VADDPS    Y6, Y8, Y6
+	VCVTPH2PS 112(SI), Y8
+	VADDPS    Y7, Y8, Y7
+
+skip67:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around68
+	VMOVDQU   X0, (SI)
+	VMOVDQU   X1, 16(SI)
+	JMP       stored69
+
+around68:
+	VMOVNTDQ X0, (SI)
+	VMOVNTDQ X1, 16(SI)
+
+stored69:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around70
+	VMOVDQU   X0, 32(SI)
+	VMOVDQU   X1, 48(SI)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ X0, 32(SI)
+	VMOVNTDQ X1, 48(SI)
+
+stored71:
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around72
+	VMOVDQU   X0, 64(SI)
+	VMOVDQU   X1, 80(SI)
+	JMP       stored73
+
+around72:
+	VMOVNTDQ X0, 64(SI)
+	VMOVNTDQ X1, 80(SI)
+
+stored73:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around74
+	VMOVDQU   X0, 96(SI)
+	VMOVDQU   X1, 112(SI)
+	JMP       stored75
+
+around74:
+	VMOVNTDQ X0, 96(SI)
+	VMOVNTDQ X1, 112(SI)
+
+stored75:
+stored63:
+	ADDQ  $0x00000100, AX
+	ADDQ  $0x00000080, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip76
+	ADDQ  $0x00000080, SI
+
+skip76:
+	SUBQ $0x00000040, DI
+	JMP  tile57
+
+narrower58:
+	CMPQ  DI, $0x00000020
+	JLT   narrower78
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	CMPQ  R8, R9
+	JGE   summed79
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none80
+	VPXOR X5, X5, X5
+	MOVQ  R8, R11
+
+row81:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X5, X4
+	VBROADCASTSS X4, Y4
+	VMOVUPS      (AX)(R12*1), Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y0, Y0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      32(AX)(R12*1), Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y1, Y1
+	VMOVUPS      64(AX)(R12*1), Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y2, Y2
+	PREFETCHT0   64(AX)(R13*1)
+	VMOVUPS      96(AX)(R12*1), Y6
+	VMULPS       Y4, Y6, Y6
+	VADDPS       Y6, Y3, Y3
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row81
+	JMP          summed79
+
+none80:
+	MOVQ R8, R11
+
+row82:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Y4
+	VADDPS     Y4, Y0, Y0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    32(AX)(R12*1), Y4
+	VADDPS     Y4, Y1, Y1
+	VMOVUPS    64(AX)(R12*1), Y4
+	VADDPS     Y4, Y2, Y2
+	PREFETCHT0 64(AX)(R13*1)
+	VMOVUPS    96(AX)(R12*1), Y4
+	VADDPS     Y4, Y3, Y3
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row82
+
+summed79:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow84
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	JMP     stored83
+
+narrow84:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip85
+	MOVQ         R9, R11
+	SUBQ         R8, R11
+	JEQ          empty86
+	SHRQ         $0x03, R11
+	VPXOR        X4, X4, X4
+	VCVTSI2SSQ   R11, X4, X4
+	VBROADCASTSS X4, Y4
+	VDIVPS       Y4, Y0, Y0
+	VDIVPS       Y4, Y1, Y1
+	VDIVPS       Y4, Y2, Y2
+	VDIVPS       Y4, Y3, Y3
+
+empty86:
+skip85:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip87
+	VCVTPH2PS (SI), Y4
+	VADDPS    Y0, Y4, Y0
+	VCVTPH2PS 16(SI), Y4
+	VADDPS    Y1, Y4, Y1
+	VCVTPH2PS 32(SI), Y4
+	VADDPS    Y2, Y4, Y2
+	VCVTPH2PS 48(SI), Y4
+	VADDPS    Y3, Y4, Y3
+
+skip87:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around88
+	VMOVDQU   X0, (SI)
+	VMOVDQU   X1, 16(SI)
+	JMP       stored89
+
+around88:
+	VMOVNTDQ X0, (SI)
+	VMOVNTDQ X1, 16(SI)
+
+stored89:
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around90
+	VMOVDQU   X0, 32(SI)
+	VMOVDQU   X1, 48(SI)
+	JMP       stored91
+
+around90:
+	VMOVNTDQ X0, 32(SI)
+	VMOVNTDQ X1, 48(SI)
+
+stored91:
+stored83:
+	ADDQ  $0x00000080, AX
+	ADDQ  $0x00000040, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip92
+	ADDQ  $0x00000040, SI
+
+skip92:
+	SUBQ $0x00000020, DI
+
+narrower78:
+	CMPQ  DI, $0x00000010
+	JLT   narrower94
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	CMPQ  R8, R9
+	JGE   summed95
+	CMPQ  factors+48(FP), $0x00000000
+	JEQ   none96
+	VPXOR X3, X3, X3
+	MOVQ  R8, R11
+
+row97:
+	LEAQ         128(R11), R13
+	CMPQ         R13, DX
+	CMOVQGE      R11, R13
+	MOVQ         (R13), R13
+	MOVQ         (R11), R12
+	IMULQ        CX, R13
+	IMULQ        CX, R12
+	VCVTSD2SS    (BX)(R11*1), X3, X2
+	VBROADCASTSS X2, Y2
+	VMOVUPS      (AX)(R12*1), Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	PREFETCHT0   (AX)(R13*1)
+	VMOVUPS      32(AX)(R12*1), Y4
+	VMULPS       Y2, Y4, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $0x08, R11
+	CMPQ         R11, R9
+	JLT          row97
+	JMP          summed95
+
+none96:
+	MOVQ R8, R11
+
+row98:
+	LEAQ       128(R11), R13
+	CMPQ       R13, DX
+	CMOVQGE    R11, R13
+	MOVQ       (R13), R13
+	MOVQ       (R11), R12
+	IMULQ      CX, R13
+	IMULQ      CX, R12
+	VMOVUPS    (AX)(R12*1), Y2
+	VADDPS     Y2, Y0, Y0
+	PREFETCHT0 (AX)(R13*1)
+	VMOVUPS    32(AX)(R12*1), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       $0x08, R11
+	CMPQ       R11, R9
+	JLT        row98
+
+summed95:
+	TESTQ   $0x00000008, mode+80(FP)
+	JEQ     narrow100
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	JMP     stored99
+
+narrow100:
+	TESTQ        $0x00000002, mode+80(FP)
+	JEQ          skip101
+	SUBQ         R8, R9
+	JEQ          empty102
+	SHRQ         $0x03, R9
+	VPXOR        X2, X2, X2
+	VCVTSI2SSQ   R9, X2, X2
+	VBROADCASTSS X2, Y2
+	VDIVPS       Y2, Y0, Y0
+	VDIVPS       Y2, Y1, Y1
+
+empty102:
+skip101:
+	TESTQ     $0x00000001, mode+80(FP)
+	JEQ       skip103
+	VCVTPH2PS (SI), Y2
+	VADDPS    Y0, Y2, Y0
+	VCVTPH2PS 16(SI), Y2
+	VADDPS    Y1, Y2, Y1
+
+skip103:
+	VCVTPS2PH $0x00, Y0, X0
+	VCVTPS2PH $0x00, Y1, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around104
+	VMOVDQU   X0, (SI)
+	VMOVDQU   X1, 16(SI)
+	JMP       stored105
+
+around104:
+	VMOVNTDQ X0, (SI)
+	VMOVNTDQ X1, 16(SI)
+
+stored105:
+stored99:
+	ADDQ  $0x00000040, AX
+	ADDQ  $0x00000020, SI
+	TESTQ $0x00000008, mode+80(FP)
+	JEQ   skip106
+	ADDQ  $0x00000020, SI
+
+skip106:
+	SUBQ $0x00000010, DI
+
+narrower94:
+	MOVQ to+56(FP), SI
+	ADDQ apart+64(FP), SI
+	MOVQ SI, to+56(FP)
+	INCQ R10
+	JMP  result55
+
+returned56:
+	MOVQ R10, ret+88(FP)
+	VZEROUPPER
+	RET
+
+// func sumChosenAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, ranks *uint32, ranksApart int, to *byte, apart int, columns int, mode int) int
+// Requires: AVX, AVX2, CMOV, F16C, MMX+
+TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $0-112
+	MOVQ  stride+8(FP), CX
+	MOVQ  known+40(FP), DX
+	MOVQ  sources+48(FP), BX
+	MOVQ  positions+32(FP), AX
+	LEAQ  (AX)(DX*8), DX
+	TESTQ BX, BX
+	JEQ   none107
+	SUBQ  AX, BX
+
+none107:
+	XORQ R10, R10
+
+result108:
+	CMPQ R10, results+24(FP)
+	JGE  returned109
+	MOVQ start+16(FP), AX
+	MOVQ (AX)(R10*8), R8
+	MOVQ 8(AX)(R10*8), R9
+	MOVQ R9, AX
+	SUBQ R8, AX
+	CMPQ AX, $0x00000100
+	JGT  returned109
+	MOVQ positions+32(FP), AX
+	LEAQ (AX)(R8*8), R8
+	LEAQ (AX)(R9*8), R9
+	MOVQ rows+0(FP), AX
+	MOVQ columns+88(FP), DI
+	MOVQ to+72(FP), SI
+
+tile110:
+	CMPQ  DI, $0x00000040
+	JLT   narrower111
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	CMPQ  R8, R9
+	JGE   summed112
 	MOVQ  columns+88(FP), R11
 	SUBQ  DI, R11
 	SHLQ  $0x02, R11
 	ADDQ  ranks+56(FP), R11
 	MOVQ  R8, R13
 
-row60:
+row113:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -15204,11 +18617,11 @@ row60:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row60
+	JLT          row113
 
-summed59:
+summed112:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow62
+	JEQ     narrow115
 	VMOVUPS Y0, (SI)
 	VMOVUPS Y1, 32(SI)
 	VMOVUPS Y2, 64(SI)
@@ -15217,14 +18630,14 @@ summed59:
 	VMOVUPS Y5, 160(SI)
 	VMOVUPS Y6, 192(SI)
 	VMOVUPS Y7, 224(SI)
-	JMP     stored61
+	JMP     stored114
 
-narrow62:
+narrow115:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip63
+	JEQ          skip116
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty64
+	JEQ          empty117
 	SHRQ         $0x03, R11
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   R11, X8, X8
@@ -15238,10 +18651,10 @@ narrow62:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty64:
-skip63:
+empty117:
+skip116:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip65
+	JEQ       skip118
 	VCVTPH2PS (SI), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(SI), Y8
@@ -15259,86 +18672,86 @@ skip63:
 	VCVTPH2PS 112(SI), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip65:
+skip118:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around66
+	JNE       around119
 	VMOVDQU   X0, (SI)
 	VMOVDQU   X1, 16(SI)
-	JMP       stored67
+	JMP       stored120
 
-around66:
+around119:
 	VMOVNTDQ X0, (SI)
 	VMOVNTDQ X1, 16(SI)
 
-stored67:
+stored120:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around68
+	JNE       around121
 	VMOVDQU   X0, 32(SI)
 	VMOVDQU   X1, 48(SI)
-	JMP       stored69
+	JMP       stored122
 
-around68:
+around121:
 	VMOVNTDQ X0, 32(SI)
 	VMOVNTDQ X1, 48(SI)
 
-stored69:
+stored122:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around70
+	JNE       around123
 	VMOVDQU   X0, 64(SI)
 	VMOVDQU   X1, 80(SI)
-	JMP       stored71
+	JMP       stored124
 
-around70:
+around123:
 	VMOVNTDQ X0, 64(SI)
 	VMOVNTDQ X1, 80(SI)
 
-stored71:
+stored124:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around72
+	JNE       around125
 	VMOVDQU   X0, 96(SI)
 	VMOVDQU   X1, 112(SI)
-	JMP       stored73
+	JMP       stored126
 
-around72:
+around125:
 	VMOVNTDQ X0, 96(SI)
 	VMOVNTDQ X1, 112(SI)
 
-stored73:
-stored61:
+stored126:
+stored114:
 	ADDQ  $0x00000080, AX
 	ADDQ  $0x00000080, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip74
+	JEQ   skip127
 	ADDQ  $0x00000080, SI
 
-skip74:
+skip127:
 	SUBQ $0x00000040, DI
-	JMP  tile57
+	JMP  tile110
 
-narrower58:
+narrower111:
 	CMPQ  DI, $0x00000020
-	JLT   narrower76
+	JLT   narrower129
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	CMPQ  R8, R9
-	JGE   summed77
+	JGE   summed130
 	MOVQ  columns+88(FP), R11
 	SUBQ  DI, R11
 	SHLQ  $0x02, R11
 	ADDQ  ranks+56(FP), R11
 	MOVQ  R8, R13
 
-row78:
+row131:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -15369,23 +18782,23 @@ row78:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row78
+	JLT          row131
 
-summed77:
+summed130:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow80
+	JEQ     narrow133
 	VMOVUPS Y0, (SI)
 	VMOVUPS Y1, 32(SI)
 	VMOVUPS Y2, 64(SI)
 	VMOVUPS Y3, 96(SI)
-	JMP     stored79
+	JMP     stored132
 
-narrow80:
+narrow133:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip81
+	JEQ          skip134
 	MOVQ         R9, R11
 	SUBQ         R8, R11
-	JEQ          empty82
+	JEQ          empty135
 	SHRQ         $0x03, R11
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   R11, X4, X4
@@ -15395,10 +18808,10 @@ narrow80:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty82:
-skip81:
+empty135:
+skip134:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip83
+	JEQ       skip136
 	VCVTPH2PS (SI), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(SI), Y4
@@ -15408,57 +18821,57 @@ skip81:
 	VCVTPH2PS 48(SI), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip83:
+skip136:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around84
+	JNE       around137
 	VMOVDQU   X0, (SI)
 	VMOVDQU   X1, 16(SI)
-	JMP       stored85
+	JMP       stored138
 
-around84:
+around137:
 	VMOVNTDQ X0, (SI)
 	VMOVNTDQ X1, 16(SI)
 
-stored85:
+stored138:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around86
+	JNE       around139
 	VMOVDQU   X0, 32(SI)
 	VMOVDQU   X1, 48(SI)
-	JMP       stored87
+	JMP       stored140
 
-around86:
+around139:
 	VMOVNTDQ X0, 32(SI)
 	VMOVNTDQ X1, 48(SI)
 
-stored87:
-stored79:
+stored140:
+stored132:
 	ADDQ  $0x00000040, AX
 	ADDQ  $0x00000040, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip88
+	JEQ   skip141
 	ADDQ  $0x00000040, SI
 
-skip88:
+skip141:
 	SUBQ $0x00000020, DI
 
-narrower76:
+narrower129:
 	CMPQ  DI, $0x00000010
-	JLT   narrower90
+	JLT   narrower143
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	CMPQ  R8, R9
-	JGE   summed91
+	JGE   summed144
 	MOVQ  columns+88(FP), R11
 	SUBQ  DI, R11
 	SHLQ  $0x02, R11
 	ADDQ  ranks+56(FP), R11
 	MOVQ  R8, R13
 
-row92:
+row145:
 	LEAQ         128(R13), R15
 	CMPQ         R15, DX
 	CMOVQGE      R13, R15
@@ -15481,20 +18894,20 @@ row92:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, R9
-	JLT          row92
+	JLT          row145
 
-summed91:
+summed144:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow94
+	JEQ     narrow147
 	VMOVUPS Y0, (SI)
 	VMOVUPS Y1, 32(SI)
-	JMP     stored93
+	JMP     stored146
 
-narrow94:
+narrow147:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip95
+	JEQ          skip148
 	SUBQ         R8, R9
-	JEQ          empty96
+	JEQ          empty149
 	SHRQ         $0x03, R9
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   R9, X2, X2
@@ -15502,47 +18915,47 @@ narrow94:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty96:
-skip95:
+empty149:
+skip148:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip97
+	JEQ       skip150
 	VCVTPH2PS (SI), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(SI), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip97:
+skip150:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around98
+	JNE       around151
 	VMOVDQU   X0, (SI)
 	VMOVDQU   X1, 16(SI)
-	JMP       stored99
+	JMP       stored152
 
-around98:
+around151:
 	VMOVNTDQ X0, (SI)
 	VMOVNTDQ X1, 16(SI)
 
-stored99:
-stored93:
+stored152:
+stored146:
 	ADDQ  $0x00000020, AX
 	ADDQ  $0x00000020, SI
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip100
+	JEQ   skip153
 	ADDQ  $0x00000020, SI
 
-skip100:
+skip153:
 	SUBQ $0x00000010, DI
 
-narrower90:
+narrower143:
 	MOVQ to+72(FP), SI
 	ADDQ apart+80(FP), SI
 	MOVQ SI, to+72(FP)
 	INCQ R10
-	JMP  result55
+	JMP  result108
 
-returned56:
+returned109:
 	MOVQ R10, ret+104(FP)
 	VZEROUPPER
 	RET
@@ -15556,15 +18969,15 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
 	MOVQ  positions+32(FP), AX
 	LEAQ  (AX)(DX*8), DX
 	TESTQ BX, BX
-	JEQ   none101
+	JEQ   none154
 	SUBQ  AX, BX
 
-none101:
+none154:
 	XORQ R10, R10
 
-result102:
+result155:
 	CMPQ R10, results+24(FP)
-	JGE  returned103
+	JGE  returned156
 	MOVQ start+16(FP), AX
 	MOVQ (AX)(R10*8), R8
 	MOVQ 8(AX)(R10*8), R9
@@ -15577,11 +18990,11 @@ result102:
 	MOVQ columns+72(FP), DI
 	MOVQ to+56(FP), SI
 
-tile104:
+tile157:
 	CMPQ    DI, $0x00000020
-	JLT     narrower105
+	JLT     narrower158
 	CMPQ    R8, R9
-	JGE     empty106
+	JGE     empty159
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -15594,7 +19007,7 @@ tile104:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row108:
+row161:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -15630,7 +19043,7 @@ row108:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row108
+	JLT          row161
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (SI)
@@ -15641,7 +19054,7 @@ row108:
 	VMOVUPS      X1, 48(SI)
 	LEAQ         (BX)(R8*1), R11
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none109
+	JEQ          none162
 	MOVQ         columns+72(FP), R12
 	SUBQ         DI, R12
 	SHLQ         $0x03, R12
@@ -15687,10 +19100,10 @@ row108:
 	VPGATHERDQ   Y2, (R11)(X1*8), Y0
 	VMOVUPD      Y0, 224(R12)
 
-none109:
-	JMP stored107
+none162:
+	JMP stored160
 
-empty106:
+empty159:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -15705,7 +19118,7 @@ empty106:
 	VMOVUPS   X0, 32(SI)
 	VMOVUPS   X1, 48(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none110
+	JEQ       none163
 	MOVQ      columns+72(FP), R11
 	SUBQ      DI, R11
 	SHLQ      $0x03, R11
@@ -15719,18 +19132,18 @@ empty106:
 	VMOVUPD   Y9, 192(R11)
 	VMOVUPD   Y9, 224(R11)
 
-none110:
-stored107:
+none163:
+stored160:
 	ADDQ $0x00000040, AX
 	ADDQ $0x00000040, SI
 	SUBQ $0x00000020, DI
-	JMP  tile104
+	JMP  tile157
 
-narrower105:
+narrower158:
 	CMPQ    DI, $0x00000010
-	JLT     narrower112
+	JLT     narrower165
 	CMPQ    R8, R9
-	JGE     empty113
+	JGE     empty166
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -15739,7 +19152,7 @@ narrower105:
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	MOVQ    R8, R11
 
-row115:
+row168:
 	LEAQ         128(R11), R13
 	CMPQ         R13, DX
 	CMOVQGE      R11, R13
@@ -15763,14 +19176,14 @@ row115:
 	VPSUBD       Y9, Y8, Y8
 	ADDQ         $0x08, R11
 	CMPQ         R11, R9
-	JLT          row115
+	JLT          row168
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (SI)
 	VMOVUPS      X1, 16(SI)
 	LEAQ         (BX)(R8*1), R8
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none116
+	JEQ          none169
 	MOVQ         columns+72(FP), R9
 	SUBQ         DI, R9
 	SHLQ         $0x03, R9
@@ -15796,10 +19209,10 @@ row115:
 	VPGATHERDQ   Y2, (R8)(X1*8), Y0
 	VMOVUPD      Y0, 96(R9)
 
-none116:
-	JMP stored114
+none169:
+	JMP stored167
 
-empty113:
+empty166:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -15808,7 +19221,7 @@ empty113:
 	VMOVUPS   X0, (SI)
 	VMOVUPS   X1, 16(SI)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none117
+	JEQ       none170
 	MOVQ      columns+72(FP), R8
 	SUBQ      DI, R8
 	SHLQ      $0x03, R8
@@ -15818,27 +19231,27 @@ empty113:
 	VMOVUPD   Y9, 64(R8)
 	VMOVUPD   Y9, 96(R8)
 
-none117:
-stored114:
+none170:
+stored167:
 	ADDQ $0x00000020, AX
 	ADDQ $0x00000020, SI
 	SUBQ $0x00000010, DI
 
-narrower112:
+narrower165:
 	MOVQ  to+56(FP), SI
 	ADDQ  apart+64(FP), SI
 	MOVQ  SI, to+56(FP)
 	MOVQ  choice+80(FP), AX
 	TESTQ AX, AX
-	JEQ   none118
+	JEQ   none171
 	ADDQ  choiceApart+88(FP), AX
 	MOVQ  AX, choice+80(FP)
 
-none118:
+none171:
 	INCQ R10
-	JMP  result102
+	JMP  result155
 
-returned103:
+returned156:
 	MOVQ R10, ret+96(FP)
 	VZEROUPPER
 	RET

@@ -33,8 +33,7 @@ var embeddingBackward = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		compute := cpu.ComputeType(p.DType("grad_output"))
-		kernel, err := selectRow(pl, cpu.EmbeddingBackward, cpu.Types{Compute: compute, In: [4]tensor.DType{p.DType("grad_output")}})
+		kernel, err := selectRow(pl, cpu.EmbeddingBackward, sumTypes(p.DType("grad_output"), p.DType("grad_weight")))
 		if err != nil {
 			return err
 		}

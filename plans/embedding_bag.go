@@ -43,8 +43,7 @@ var embeddingBag = op{
 		if p.word("mode") == "max" {
 			table = cpu.BagMax
 		}
-		dtype := p.DType("weight")
-		kernel, err := selectRow(pl, table, cpu.Types{Compute: cpu.ComputeType(dtype), In: [4]tensor.DType{dtype}})
+		kernel, err := selectRow(pl, table, sumTypes(p.DType("weight"), p.DType("y")))
 		if err != nil {
 			return err
 		}

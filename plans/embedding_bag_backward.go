@@ -78,7 +78,7 @@ var embeddingBagBackward = op{
 		}
 		pl.workspace += (e.rows + 1 + lists*e.positions) * 8
 		var err error
-		e.kernel, err = selectRow(pl, table, cpu.Types{Compute: compute, In: [4]tensor.DType{terms}})
+		e.kernel, err = selectRow(pl, table, sumTypes(terms, dtype))
 		pl.check, pl.run = func(c *call) error { b := e.bags(c); return b.check(c) }, e.run
 		return err
 	},

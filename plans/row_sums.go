@@ -20,6 +20,11 @@ type rowSums struct {
 	out, choice        *tensor.View // choice: a second output, of the positions that were chosen
 }
 
+// sumTypes are the types of sums of rows.
+func sumTypes(terms, out tensor.DType) cpu.Types {
+	return cpu.Types{Compute: cpu.ComputeType(out), In: [4]tensor.DType{terms}, Out: [3]tensor.DType{out}}
+}
+
 // Jobs handle whole rows, which memory likes best. Only if a row has more than
 // hotRow terms, rows are cut along their columns, which keeps their order.
 const (

@@ -30,9 +30,12 @@ func embeddingSums(c *build.Context) {
 				compute = f64
 			}
 			k := &kernel{c: c, globals: globals, isa: isa, compute: compute, out: t, lanes: isa.bytes / compute.size}
-			(&rowSum{kernel: k}).function()
-			(&rowSum{kernel: k}).chosenFunction()
-			(&bagMax{rowSum: &rowSum{kernel: k}}).function()
+			(&rowSum{kernel: k, in: t}).function()
+			if compute != t { // rows that were computed, such as quotients
+				(&rowSum{kernel: k, in: compute}).function()
+			}
+			(&rowSum{kernel: k, in: t}).chosenFunction()
+			(&bagMax{rowSum: &rowSum{kernel: k, in: t}}).function()
 		}
 	}
 }
@@ -41,6 +44,7 @@ func embeddingSums(c *build.Context) {
 // addresses: of the result at hand from begin to end.
 type rowSum struct {
 	*kernel
+	in                                                   *storage // type of the rows
 	rows, stride, begin, end, last, factors, to, columns reg.GPVirtual
 	sums                                                 value
 	tile                                                 func()            // emits a group of vectors of a result
@@ -48,7 +52,10 @@ type rowSum struct {
 }
 
 func (s *rowSum) function() {
-	c, name := s.c, "sumRows"+s.isa.name+s.out.name
+	c, name := s.c, "sumRows"+s.isa.name+s.in.name
+	if s.in != s.out {
+		name += "To" + s.out.name
+	}
 	beginFunction(c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
 		"factors *float64, to *byte, apart int, columns int, mode int) int",
 		name+" sums columns of rows that lie stride bytes apart, times their factors if there are any:",
@@ -153,7 +160,7 @@ func (s *rowSum) tiles(repeat bool) {
 	s.c.CMPQ(s.columns, operand.U32(width))
 	s.c.JLT(operand.LabelRef(end))
 	s.tile()
-	s.c.ADDQ(operand.U32(width*s.out.size), s.rows)
+	s.c.ADDQ(operand.U32(width*s.in.size), s.rows)
 	s.advance(width)
 	s.c.SUBQ(operand.U32(width), s.columns)
 	if repeat {
@@ -240,7 +247,7 @@ func (s *rowSum) loop(sum value, factors bool) {
 // first for each, and take what is done with each vector. Between them it asks
 // for the lines of a later row, or where none is known once more for this one's.
 func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, term reg.VecVirtual)) {
-	c, bytes := s.c, s.lanes*s.out.size // of a vector
+	c, bytes := s.c, s.lanes*s.in.size // of a vector
 	at, row, later := c.GP64(), c.GP64(), c.GP64()
 	loop := s.newLabel("row")
 	c.MOVQ(s.begin, at)
@@ -254,7 +261,7 @@ func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, term reg
 	c.IMULQ(s.stride, row)
 	begin(at)
 	for v := range s.group {
-		take(v, s.out.load(s.kernel, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * bytes}}))
+		take(v, s.in.load(s.kernel, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * bytes}}))
 		if v*bytes%64 == 0 {
 			c.PREFETCHT0(operand.Mem{Base: s.rows, Index: later, Scale: 1, Disp: v * bytes})
 		}
