@@ -30,22 +30,33 @@ def embedding_case(vocabulary: int, draw: str, dtype: torch.dtype = torch.float3
     )
 
 
-def bag_case(width: int, backward: bool, dtype: torch.dtype = torch.float32) -> Case:
-    """The sums of 2,048 bags of 20 rows out of 100,000, and their gradient."""
+def backward_alone(y: torch.Tensor, inputs: torch.Tensor | tuple[torch.Tensor, ...], dy: torch.Tensor) -> Call:
+    """The gradients of inputs, without the forward."""
+    return lambda: torch.autograd.grad(y, inputs, dy, retain_graph=True)
+
+
+def bag_case(mode: str, width: int, backward: bool, dtype: torch.dtype = torch.float32) -> Case:
+    """2,048 bags of 20 rows out of 100,000, or their gradient alone.
+
+    Mode "weighted" is the sum with per_sample_weights; its gradient is that of the weights.
+    """
     vocabulary, bags, length = 100_000, 2048, 20
-    weight = torch.randn(vocabulary, width).to(dtype).requires_grad_(backward)
+    weight = torch.randn(vocabulary, width).to(dtype)
     indices, offsets = torch.randint(vocabulary, (bags * length,)), torch.arange(0, bags * length, length)
+    factors = torch.rand(bags * length).to(dtype) if mode == "weighted" else None
+    wanted = weight if factors is None else factors
+    wanted.requires_grad_(backward)
     dy = torch.randn(bags, width).to(dtype)
     read, written = indices.numel() * width * dy.element_size(), dy.nbytes
-    sums = [
-        lambda w=weight, f=f: f(indices, w, offsets, mode="sum")
-        for f in (isobit.embedding_bag, functional.embedding_bag)
+    keywords = {"mode": "sum", "per_sample_weights": factors} if mode == "weighted" else {"mode": mode}
+    calls = [
+        lambda f=f: f(indices, weight, offsets, **keywords) for f in (isobit.embedding_bag, functional.embedding_bag)
     ]
     if backward:
-        read, written = read + dy.nbytes, written + weight.nbytes
-        sums = [gradients(f, (weight,), dy) for f in sums]
-    name = f"embedding_bag forward{' + backward' if backward else ''} D={width} {dtype}".replace("torch.", "")
-    return Case(name, read, written, *sums, allocates="both")
+        read, written = read + dy.nbytes, wanted.nbytes
+        calls = [backward_alone(f(), wanted, dy) for f in calls]
+    name = f"embedding_bag {mode} {'backward' if backward else 'forward'} D={width} {dtype}".replace("torch.", "")
+    return Case(name, read, written, *calls, allocates="both")
 
 
 def rotations(shape: tuple[int, int, int, int]) -> torch.Tensor:
@@ -56,8 +67,7 @@ def rotations(shape: tuple[int, int, int, int]) -> torch.Tensor:
 
 def grid_gradients(f: Callable[..., torch.Tensor], x: torch.Tensor, grid: torch.Tensor, dy: torch.Tensor) -> Call:
     """The backward alone."""
-    y = f(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-    return lambda: torch.autograd.grad(y, (x, grid), dy, retain_graph=True)
+    return backward_alone(f(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False), (x, grid), dy)
 
 
 def grid_case(shape: tuple[int, int, int, int], backward: bool, dtype: torch.dtype = torch.float32) -> Case:
@@ -93,9 +103,12 @@ def scatter_cases() -> list[Callable[[], Case]]:
         lambda: embedding_case(50257, "uniform"),
         lambda: embedding_case(50257, "zipf"),
         lambda: embedding_case(50257, "uniform", torch.bfloat16),
-        lambda: bag_case(64, False),
-        lambda: bag_case(128, True),
-        lambda: bag_case(64, False, torch.bfloat16),
+        *(
+            lambda m=m, b=b, d=d: bag_case(m, 64, b, d)
+            for d in (torch.float32, torch.bfloat16)
+            for m in ("sum", "weighted", "mean", "max")
+            for b in (False, True)
+        ),
         *(lambda s=s, b=b: grid_case(s, b) for s in shapes for b in (False, True)),
         lambda: grid_case((16, 64, 128, 128), True, torch.bfloat16),
     ]
