@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.compiler import is_dynamo_compiling
@@ -50,7 +50,18 @@ def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
     return plain
 
 
-class _Frame:
+def no_forward_mode(name: str) -> Callable[..., Any]:
+    """A jvp that says that there is none."""
+
+    def jvp(*_: Any) -> Any:
+        raise NotImplementedError(
+            f"isobit::{name} has no derivative in forward mode; reverse mode has: backward, jacrev"
+        )
+
+    return jvp
+
+
+class Frame:
     """An autograd context with other saved tensors."""
 
     def __init__(self, ctx: Any, saved: tuple[Any, ...]) -> None:
@@ -63,27 +74,55 @@ class _Frame:
 
 class _Gradient(torch.autograd.Function):
     """A backward as a function of the upstream gradients and the saved tensors, so that autograd and
-    torch.func see what it depends on, and differentiating it is an error."""
+    torch.func see what it depends on, and differentiating it is an error, or what `second` says."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(name: str, backward: Any, ctx: Any, saved: int, *tensors: Any) -> tuple[torch.Tensor, ...]:
-        outputs = backward(_Frame(ctx, tensors[:saved]), *tensors[saved:])
+    def forward(rule: _Rule, ctx: Any, saved: int, *tensors: Any) -> tuple[torch.Tensor, ...]:
+        outputs = rule.backward(Frame(ctx, tensors[:saved]), *tensors[saved:])
         return tuple(t for t in outputs if t is not None)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.name = inputs[0]
+        ctx.rule, ctx.first, ctx.saved = inputs[:3]
+        ctx.set_materialize_grads(False)
+        if ctx.rule.second is not None:
+            ctx.save_for_backward(*inputs[3:])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(ONCE.format(ctx.name))
+        if ctx.rule.second is None:
+            raise RuntimeError(ONCE.format(ctx.rule.name))
+        saved, upstream = ctx.saved_tensors[: ctx.saved], ctx.saved_tensors[ctx.saved :]
+        given = [g for g in grads if g is not None]
+        if not given:
+            return (None,) * (3 + len(ctx.saved_tensors))
+
+        def second(frame: Any, *tensors: Any) -> Any:
+            rest = iter(tensors[len(upstream) :])
+            all_grads = [g if g is None else next(rest) for g in grads]
+            return ctx.rule.second(frame, tensors[: len(upstream)], all_grads)
+
+        return None, None, None, *once(ctx.rule.name, second)(Frame(ctx.first, saved), *upstream, *given)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(ONCE.format(ctx.rule.name))
 
 
-def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
+class _Rule(NamedTuple):
+    name: str
+    backward: Callable[..., Any]
+    second: Callable[..., Any] | None
+
+
+def once(name: str, backward: Callable[..., Any], second: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Makes differentiating a gradient an error. torch's once_differentiable cuts the gradient off from the
-    inputs, so that torch.func, and autograd.grad with allow_unused, take its derivative for 0."""
+    inputs, so that torch.func, and autograd.grad with allow_unused, take its derivative for 0.
+
+    second(ctx, upstream gradients, gradients of what backward gave) may know a part of it: it gives a gradient for
+    each tensor that was saved and for each upstream gradient, or raises."""
 
     def differentiable(ctx: Any, *grads: Any) -> Any:
         if is_dynamo_compiling() or not torch.is_grad_enabled():
@@ -96,7 +135,7 @@ def once(name: str, backward: Callable[..., Any]) -> Callable[..., Any]:
             return outputs
 
         saved = ctx.saved_tensors
-        outputs = iter(_Gradient.apply(name, noted, ctx, len(saved), *saved, *grads))
+        outputs = iter(_Gradient.apply(_Rule(name, noted, second), ctx, len(saved), *saved, *grads))
         return tuple(None if none else next(outputs) for none in absent)
 
     return differentiable

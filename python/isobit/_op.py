@@ -17,7 +17,7 @@ from torch.compiler import is_dynamo_compiling
 
 from . import _C
 from ._explain import check_attributes, explain, spell
-from ._gradient import ONCE, once
+from ._gradient import ONCE, no_forward_mode, once
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature
 
@@ -30,6 +30,17 @@ def _refuse(message: str) -> Callable[..., Any]:
         raise RuntimeError(message)
 
     return backward
+
+
+class IndexOutOfRange(ValueError, IndexError):
+    """An index of an embedding out of range: an IndexError, as torch's."""
+
+
+_INDEX = re.compile(r"\bindices is -?\d+ at position")
+
+
+class _Whole(tuple[Any, ...]):
+    """A list of ints that torch.func does not take apart: it would miss the tangents of the items."""
 
 
 class Op:
@@ -45,14 +56,21 @@ class Op:
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         self.raw = getattr(torch.ops.isobit, self.name).default
         self.names = self._names()
+        self.watched = False  # whether derivatives are had or refused
         self.defaults = tuple(a.default_value for a in self.raw._schema.arguments)
         for key in ("CPU", "CUDA"):
             LIBRARY.impl(self.name, self._kernel(), key)
         torch.library.register_fake(f"isobit::{self.name}", self._fake(), lib=LIBRARY)
         OPS[self.name] = self
 
+    def _check_forward_mode(self, args: tuple[Any, ...]) -> None:
+        """Refuses tangents, which torch.library leaves out."""
+        if self.watched and torch._C._is_fwd_grad_enabled() and has_tangent(*args):
+            no_forward_mode(self.name)()
+
     def _kernel(self) -> Callable[..., Any]:
         def kernel(*args: Any) -> Any:
+            self._check_forward_mode(args)
             results = self.checked_run(*self.complete(args))
             if not self.optional_outputs:
                 return results
@@ -68,8 +86,8 @@ class Op:
             return self.run(*self._packed_in_rows(args))
         except (TypeError, ValueError) as error:
             text = re.sub(r'(?<!")\b[a-z]\w*\b(?!")', lambda m: self.names.get(m[0], m[0]), str(error))
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(text) from None
+            kind = IndexOutOfRange if _INDEX.search(str(error)) else ValueError
+            raise (TypeError if isinstance(error, TypeError) else kind)(text) from None
 
     def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
@@ -117,6 +135,7 @@ class Op:
             y = self.raw(*args)
         else:
             check_attributes(self, args)
+            self._check_forward_mode(args)
             try:
                 args = self.with_tensors(args)
                 y = self.raw(*args)
@@ -155,11 +174,20 @@ class Op:
             raise ValueError(f"{self.name}: {name} is {spell(number)}; want an int64")
         return number
 
-    def differentiable(self, setup_context: Callable[..., None], backward: Callable[..., Any]) -> None:
+    def differentiable(
+        self,
+        setup_context: Callable[..., None],
+        backward: Callable[..., Any],
+        jvp: Callable[..., Any] | None = None,
+        second: Callable[..., Any] | None = None,
+        again: bool = False,
+    ) -> None:
         """Gives the op a gradient: to `apply`, for eager code and torch.func, and to torch.ops' own.
 
-        setup_context(ctx, inputs, output) and backward(ctx, *grads) are as in
-        torch.autograd.Function; backward gives a gradient for each argument of the schema."""
+        setup_context(ctx, inputs, output), backward(ctx, *grads) and jvp(ctx, *tangents) are as in
+        torch.autograd.Function; backward gives a gradient for each argument of the schema. second: see `once`;
+        again: backward consists of what can be differentiated itself."""
+        self.watched = True
 
         def forward(ctx: Any, *args: Any) -> Any:
             y = self.fast(*args)
@@ -168,28 +196,57 @@ class Op:
             setup_context(ctx, args, y)
             return y
 
+        rules = {
+            "backward": staticmethod(backward if again else once(self.name, backward, second)),
+            "jvp": staticmethod(jvp or no_forward_mode(self.name)),
+        }
         # torch.func needs the second form, whose call costs 15 us more.
-        function = self._function(forward=staticmethod(forward), backward=staticmethod(once(self.name, backward)))
+        function = self._function(forward=staticmethod(forward), **rules)
         # Function.apply without its part for torch.func, which apply below does itself.
         self.apply_eager = super(torch.autograd.Function, function).apply  # type: ignore[misc]
         self.transformed = self._function(
             forward=staticmethod(lambda *args: self(*args)),
             setup_context=staticmethod(setup_context),
-            backward=staticmethod(once(self.name, backward)),
             generate_vmap_rule=True,
+            **rules,
         )
         torch.library.register_autograd(f"isobit::{self.name}", backward, setup_context=setup_context, lib=LIBRARY)
+
+    def linear(self, adjoint: Callable[..., torch.Tensor]) -> None:
+        """Gives an op that is linear in its first argument derivatives of every order, in forward mode, too.
+
+        adjoint(grad, shape of the first argument, *other arguments) is what backward computes."""
+        count = len(self.signature.inputs)
+
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            ctx.shape, ctx.attributes = inputs[0].shape, inputs[count:]
+            ctx.save_for_backward(*inputs[1:count])
+            ctx.save_for_forward(*inputs[1:count])
+
+        def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+            others = (*ctx.saved_tensors, *ctx.attributes)
+            return adjoint(grad, ctx.shape, *others), *[None] * len(others)
+
+        def jvp(ctx: Any, tangent: torch.Tensor, *_: Any) -> Any:
+            return self.apply(tangent, *ctx.saved_tensors, *ctx.attributes)
+
+        self.differentiable(setup_context, backward, jvp, again=True)
+
+    def with_gradient(self, *args: Any) -> Any:
+        """The call as a step of another op's gradient, which may be differentiated, too."""
+        y = NotImplemented if is_dynamo_compiling() else self.fast(*args)
+        return self.apply(*args) if y is NotImplemented else y
 
     def _function(self, **methods: Any) -> type[torch.autograd.Function]:
         return type(f"isobit_{self.name}", (torch.autograd.Function,), methods)
 
     def apply(self, *args: Any) -> Any:
         """The call where a gradient may be wanted."""
-        if is_dynamo_compiling():
+        if is_dynamo_compiling() or torch._C._get_tracing_state() is not None:
             return self.dispatch(*args)
         try:
             if torch._C._are_functorch_transforms_active():
-                return self.transformed.apply(*args)
+                return self.transformed.apply(*(_Whole(a) if isinstance(a, (list, tuple)) else a for a in args))
             return self.apply_eager(*args)
         except Exception:
             explain(self, args)
@@ -197,6 +254,7 @@ class Op:
 
     def not_differentiable(self, message: str = ONCE) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
+        self.watched = True
         torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
 
 
@@ -204,10 +262,16 @@ def wants_gradient(*values: Any) -> bool:
     return torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
 
 
+def has_tangent(*values: Any) -> bool:
+    ad = torch.autograd.forward_ad
+    if ad._current_level < 0:
+        return False
+    return any(isinstance(v, torch.Tensor) and ad.unpack_dual(v).tangent is not None for v in values)
+
+
 def check_out(out: Any, *inputs: Any) -> None:
     """out= has no gradient, as in torch."""
-    level = torch.autograd.forward_ad._current_level
-    if level >= 0 and any(torch.autograd.forward_ad.unpack_dual(t).tangent is not None for t in (out, *inputs)):
+    if has_tangent(out, *inputs):
         raise RuntimeError("isobit: out= does not work with forward-mode derivatives; use the result")
     if wants_gradient(out, *inputs):
         raise RuntimeError("isobit: out= does not work where a gradient is wanted; use torch.no_grad()")

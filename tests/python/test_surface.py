@@ -214,19 +214,25 @@ def test_numbers_of_numpy():
             assert_same(isobit.quantize_per_tensor(X, scale, zero_point, *INT8), want)
 
 
-FORWARD = TWICE | {
-    "embedding": lambda x, s: isobit.embedding(torch.tensor([1]), x),
-    "affine_grid": lambda x, s: isobit.affine_grid(x[None, :2, :3] * s[0], [1, 1, 2, 2]),
+FORWARD = {name: f for name, f in TWICE.items() if name != "grid_sample"} | {
+    "embedding_bag": lambda x, s: isobit.embedding_bag(torch.tensor([[1, 0]]), x),
+    "embedding_sparse": lambda x, s: torch.func.vjp(lambda w: isobit.embedding(IDS, w, sparse=True), X)[1](x)[
+        0
+    ].to_dense(),
+    "fake_quantize_backward": lambda x, s: isobit.fake_quantize_per_channel_affine_backward(x, x, s, None, 0, -8, 7)[0],
+    "grid_sample_backward": lambda x, s: isobit.grid_sample_backward(*[x[None, None]] * 2, GRID)[0],
+    "raw": lambda x, s: torch.ops.isobit.fake_quantize_per_channel_affine(x, s, None, 0, -8, 7),
 }
+IDS, GRID = torch.tensor([0, 2, 2]), torch.zeros(1, 3, 4, 2)
 
 
 @pytest.mark.parametrize("name", FORWARD)
 def test_forward_mode_is_an_error_and_never_nothing(name):
-    """There are no forward-mode derivatives: a dual tensor must not come out as one without a tangent."""
+    """Where there is no forward-mode derivative, a dual tensor must not come out as one without a tangent."""
     ad = torch.autograd.forward_ad
     with ad.dual_level():
         assert_same(FORWARD[name](X, S), FORWARD[name](X, S))  # no dual tensors: as ever
-        with pytest.raises(NotImplementedError, match="forward mode"):
+        with pytest.raises(NotImplementedError, match="forward mode|has no second derivative"):
             FORWARD[name](ad.make_dual(X, torch.ones_like(X)), S)
         for x, out in ((ad.make_dual(X, X), torch.empty(3, 4)), (X, ad.make_dual(torch.empty(3, 4), X))):
             with pytest.raises(RuntimeError, match="out= does not work with forward-mode"):

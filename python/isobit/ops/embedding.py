@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
+from .._gradient import Frame, once
 from .._op import Op, wants_gradient
 from .._vmap import Dims, front, register
 
@@ -38,19 +39,28 @@ _RENORM = Op(
 )
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    weight, indices, ctx.padding_idx, ctx.scale_grad_by_freq, ctx.sparse = inputs
-    ctx.save_for_backward(indices)
-    ctx.rows = weight.shape[0]
+def _adjoint(
+    grad_output: Tensor, shape: Any, indices: Tensor, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
+) -> Tensor:
+    if not sparse:
+        return _BACKWARD.with_gradient(grad_output, indices, shape[0], padding_idx, scale_grad_by_freq)
+
+    def gradient(frame: Frame, grad: Tensor) -> tuple[Tensor]:
+        return (_sparse_gradient(grad, *frame.saved_tensors, shape[0], padding_idx, scale_grad_by_freq),)
+
+    y: Tensor = once("embedding", gradient)(Frame(None, (indices,)), grad_output)[0]  # torch's sparse tensors have none
+    return y
 
 
-def _backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
-    (indices,) = ctx.saved_tensors
-    if ctx.sparse:
-        grad = _sparse_gradient(grad_output, indices, ctx.rows, ctx.padding_idx, ctx.scale_grad_by_freq)
-    else:
-        grad = _BACKWARD(grad_output, indices, ctx.rows, ctx.padding_idx, ctx.scale_grad_by_freq)
-    return grad, None, None, None, None
+def _adjoint_of_gradient(
+    grad: Tensor, shape: Any, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor:
+    y = _FORWARD.with_gradient(grad, indices, -1, False, False)
+    if scale_grad_by_freq:
+        ones = torch.ones(*indices.shape, 1, dtype=torch.float64, device=grad.device)
+        counts = _FORWARD(_BACKWARD(ones, indices, rows, -1, False), indices, -1, False, False)
+        y = (y / counts).to(grad.dtype)
+    return y if padding_idx < 0 else y.masked_fill((indices == padding_idx)[..., None], 0)
 
 
 def _sparse_gradient(
@@ -77,8 +87,8 @@ def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], padding_id
 
 _FORWARD.names["indices"] = "input"  # as torch.nn.functional.embedding calls it
 
-_FORWARD.differentiable(_setup, _backward)
-_BACKWARD.not_differentiable()
+_FORWARD.linear(_adjoint)
+_BACKWARD.linear(_adjoint_of_gradient)
 
 
 def _vmap_forward(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *attributes: Any) -> Any:
@@ -160,7 +170,7 @@ def embedding_backward(
     for none, as in ``torch.ops.aten.embedding_dense_backward``."""
     if isinstance(num_weights, int) and num_weights < 0:
         raise ValueError(f"embedding_backward: num_weights is {spell(num_weights)}; want at least 0")
-    return _BACKWARD(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
+    return _BACKWARD.with_gradient(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
 
 
 def renorm_before(op: Op, args: tuple[Any, ...], max_norm: float, norm_type: float) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
+from .._gradient import ONCE
 from .._op import LIBRARY, Op, write_out
 from .._vmap import vmap_fold
 
@@ -48,6 +49,7 @@ _GRID_BACKWARD = Op(
 
 def _sample_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs[:2])
+    ctx.save_for_forward(*inputs[:2])
     ctx.attributes = inputs[2:]
 
 
@@ -56,23 +58,51 @@ def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
     return (*grads, None, None, None)
 
 
-def _grid_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.shape = list(inputs[0].shape)
-    ctx.align_corners = inputs[2]
+def _sample_second(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """From the gradient of input, which is linear in the upstream one and does not depend on input."""
+    given = iter(grads)
+    of_input, of_grid = (next(given) if wanted else None for wanted in ctx.needs_input_grad[:2])
+    if of_grid is not None:
+        raise RuntimeError(ONCE.format("grid_sample") + ", but for the gradient of input")
+    _, grid = ctx.saved_tensors
+    d_grid = _SAMPLE_BACKWARD(*upstream, of_input, grid, *ctx.attributes, False, True)[1]
+    return None, d_grid, _SAMPLE(of_input, grid, *ctx.attributes)
 
 
-def _grid_backward(ctx: Any, grad_grid: Tensor) -> tuple[Any, ...]:
-    return _GRID_BACKWARD(grad_grid, ctx.shape, ctx.align_corners), None, None
+def _sample_jvp(ctx: Any, image: Tensor | None, shift: Tensor | None, *_: Any) -> Tensor:
+    """The tangent of the result, of those of input and grid: computed in the compute type, rounded once."""
+    input, grid = ctx.saved_tensors
+    wide = torch.promote_types(input.dtype, torch.float32)
+    tangent = input.new_zeros((), dtype=wide)
+    if image is not None:
+        tangent = tangent + _SAMPLE.apply(image.to(wide), grid.to(wide), *ctx.attributes)
+    if shift is not None:  # the slopes of a channel are the gradient of the grid where it is the only one
+        planes = input.to(wide).flatten(0, 1)[:, None]
+        grids = grid.to(wide).repeat_interleave(input.shape[1], 0)
+        ones = planes.new_ones(*planes.shape[:2], *grid.shape[1:-1])
+        slopes = _SAMPLE_BACKWARD(ones, planes, grids, *ctx.attributes, False, True)[1]
+        slopes = slopes.unflatten(0, input.shape[:2])
+        for axis in range(grid.shape[-1]):
+            tangent = tangent + slopes[..., axis] * shift[:, None, ..., axis].to(wide)
+    return tangent.to(input.dtype)
+
+
+def _grid_adjoint(grad: Tensor, shape: Any, size: Any, corners: bool) -> Tensor:
+    return _GRID_BACKWARD.with_gradient(grad, list(shape), corners)
+
+
+def _grid_adjoint_of_gradient(grad: Tensor, shape: Any, theta: Any, corners: bool) -> Tensor:
+    return _GRID.with_gradient(grad, [shape[0], 1, *shape[1:-1]], corners)
 
 
 def _batched(size: int, args: list[Any]) -> None:
     args[1] = [size * args[1][0], *args[1][1:]]
 
 
-_SAMPLE.differentiable(_sample_setup, _sample_backward)
+_SAMPLE.differentiable(_sample_setup, _sample_backward, _sample_jvp, _sample_second)
 _SAMPLE_BACKWARD.not_differentiable()
-_GRID.differentiable(_grid_setup, _grid_backward)
-_GRID_BACKWARD.not_differentiable()
+_GRID.linear(_grid_adjoint)
+_GRID_BACKWARD.linear(_grid_adjoint_of_gradient)
 vmap_fold(_SAMPLE, data=(0, 1))
 vmap_fold(_SAMPLE_BACKWARD, data=(0, 1, 2))
 vmap_fold(_GRID, data=(0,), change=_batched)
@@ -191,4 +221,5 @@ def affine_grid_backward(grad_grid: Tensor, align_corners: bool | None = None) -
     if grad_grid.dim() == 0:
         raise ValueError("affine_grid_backward: grad_grid has shape []; want [N, H, W, 2] or [N, D, H, W, 3]")
     rank = grad_grid.shape[-1]
-    return _GRID_BACKWARD(grad_grid, [grad_grid.shape[0], rank, rank + 1], align_corners is not None and align_corners)
+    corners = align_corners is not None and align_corners
+    return _GRID_BACKWARD.with_gradient(grad_grid, [grad_grid.shape[0], rank, rank + 1], corners)
