@@ -153,25 +153,13 @@ static int take_by_dlpack(PyObject *object, tensor_arg *a, const char *op, const
 
 /* ---- both ---- */
 
-/* Whether each element is followed by another one, as in a compact tensor of two and more. */
-static int is_dense(const DLTensor *t) {
-  int64_t expect = 1;
-  for (int i = t->ndim - 1; i >= 0; i--) {
-    if (t->shape[i] == 1) continue;
-    if (t->strides && t->strides[i] != expect) return 0;
-    expect *= t->shape[i];
-  }
-  return expect > 1;
-}
-
 static int check_memory(const tensor_arg *a, const char *op, const char *name) {
   if (!a->t.data && tensor_count(&a->t) != 0) {
     PyErr_Format(PyExc_ValueError, "%s: %s has no memory (a fake, meta or otherwise symbolic tensor)", op, name);
     return -1;
   }
-  /* The table, and __dlpack__ before PyTorch 2.10, answer a negative view with its bytes as they lie. Such views are
-   * parts of complex tensors: f16, f32 or f64, with the other part between two elements. */
-  if (a->t.dtype.code != kDLFloat || !torch.is_neg || is_dense(&a->t)) return 0;
+  /* The table, and __dlpack__ before PyTorch 2.10, answer a negative view with its bytes as they lie. */
+  if (!is_float_dtype(a->t.dtype) || !torch.is_neg) return 0;
   PyObject *neg = PyObject_CallFunctionObjArgs(torch.is_neg, a->object, NULL);
   if (!neg) {
     PyErr_Clear(); /* not torch's tensor: it has no such bit */
