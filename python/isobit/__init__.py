@@ -6,6 +6,10 @@ the first call that computes does."""
 
 from __future__ import annotations
 
+from inspect import isfunction as _isfunction
+
+from torch.fx import wrap as _wrap
+
 from . import _load
 
 _load.set_up()
@@ -135,3 +139,7 @@ __all__ = [
     "support",
     "weight_only_linear",
 ]
+
+for _name in __all__:
+    if _isfunction(globals()[_name]):
+        _wrap(_name)  # torch.fx.symbolic_trace records the call

@@ -8,6 +8,10 @@ from torch import Tensor
 from ..ops.embedding import embedding
 from ..ops.embedding_bag import embedding_bag
 
+# torch.fx.symbolic_trace records the call.
+torch.fx.wrap("embedding")
+torch.fx.wrap("embedding_bag")
+
 
 class Embedding(torch.nn.Embedding):
     """torch.nn.Embedding with isobit's forward and gradient: sums in float32 for 16-bit weights,

@@ -7,6 +7,10 @@ from torch import Tensor
 
 from ..ops.grid_sample import affine_grid, grid_sample
 
+# torch.fx.symbolic_trace records the call.
+torch.fx.wrap("affine_grid")
+torch.fx.wrap("grid_sample")
+
 
 class SpatialTransformer(torch.nn.Module):
     """Warps an image by an affine map that ``localisation`` finds in it.
