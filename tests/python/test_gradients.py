@@ -6,7 +6,7 @@ import isobit
 import pytest
 import torch
 from kit import FLOATS, NAMES, assert_same, draw, expect, spell
-from torch.autograd import gradcheck
+from torch.autograd import gradcheck, gradgradcheck
 
 RANGE = "qmin=-8 qmax=7"
 
@@ -166,12 +166,59 @@ class TestByFiniteDifferences:
 
     @pytest.mark.parametrize("corners", (False, True))
     def test_affine_grid(self, corners):
-        assert gradcheck(lambda t: isobit.affine_grid(t, [2, 1, 3, 4], corners), (f64(2, 2, 3),))
-        assert gradcheck(lambda t: isobit.affine_grid(t, [2, 1, 2, 3, 4], corners), (f64(2, 3, 4),))
+        for theta, size in ((f64(2, 2, 3), [2, 1, 3, 4]), (f64(2, 3, 4), [2, 1, 2, 3, 4])):
+
+            def call(t, size=size):
+                return isobit.affine_grid(t, size, corners)
+
+            assert gradcheck(call, (theta,), check_forward_ad=True)
+            assert gradgradcheck(call, (theta,), check_fwd_over_rev=True)
+            forward = torch.func.jacfwd(torch.func.jacrev(lambda t: call(t).square().sum()))(theta.detach())
+            assert torch.allclose(
+                forward, torch.func.jacrev(torch.func.jacrev(lambda t: call(t).square().sum()))(theta)
+            )
+
+    @pytest.mark.parametrize("padding", (None, 2))
+    @pytest.mark.parametrize("frequency", (False, True))
+    def test_second_of_embedding(self, padding, frequency):
+        """By the upstream gradient: torch's does not divide by frequencies."""
+        indices, weight = torch.tensor([[0, 3, 3], [2, 0, 2]]), f64(5, 3)
+
+        def gradient(dy):
+            y = isobit.embedding(indices, weight, padding, scale_grad_by_freq=frequency)
+            return torch.autograd.grad(y, weight, dy, create_graph=True)
+
+        assert gradcheck(gradient, (f64(2, 3, 3, seed=1),), check_forward_ad=True)
+        assert gradgradcheck(gradient, (f64(2, 3, 3, seed=1),))
+
+    @pytest.mark.parametrize("mode", ("bilinear", "nearest"))
+    @pytest.mark.parametrize("padding", ("zeros", "border", "reflection"))
+    def test_second_of_grid_sample(self, mode, padding):
+        """The gradient of the image depends on the grid and the upstream gradient."""
+        grid = f64(2, 3, 4, 2, seed=1, spread=0.45)
+
+        def gradient(image, grid, dy):
+            y = isobit.grid_sample(image, grid, mode, padding)
+            return torch.autograd.grad(y, image, dy, create_graph=True)
+
+        assert gradcheck(gradient, (f64(2, 2, 5, 6), grid, f64(2, 2, 3, 4, seed=2)), check_batched_grad=True)
 
     def test_quantized_linear_bias(self):
         x, w = draw(3, 4, dtype=torch.float64), draw(5, 4, dtype=torch.float64)
         assert gradcheck(lambda b: isobit.quantized_linear(x, w, b), (f64(5),))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
+@pytest.mark.parametrize("wide", (False, True), ids=("", "f32 grid"))
+def test_tangents_are_rounded_once(dtype, wide):
+    image, grid = draw(2, 3, 5, 6, dtype=dtype), draw(2, 4, 4, 2, spread=0.6, seed=1).to(dtype)
+    if wide and dtype.itemsize == 2:
+        grid = grid.float() + 2**-11
+    given = (image, grid, image.cos(), grid.sin())
+    _, tangent = torch.func.jvp(isobit.grid_sample, given[:2], given[2:])
+    _, want = torch.func.jvp(isobit.grid_sample, *(tuple(t.double() for t in pair) for pair in (given[:2], given[2:])))
+    assert tangent.dtype == dtype
+    torch.testing.assert_close(tangent, want.to(dtype), rtol=torch.finfo(dtype).eps, atol=2e-5)
 
 
 def test_no_second_derivative():
