@@ -26,6 +26,12 @@ def kept(ctx: Any) -> Sequence[Any]:
     return [o if t is None else t for t, o in zip(ctx.saved_tensors, ctx.others, strict=True)]
 
 
+def save_for_jvp(ctx: Any, *tensors: Any) -> None:
+    """save_for_forward, which takes its time, where there may be dual tensors."""
+    if torch.autograd.forward_ad._current_level >= 0:
+        ctx.save_for_forward(*tensors)
+
+
 def saving(count: int) -> Callable[[Any, tuple[Any, ...], Any], None]:
     """A setup_context that saves the first inputs, for `kept`, and has the others as ctx.attributes."""
 

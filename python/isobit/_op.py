@@ -17,7 +17,7 @@ from torch.compiler import is_dynamo_compiling
 
 from . import _C
 from ._explain import check_attributes, explain, spell
-from ._gradient import ONCE, no_forward_mode, once
+from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature
 
@@ -221,7 +221,7 @@ class Op:
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             ctx.shape, ctx.attributes = inputs[0].shape, inputs[count:]
             ctx.save_for_backward(*inputs[1:count])
-            ctx.save_for_forward(*inputs[1:count])
+            save_for_jvp(ctx, *inputs[1:count])
 
         def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
             others = (*ctx.saved_tensors, *ctx.attributes)

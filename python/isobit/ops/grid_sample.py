@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
-from .._gradient import ONCE
+from .._gradient import ONCE, save_for_jvp
 from .._op import LIBRARY, Op, write_out
 from .._vmap import vmap_fold
 
@@ -49,7 +49,7 @@ _GRID_BACKWARD = Op(
 
 def _sample_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*inputs[:2])
-    ctx.save_for_forward(*inputs[:2])
+    save_for_jvp(ctx, *inputs[:2])
     ctx.attributes = inputs[2:]
 
 
