@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 
@@ -28,7 +29,7 @@ def kept(ctx: Any) -> Sequence[Any]:
 
 def save_for_jvp(ctx: Any, *tensors: Any) -> None:
     """save_for_forward, which takes its time, where there may be dual tensors."""
-    if torch.autograd.forward_ad._current_level >= 0:
+    if forward_ad._current_level >= 0:
         ctx.save_for_forward(*tensors)
 
 

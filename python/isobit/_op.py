@@ -219,9 +219,10 @@ class Op:
         count = len(self.signature.inputs)
 
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            tensors = inputs[1:count]
             ctx.shape, ctx.attributes = inputs[0].shape, inputs[count:]
-            ctx.save_for_backward(*inputs[1:count])
-            save_for_jvp(ctx, *inputs[1:count])
+            ctx.save_for_backward(*tensors)
+            save_for_jvp(ctx, *tensors)
 
         def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
             others = (*ctx.saved_tensors, *ctx.attributes)
