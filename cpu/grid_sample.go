@@ -70,7 +70,8 @@ type GridBlock struct {
 }
 
 // GridSample samples all channels at the positions of one block: the sum of
-// v * w over the taps, in order, from +0; with Nearest a copy.
+// v * w over the taps, in order, from +0; with Nearest a copy; with Bicubic the
+// rows of taps first.
 var GridSample = gridRows(ByCompute(gridSampleGo[float32], gridSampleGo[float64]),
 	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
 		return func(b *GridBlock) { k.sampleBlock(b, definition) }
@@ -85,9 +86,17 @@ func gridSampleGo[C Compute](b *GridBlock) {
 	v, y := BlockOf[C](b.Scratch, tapBlocks, b.N), BlockOf[C](b.Scratch, tapBlocks+1, b.N)
 	for c := range b.Channels {
 		plane := b.Input.Channel(c)
-		if b.Mode == Nearest {
+		switch b.Mode {
+		case Nearest:
 			Gather(y, b.Input.DType, plane, t.Pixel[0])
-		} else {
+		case Bicubic:
+			clear(y)
+			cubicRows(b, &t, plane, 1, func(row int, sums [2][]C) {
+				for j, w := range t.Cubic[1][row] {
+					y[j] += C(sums[0][j] * w)
+				}
+			})
+		default:
 			clear(y)
 			for i := range t.Count {
 				Gather(v, b.Input.DType, plane, t.Pixel[i])

@@ -45,7 +45,10 @@ func gridGradientGo[C Compute](b *GridBlock) {
 	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
 	Locate(&b.Sampler, b.Coords, &t)
 	lists := &differences2
-	if b.Dims == 3 {
+	switch {
+	case b.Mode == Bicubic:
+		lists = &cubicSums
+	case b.Dims == 3:
 		lists = &differences3
 	}
 	// Groups of 16 channels; the result of each is added to the sums.
@@ -56,10 +59,10 @@ func gridGradientGo[C Compute](b *GridBlock) {
 		}
 	}
 	for i := range t.Count {
-		b.Input.Offsets(b.Scratch.Ints(tapInts+i, b.N), t.Pixel[i], &b.Sampler)
+		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
 	for c := int64(0); c < b.Channels; c += groupSize {
-		sums.addGroup(c, t.Count)
+		sums.addGroup(c, &t)
 	}
 	for axis := range b.Dims {
 		sums.combine(out, axis, &t)
@@ -92,10 +95,17 @@ func (g *groupSums[C]) total(axis, i int) []C { return g.block(axis, i, levels) 
 // addGroup folds the channels from c on, at most 16: c with c+8, then +4, +2,
 // +1. Visiting them in bit-reversed order makes that a binary tree of
 // neighbours, of which one partial sum per level is live.
-func (g *groupSums[C]) addGroup(first int64, taps int) {
+func (g *groupSums[C]) addGroup(first int64, t *Taps[C]) {
 	for visit := range groupSize {
 		c := first + int64(bits.Reverse8(uint8(visit))>>4)
-		g.terms(c, taps)
+		switch {
+		case c >= g.b.Channels:
+			g.none()
+		case g.b.Mode == Bicubic:
+			g.cubicTerms(c, t)
+		default:
+			g.terms(c, t)
+		}
 		for axis := range g.b.Dims {
 			for i := range g.lists[axis] {
 				g.fold(axis, i, visit)
@@ -104,27 +114,28 @@ func (g *groupSums[C]) addGroup(first int64, taps int) {
 	}
 }
 
+// none puts terms of +0 there, for a channel that does not exist.
+func (g *groupSums[C]) none() {
+	for axis := range g.b.Dims {
+		for i := range g.lists[axis] {
+			clear(g.block(axis, i, 0))
+		}
+	}
+}
+
 // terms puts the terms of channel c into the sums' blocks of level 0.
-func (g *groupSums[C]) terms(c int64, taps int) {
+func (g *groupSums[C]) terms(c int64, t *Taps[C]) {
 	s := g.b.Scratch
 	dy := BlockOf[C](s, tapBlocks+1, g.n)
 	var v [8][]C
-	for i := range taps {
+	for i := range t.Count {
 		v[i] = BlockOf[C](s, tapBlocks+2+i, g.n)
-		if c < g.b.Channels {
-			Gather(v[i], g.b.Input.DType, g.b.Input.Channel(c), s.Ints(tapInts+i, g.n))
-		}
+		Gather(v[i], g.b.Input.DType, g.b.Input.Channel(c), t.Pixel[i])
 	}
-	if c < g.b.Channels {
-		Load(dy, g.b.GradOutput.Row(c, 0))
-	}
+	Load(dy, g.b.GradOutput.Row(c, 0))
 	for axis := range g.b.Dims {
 		for i, d := range g.lists[axis] {
 			term := g.block(axis, i, 0)
-			if c >= g.b.Channels {
-				clear(term)
-				continue
-			}
 			for j := range term {
 				term[j] = dy[j] * (v[d.far][j] - v[d.near][j])
 			}
@@ -148,7 +159,7 @@ func (g *groupSums[C]) fold(axis, i, visit int) {
 }
 
 // combine weights the sums of one axis and multiplies by the coordinate's
-// derivative. A component whose derivative the padding set to 0, or a position
+// derivative. A component whose derivative the padding set aside, or a position
 // without a tap, is +0.
 func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
 	for j := range out {
@@ -157,7 +168,11 @@ func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
 		for i := range t.Count {
 			hasTap = hasTap || t.Pixel[i][j] != Outside
 		}
-		if k := t.K[axis][j]; hasTap && (k != 0 || g.b.Padding == Zeros) {
+		switch k := t.K[axis][j]; {
+		case !hasTap:
+		case g.b.Mode == Bicubic && k == k:
+			out[j] = g.total(axis, 0)[j] * k
+		case g.b.Mode == Bilinear && (k != 0 || g.b.Padding == Zeros):
 			out[j] = g.weighted(axis, j, t) * k
 		}
 	}

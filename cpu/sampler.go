@@ -9,6 +9,7 @@ type Mode int
 const (
 	Bilinear Mode = iota // trilinear for volumes
 	Nearest
+	Bicubic // of images
 )
 
 // Padding is what grid_sample finds outside the image.
@@ -34,32 +35,41 @@ type Sampler struct {
 // Taps are the pixels that a block of output positions reads. All slices lie
 // in a Scratch.
 type Taps[C Compute] struct {
-	Count  int        // taps per position: 1, 4 or 8
-	Pixel  [8][]int64 // row-major number of the tap's pixel, or Outside
-	Weight [8][]C
-	S, T   [3][]C // distances to the far and to the near pixel along an axis
-	K      [3][]C // derivative of the padded coordinate; 0 where it has none
+	Count  int              // taps per position: 1, 4, 8 or 16
+	Pixel  [maxTaps][]int64 // row-major number of the tap's pixel, or Outside
+	Weight [maxTaps][]C
+	S, T   [3][]C                // distances to the far and to the near pixel along an axis
+	K      [3][]C                // derivative of the padded coordinate; 0 (Bicubic: a NaN) where it has none
+	Cubic  [2][2 * cubicTaps][]C // Bicubic: the weights along an axis, then their derivatives
 }
 
 // scratch blocks that taps use; others start after them.
 const (
-	tapBlocks = 8 + 3*3
-	tapInts   = 8
+	maxTaps     = 16
+	cubicBlocks = maxTaps + 3*3
+	tapBlocks   = cubicBlocks + 2*2*cubicTaps
 )
 
 // NewTaps lays out taps for n positions in scratch.
 func NewTaps[C Compute](g *Sampler, n int, s *Scratch) Taps[C] {
 	t := Taps[C]{Count: 1}
-	if g.Mode == Bilinear {
+	switch g.Mode {
+	case Bilinear:
 		t.Count = 1 << g.Dims
+	case Bicubic:
+		t.Count = cubicTaps * cubicTaps
+		for i := range 2 * cubicTaps {
+			t.Cubic[0][i] = BlockOf[C](s, cubicBlocks+i, n)
+			t.Cubic[1][i] = BlockOf[C](s, cubicBlocks+2*cubicTaps+i, n)
+		}
 	}
 	for i := range t.Count {
 		t.Pixel[i], t.Weight[i] = s.Ints(i, n), BlockOf[C](s, i, n)
 	}
 	for axis := range g.Dims {
-		t.S[axis] = BlockOf[C](s, 8+axis, n)
-		t.T[axis] = BlockOf[C](s, 11+axis, n)
-		t.K[axis] = BlockOf[C](s, 14+axis, n)
+		t.S[axis] = BlockOf[C](s, maxTaps+axis, n)
+		t.T[axis] = BlockOf[C](s, maxTaps+3+axis, n)
+		t.K[axis] = BlockOf[C](s, maxTaps+6+axis, n)
 	}
 	return t
 }
@@ -70,12 +80,19 @@ func Locate[C Compute](g *Sampler, coords [3]Span, t *Taps[C]) {
 	for axis := range g.Dims {
 		c := t.T[axis]
 		Load(c, coords[axis])
+		if g.Mode == Bicubic {
+			continue
+		}
 		for i := range c {
 			c[i], t.K[axis][i] = coordinate(c[i], g.Size[axis], g.AlignCorners, g.Padding)
 		}
 	}
-	if g.Mode == Nearest {
+	switch g.Mode {
+	case Nearest:
 		nearestTaps(g, t)
+		return
+	case Bicubic:
+		locateCubic(g, t)
 		return
 	}
 	var base [3]C
@@ -149,16 +166,21 @@ func coordinate[C Compute](grid C, size int64, alignCorners bool, padding Paddin
 	} else {
 		c, k = (C((grid+1)*s)-1)/2, s/2
 	}
+	return pad(c, k, s, alignCorners, padding)
+}
+
+// pad puts a coordinate with a derivative through the rule of the padding.
+func pad[C Compute](c, k, size C, alignCorners bool, padding Padding) (C, C) {
 	switch padding {
 	case Border:
-		return border(c, k, s)
+		return border(c, k, size)
 	case Reflection:
-		low, span := C(-0.5), s
+		low, span := C(-0.5), size
 		if alignCorners {
-			low, span = 0, s-1
+			low, span = 0, size-1
 		}
 		c, k = reflect(c, k, low, span)
-		return border(c, k, s)
+		return border(c, k, size)
 	}
 	return c, k
 }

@@ -9,7 +9,7 @@ import (
 )
 
 var samplerAttrs = []attr{
-	{name: "mode", kind: wordAttr, def: "bilinear", words: []string{"bilinear", "nearest"}},
+	{name: "mode", kind: wordAttr, def: "bilinear", words: []string{"bilinear", "nearest", "bicubic"}},
 	{name: "padding_mode", kind: wordAttr, def: "zeros", words: []string{"zeros", "border", "reflection"}},
 	{name: "align_corners", kind: boolAttr, def: false},
 }
@@ -50,7 +50,7 @@ var gridSample = op{
 			return err
 		}
 		s := samplerOf(p)
-		cost := s.positions() * s.batch * (s.channels + 1) * 8
+		cost := s.positions() * s.batch * (s.channels + 1) * 2 * max(4, s.taps())
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
 			s.eachBlock(number, func(image, column, row int64) {
@@ -87,6 +87,8 @@ func inferSampler(p *Problem) ([]int64, error) {
 	switch {
 	case dims != 2 && dims != 3:
 		return nil, p.errorf("input", "has shape %s; want [N, C, H, W] or [N, C, D, H, W]", tensor.ShapeString(input))
+	case dims == 3 && p.word("mode") == "bicubic":
+		return nil, p.errorf("mode", "is bicubic with an input of shape %s; want an input [N, C, H, W]", tensor.ShapeString(input))
 	case len(grid) != dims+2 || grid[0] != input[0] || grid[dims+1] != int64(dims):
 		return nil, p.errorf("grid", "has shape %s; want %d dimensions, the first %d, the last %d", tensor.ShapeString(grid), dims+2, input[0], dims)
 	case slices.Min(input[2:]) == 0:
@@ -144,6 +146,17 @@ func (c *call) joins(args ...int) bool {
 		}
 	}
 	return true
+}
+
+// taps returns the number of pixels that a position reads, or may.
+func (s *sampler) taps() int64 {
+	switch s.Mode {
+	case cpu.Bilinear:
+		return 1 << s.Dims
+	case cpu.Bicubic:
+		return 16
+	}
+	return 1
 }
 
 // pixels returns the number of pixels of the input, positions that of the output.

@@ -78,7 +78,7 @@ var gridSampleBackward = op{
 			})
 		}
 		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
-		cost := s.positions() * s.batch * (s.channels + 1) * 24
+		cost := s.positions() * s.batch * (s.channels + 1) * 6 * max(4, s.taps())
 		pl.run = func(c *call) error {
 			c.sampler = *s
 			joined, threads := c.joins(gradientOutput, gradientGrid, gradientOfGrid), c.threads
@@ -138,11 +138,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 	bands := min(ceilDiv(threads, groups*s.batch), rows)
 	jobs := groups * s.batch * bands
 	threads = min(threads, jobs)
-	taps := int64(1)
-	if s.Mode == cpu.Bilinear {
-		taps = 1 << s.Dims
-	}
-	contributions := s.positions() * taps
+	contributions := s.positions() * s.taps()
 	each := cpu.GridScatterBytes(ceilDiv(rows, bands), s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
 	job := func(c *call, w *worker, number int64) {

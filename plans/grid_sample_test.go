@@ -18,6 +18,12 @@ import (
 // numbers whose sums show their order.
 func TestWaysOfGridSample(t *testing.T) {
 	defer plans.SetParallelCost(1)()
+	for _, mode := range []string{"bilinear", "bicubic"} {
+		t.Run(mode, func(t *testing.T) { waysOfGridSample(t, mode) })
+	}
+}
+
+func waysOfGridSample(t *testing.T, mode string) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, size := range []struct{ images, h, w, outH, outW int }{
 		{2, 3, 4, 10, 11},     // no pixel has a chunk
@@ -40,7 +46,7 @@ func TestWaysOfGridSample(t *testing.T) {
 					"grid_sample " + shapes,
 					fmt.Sprintf("grid_sample_backward grad_output=%s[%d,%d,%d,%d] ", types, size.images, channels, size.outH, size.outW) + shapes,
 				} {
-					text += " padding_mode=" + []string{"zeros", "border", "reflection"}[r.IntN(3)]
+					text += " mode=" + mode + " padding_mode=" + []string{"zeros", "border", "reflection"}[r.IntN(3)]
 					text += fmt.Sprintf(" align_corners=%t", r.IntN(2) == 0)
 					c, err := testcase.NewCase(testcase.NewSource(r.Uint64(), testcase.Small), text)
 					require.NoError(t, err)

@@ -147,6 +147,8 @@ func TestBadTexts(t *testing.T) {
 		{"grid_sample input=f32[1,2,3] grid=f32[1,2,2]", "grid_sample", "input", `want \[N, C, H, W\] or \[N, C, D, H, W\]$`},
 		{"grid_sample input=f32[1,2,3,3] grid=f32[2,2,2,2]", "grid_sample", "grid", `^has shape \[2,2,2,2\]; want 4 dimensions, the first 1, the last 2$`},
 		{"grid_sample input=f32[1,2,0,3] grid=f32[1,2,2,2]", "grid_sample", "input", `want spatial extents of at least 1$`},
+		{"grid_sample input=f32[1,2,3,3,3] grid=f32[1,2,2,2,3] mode=bicubic", "grid_sample", "mode", `^is bicubic with an input of shape \[1,2,3,3,3\]; want an input \[N, C, H, W\]$`},
+		{"grid_sample_backward grad_output=f32[1,2,2,2,2] input=f32[1,2,3,3,3] grid=f32[1,2,2,2,3] mode=bicubic", "grid_sample_backward", "mode", `^is bicubic with an input of shape`},
 		{"grid_sample input=f32[1,2,3,3] grid=f64[1,2,2,2]", "grid_sample", "grid", `^is f64 with an input of f32; want f32$`},
 		{"grid_sample input=f16[1,2,3,3] grid=bf16[1,2,2,2]", "grid_sample", "grid", `^is bf16 with an input of f16; want f16 or f32$`},
 		{"grid_sample_backward grad_output=f32[1,2,2,3] input=f32[1,2,3,3] grid=f32[1,2,2,2]", "grid_sample_backward", "grad_output", `^has shape \[1,2,2,3\]; want \[1,2,2,2\]$`},

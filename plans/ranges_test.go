@@ -129,7 +129,7 @@ func TestGridSampleAtPixels(t *testing.T) {
 			tensor.Slice[float64](grid)[2*i] = x
 		}
 		keys := fmt.Sprintf(" input=f64[1,1,1,4] grid=f64[1,1,4,2] align_corners=%v padding_mode=border", corners)
-		for _, mode := range []string{"nearest", "bilinear"} {
+		for _, mode := range []string{"nearest", "bilinear", "bicubic"} {
 			all := tensors{"input": image, "grid": grid}
 			perform(t, "grid_sample"+keys+" mode="+mode, all)
 			for i, v := range []float64{1, 2, 3, 4} {

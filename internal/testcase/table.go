@@ -143,7 +143,11 @@ func samplerKeys(s *Source, t *text) (dtype, grid tensor.DType, image, where, ou
 	if dtype.Size() == 2 {
 		grid = oneOf(s, dtype, tensor.F32)
 	}
-	t.add("mode", oneOf(s, "bilinear", "bilinear", "nearest"))
+	modes := []string{"bilinear", "bilinear", "nearest"}
+	if dims == 2 {
+		modes = append(modes, "bicubic", "bicubic")
+	}
+	t.add("mode", oneOf(s, modes...))
 	t.add("padding_mode", oneOf(s, "zeros", "border", "reflection"))
 	t.add("align_corners", s.IntN(2) == 0)
 	return dtype, grid, image, append(where, int64(dims)), out

@@ -19,6 +19,7 @@ FAMILIES = {
     "affine_grid": other_cases.affine_grid,
     "quantized_linear": other_cases.quantized_linear,
     "embedding_bag": bag_cases.embedding_bag,
+    "grid_sample_bicubic": other_cases.grid_sample_bicubic,
 }
 
 

@@ -118,6 +118,20 @@ def grid_sample(family):
         one(family, "f32", "f32", (1, 1, 2, 7), (1, width), "padding_mode=reflection", False)
 
 
+def grid_sample_bicubic(family):
+    for padding, align in itertools.product(PADDINGS, (False, True)):
+        attributes = f"mode=bicubic padding_mode={padding} align_corners={'true' if align else 'false'}"
+        for image, grid in PAIRS:
+            channels, sizes, out = next(CHANNELS), next(IMAGES), next(OUTPUTS)
+            one(family, image, grid, (1 + channels % 2, channels, *sizes), out, attributes, align)
+        for channels, sizes in ((2, (1, 1)), (1, (1, 4)), (3, (3, 1)), (1, (5, 5))):
+            one(family, "f32", "f32", (1, channels, *sizes), (3, 11), attributes, align, special=0.03)
+        for channels, sizes in ((5, (4, 6)), (17, (6, 9))):
+            one(family, "f32", "f32", (1, channels, *sizes), (3, 11), attributes, align)
+        crowded(family, attributes)
+        edges(family, attributes)
+
+
 def one(family, image, grid, shape, out, attributes, align, special=0.0):
     """The forward and the backward of one problem."""
     rng = family.rng()

@@ -86,6 +86,11 @@ BAD = {
         ": mode is .linear.; want",
         lambda: isobit.grid_sample(draw(1, 1, 2, 2), draw(1, 2, 2, 2), "linear"),
     ),
+    "bicubic of a volume": (
+        ValueError,
+        ": mode is bicubic with an input of shape",
+        lambda: isobit.grid_sample(draw(1, 1, 2, 2, 2), draw(1, 2, 2, 2, 3), "bicubic"),
+    ),
     "grid's last extent": (
         ValueError,
         ": grid has shape",

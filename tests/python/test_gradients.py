@@ -152,13 +152,12 @@ class TestByFiniteDifferences:
             mask = (indices != padding).double()[..., None]
         assert gradcheck(lambda w: isobit.embedding(indices, w, padding) * mask, (f64(5, 3),))
 
+    @pytest.mark.parametrize("mode", ("bilinear", "bicubic"))
     @pytest.mark.parametrize("padding", ("zeros", "border", "reflection"))
     @pytest.mark.parametrize("corners", (False, True))
-    def test_grid_sample(self, padding, corners):
+    def test_grid_sample(self, mode, padding, corners):
         grid = f64(2, 3, 4, 2, seed=1, spread=0.45)
-        assert gradcheck(
-            lambda x, g: isobit.grid_sample(x, g, padding_mode=padding, align_corners=corners), (f64(2, 2, 5, 6), grid)
-        )
+        assert gradcheck(lambda x, g: isobit.grid_sample(x, g, mode, padding, corners), (f64(2, 2, 5, 6), grid))
 
     def test_grid_sample_nearest(self):
         grid = draw(1, 3, 4, 2, dtype=torch.float64, spread=0.45)

@@ -248,7 +248,7 @@ def test_embedding_renorm(norm_type):
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
-@pytest.mark.parametrize("mode", ("bilinear", "nearest"))
+@pytest.mark.parametrize("mode", ("bilinear", "nearest", "bicubic"))
 @pytest.mark.parametrize("padding", ("zeros", "border", "reflection"))
 def test_grid_sample(dtype, mode, padding):
     image = draw(2, 3, 6, 7, dtype=dtype)

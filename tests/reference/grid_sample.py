@@ -1,4 +1,4 @@
-"""grid_sample in two and three dimensions and its backward (contract, section 6).
+"""grid_sample in two and three dimensions and its backward (contract, section 6); bicubic.py has its own taps.
 
 Everything before the channels is computed for all output positions at once, flattened row-major:
 arrays of shape [N, P]. An image is [N, C, S...] and its axes are named from the last to the first
@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from . import bicubic
 from .floats import compute_type, dtype_name, store, widen
 from .sums import chunk, group
 
@@ -147,8 +148,8 @@ def flat_image(image, ct):
     return widen(image, ct).reshape(n, c, math.prod(spatial))
 
 
-def is_nearest(problem):
-    return problem.values.get("mode", "bilinear") == "nearest"
+def mode_of(problem):
+    return problem.values.get("mode", "bilinear")
 
 
 def grid_sample(problem, image, grid):
@@ -158,7 +159,9 @@ def grid_sample(problem, image, grid):
     pixels, where = flat_image(image, ct), flat_grid(grid, ct)
     n, c, _ = pixels.shape
     y = np.zeros((n, c, where.shape[1]), ct)
-    if is_nearest(problem):
+    if mode_of(problem) == "bicubic":
+        y = bicubic.Taps(where, sizes, problem).value(pixels)
+    elif mode_of(problem) == "nearest":
         inside, flat = nearest_taps(where, sizes, problem)
         if pixels.shape[2]:
             at = np.broadcast_to(flat[:, None, :], y.shape)
@@ -176,7 +179,10 @@ def grid_sample_backward(problem, grad_output, image, grid):
     sizes = image.shape[:1:-1]
     pixels, where = flat_image(image, ct), flat_grid(grid, ct)
     g = flat_image(grad_output, ct)
-    if is_nearest(problem):
+    if mode_of(problem) == "bicubic":
+        taps = bicubic.Taps(where, sizes, problem)
+        steps, dgrid = list(taps.steps()), taps.grid_gradient(pixels, g)
+    elif mode_of(problem) == "nearest":
         inside, flat = nearest_taps(where, sizes, problem)
         steps = [(inside, flat, None)]
         dgrid = np.zeros(where.shape, ct)

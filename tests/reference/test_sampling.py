@@ -198,8 +198,10 @@ def test_against_the_scalar_transcription(mode, padding, align, sizes):
     assert only.tobytes() == dimage.tobytes() and nothing is None
 
 
-@pytest.mark.parametrize("mode,padding,align", MODES)
-@pytest.mark.parametrize("dims", [2, 3])
+BICUBIC = [("bicubic", *rest) for mode, *rest in MODES if mode == "nearest"]
+
+
+@pytest.mark.parametrize("dims,mode,padding,align", [(d, *m) for d in (2, 3) for m in MODES + BICUBIC * (d == 2)])
 def test_close_to_pytorch(mode, padding, align, dims):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(SEED)

@@ -1,0 +1,133 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Bicubic grid_sample of images: 16 taps for each position, row by row.
+
+// cubicTaps is the number of taps along an axis.
+const cubicTaps = 4
+
+// cubicA is the parameter of the weights, the second derivative's jump.
+const cubicA = -0.75
+
+// cubicWeights returns the weights of the taps around a coordinate with fraction t.
+func cubicWeights[C Compute](t C) [cubicTaps]C {
+	s := 1 - t
+	return [...]C{cubicOuter(t + 1), cubicInner(t), cubicInner(s), cubicOuter(s + 1)}
+}
+
+// cubicSlopes returns the derivatives of the weights.
+func cubicSlopes[C Compute](t C) [cubicTaps]C {
+	s := 1 - t
+	return [...]C{cubicOuterSlope(t + 1), cubicInnerSlope(t), -cubicInnerSlope(s), -cubicOuterSlope(s + 1)}
+}
+
+// The weight of a tap at distance u, from 1 to 2 or up to 1, and its derivative.
+func cubicOuter[C Compute](u C) C {
+	return C(C(C(C(C(cubicA*u)-5*cubicA)*u)+8*cubicA)*u) - 4*cubicA
+}
+
+func cubicInner[C Compute](u C) C {
+	return C(C((C((cubicA+2)*u)-(cubicA+3))*u)*u) + 1
+}
+
+func cubicOuterSlope[C Compute](u C) C {
+	return C((C(3*cubicA*u)-10*cubicA)*u) + 8*cubicA
+}
+
+func cubicInnerSlope[C Compute](u C) C {
+	return (C(3*(cubicA+2)*u) - 2*(cubicA+3)) * u
+}
+
+// cubicPlaces returns, for a coordinate of the grid, the places of the taps along
+// an axis, or Outside, the fraction of the pixel coordinate, and its derivative,
+// a NaN where there is none.
+func cubicPlaces[C Compute](grid C, g *Sampler, axis int) (at [cubicTaps]int64, t, k C) {
+	size := g.Size[axis]
+	c, k := coordinate(grid, size, g.AlignCorners, Zeros)
+	if c-c != 0 {
+		last := g.Padding == Border && c > 0
+		if c, k = 0, C(math.NaN()); last {
+			c = C(size) - 1
+		}
+	}
+	base := C(math.Floor(float64(c)))
+	for i := range at {
+		p := base + C(i-1)
+		if g.Padding != Zeros {
+			p, _ = pad(p, 0, C(size), g.AlignCorners, g.Padding)
+		}
+		place, inside := wholeBelow(p, size)
+		if at[i] = place; !inside || (k != k && g.Padding == Zeros) {
+			at[i] = Outside
+		}
+	}
+	return at, c - base, k
+}
+
+func locateCubic[C Compute](g *Sampler, t *Taps[C]) {
+	for i := range t.Pixel[0] {
+		var at [2][cubicTaps]int64
+		for axis := range at {
+			var f C
+			at[axis], f, t.K[axis][i] = cubicPlaces(t.T[axis][i], g, axis)
+			weights, slopes := cubicWeights(f), cubicSlopes(f)
+			for tap := range weights {
+				t.Cubic[axis][tap][i], t.Cubic[axis][cubicTaps+tap][i] = weights[tap], slopes[tap]
+			}
+		}
+		for tap := range t.Count {
+			x, y := tap%cubicTaps, tap/cubicTaps
+			t.Pixel[tap][i], t.Weight[tap][i] = Outside, 0
+			if at[0][x] != Outside && at[1][y] != Outside {
+				t.Pixel[tap][i] = at[1][y]*g.Size[0] + at[0][x]
+				t.Weight[tap][i] = t.Cubic[0][x][i] * t.Cubic[1][y][i]
+			}
+		}
+	}
+}
+
+// cubicRows calls f for each row of taps with the sums of its pixels times
+// their weights, and, if asked to, times the weights' derivatives.
+func cubicRows[C Compute](b *GridBlock, t *Taps[C], plane unsafe.Pointer, sums int, f func(row int, sums [2][]C)) {
+	v := BlockOf[C](b.Scratch, tapBlocks+2, b.N)
+	s := [2][]C{BlockOf[C](b.Scratch, tapBlocks+3, b.N), BlockOf[C](b.Scratch, tapBlocks+4, b.N)}
+	for row := range cubicTaps {
+		clear(s[0])
+		clear(s[1])
+		for tap := range cubicTaps {
+			Gather(v, b.Input.DType, plane, t.Pixel[row*cubicTaps+tap])
+			for i := range sums {
+				for j, w := range t.Cubic[0][i*cubicTaps+tap] {
+					s[i][j] += C(v[j] * w) // a tap outside adds +0: the same as no term
+				}
+			}
+		}
+		f(row, s)
+	}
+}
+
+// cubicSums are one sum for each axis.
+var cubicSums = [3][]difference{{{}}, {{}}}
+
+// cubicTerms is terms with Bicubic.
+func (g *groupSums[C]) cubicTerms(c int64, t *Taps[C]) {
+	dy, dx := g.block(1, 0, 0), g.block(0, 0, 0)
+	clear(dx)
+	clear(dy)
+	cubicRows(g.b, t, g.b.Input.Channel(c), 2, func(row int, sums [2][]C) {
+		for j := range dx {
+			dx[j] += C(sums[1][j] * t.Cubic[1][row][j])
+			dy[j] += C(sums[0][j] * t.Cubic[1][cubicTaps+row][j])
+		}
+	})
+	upstream := BlockOf[C](g.b.Scratch, tapBlocks+1, g.n)
+	Load(upstream, g.b.GradOutput.Row(c, 0))
+	for j, v := range upstream {
+		dx[j] *= v
+		dy[j] *= v
+	}
+}

@@ -1,0 +1,175 @@
+package plans_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/isobit-ml/isobit/internal/testcase"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+var paddings = []string{"zeros", "border", "reflection"}
+
+// bicubic runs a forward and a backward of one row of positions.
+func bicubic(t *testing.T, padding string, corners bool, input, grid, dy tensor.View) (y, dinput, dgrid []float32) {
+	t.Helper()
+	keys := fmt.Sprintf(" input=%s grid=%s mode=bicubic padding_mode=%s align_corners=%t", &input, &grid, padding, corners)
+	y = sums(t, "grid_sample"+keys, input, grid)[0]
+	gradients := sums(t, fmt.Sprintf("grid_sample_backward grad_output=%s", &dy)+keys, dy, input, grid)
+	return y, gradients[0], gradients[1]
+}
+
+// cubicWeight is the weight of a tap at a distance, which a polynomial of
+// float64 has to the last bits.
+func cubicWeight(d float64) float64 {
+	const a = -0.75
+	if d = math.Abs(d); d <= 1 {
+		return (a+2)*d*d*d - (a+3)*d*d + 1
+	} else if d < 2 {
+		return a*d*d*d - 5*a*d*d + 8*a*d - 4*a
+	}
+	return 0
+}
+
+// Coordinates that are no numbers, or that no image is large enough for, in the
+// middle of others: of eight positions, enough for a vector, of an image that
+// is large enough for kernels, too.
+func TestBicubicAtSpecialCoordinates(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	const size = 6
+	input := tensor.New(tensor.F32, 1, 1, size, size)
+	for i := range tensor.Slice[float32](input) {
+		tensor.Slice[float32](input)[i] = float32(i%size + 1)
+	}
+	for _, c := range []struct {
+		x                         float32
+		zeros, border, reflection float32 // the value
+	}{
+		{-inf, 0, 1, 1}, {inf, 0, size, 1}, {nan, 0, 1, 1},
+		{-1e30, 0, 1, 1}, {1e30, 0, size, 1}, {-3e38, 0, 1, 1}, {3e38, 0, size, 1},
+		{-1, 1, 1, 1}, {1, size, size, size},
+	} {
+		const n = 17
+		grid, dy := tensor.New(tensor.F32, 1, 1, n, 2), tensor.New(tensor.F32, 1, 1, 1, n)
+		for i := range n {
+			copy(tensor.Slice[float32](grid)[2*i:], []float32{c.x, -0.2}) // between the pixels of row 2 and 3
+			tensor.Slice[float32](dy)[i] = 1
+		}
+		for i, want := range []float32{c.zeros, c.border, c.reflection} {
+			y, dinput, dgrid := bicubic(t, paddings[i], true, input, grid, dy)
+			sum := float32(0)
+			for _, v := range dinput {
+				sum += v
+			}
+			for at := range n {
+				require.InDelta(t, want, y[at], 1e-5, "%v %s", c.x, paddings[i])
+				if c.x-c.x != 0 || want == 0 {
+					require.Equal(t, uint32(0), math.Float32bits(dgrid[2*at]), "%v %s", c.x, paddings[i])
+				}
+			}
+			if want == 0 {
+				require.Equal(t, make([]float32, size*size), dinput, "%v %s", c.x, paddings[i])
+			} else {
+				require.InDelta(t, n, sum, 1e-3, "%v %s", c.x, paddings[i])
+			}
+		}
+	}
+}
+
+// A single pixel, at which all taps of a position meet: with border and
+// reflection its weight is 1, wherever the position is, and every position
+// contributes 16 times.
+func TestBicubicOfOnePixel(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	const n, channels = 100, 5
+	input, grid, dy := draw(r, 1, channels, 1, 1), tensor.New(tensor.F32, 1, 1, n, 2), draw(r, 1, channels, 1, n)
+	for i := range tensor.Slice[float32](grid) {
+		tensor.Slice[float32](grid)[i] = float32(r.Float64()*6 - 3)
+	}
+	for _, padding := range paddings[1:] {
+		for _, corners := range []bool{false, true} {
+			y, dinput, dgrid := bicubic(t, padding, corners, input, grid, dy)
+			for c, v := range tensor.Slice[float32](input) {
+				var terms []float32
+				for i := range n {
+					require.InEpsilon(t, v, y[c*n+i], 1e-5)
+					w := [2][4]float32{}
+					for axis := range w {
+						w[axis] = weightsAt(tensor.Slice[float32](grid)[2*i+axis], corners)
+					}
+					for _, wy := range w[1] {
+						for _, wx := range w[0] {
+							weight := float32(wx * wy)
+							terms = append(terms, float32(tensor.Slice[float32](dy)[c*n+i]*weight))
+						}
+					}
+				}
+				require.Equal(t, testcase.Chunk(terms), dinput[c], "%s, channel %d", padding, c)
+			}
+			for _, d := range dgrid {
+				if corners {
+					require.Zero(t, d) // k is 0 by its formula
+				}
+			}
+		}
+	}
+}
+
+// weightsAt are a position's weights in an image of one pixel, as NUMERICS.md
+// writes them down.
+func weightsAt(g float32, corners bool) (w [4]float32) {
+	x := float32(float32(g+1)-1) / 2
+	if corners {
+		x = 0
+	}
+	f := x - float32(math.Floor(float64(x)))
+	const a = float32(-0.75)
+	outer := func(u float32) float32 {
+		v := float32(a*u) - 5*a
+		v = float32(v*u) + 8*a
+		return float32(v*u) - 4*a
+	}
+	inner := func(u float32) float32 {
+		v := float32((a+2)*u) - (a + 3)
+		v = float32(v * u)
+		return float32(v*u) + 1
+	}
+	s := 1 - f
+	w = [4]float32{outer(f + 1), inner(f), inner(s), outer(s + 1)}
+	for i, v := range w {
+		if want := cubicWeight(float64(f) + 1 - float64(i)); math.Abs(want-float64(v)) > 1e-6 {
+			panic(fmt.Sprintf("weight %d at %v is %v; want %v", i, f, v, want))
+		}
+	}
+	return w
+}
+
+// Two neighbours that 256 and more positions are at, in every way that sums of
+// channels lie side by side: a tap with weight 0 is a contribution, too.
+func TestBicubicAtHotPixels(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, channels := range []int64{1, 3, 5, 9, 13, 16, 17} {
+		for i, n := range []int64{255, 256, 257, 700, 3000} {
+			input, grid, dy := tensor.New(tensor.F32, 1, channels, 9, 9), tensor.New(tensor.F32, 1, 1, n, 2), draw(r, 1, channels, 1, n)
+			at := make([]int, n)
+			for p := range at {
+				at[p] = r.IntN(2)
+				tensor.Slice[float32](grid)[2*p] = []float32{0, 0.25}[at[p]] // columns 4 and 5 of row 4
+			}
+			_, got, _ := bicubic(t, paddings[i%3], true, input, grid, dy)
+			for c := range channels {
+				var terms [2][]float32
+				for p, g := range tensor.Slice[float32](dy)[c*n : (c+1)*n] {
+					terms[at[p]], terms[1-at[p]] = append(terms[at[p]], g), append(terms[1-at[p]], 0)
+				}
+				for pixel := range terms {
+					require.Equal(t, testcase.Chunk(terms[pixel]), got[c*81+4*9+4+int64(pixel)], "channel %d of %d, pixel %d of %d positions", c, channels, pixel, n)
+				}
+			}
+		}
+	}
+}
