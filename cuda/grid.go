@@ -81,10 +81,24 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int) {
 	for axis := range dims {
 		s.size[axis], s.out[axis] = in[len(in)-1-axis], g[len(g)-2-axis]
 	}
-	s.mode = boolArg(p.Word("mode") == "nearest")
+	s.mode = map[string]int32{"bilinear": 0, "nearest": 1, "bicubic": modeBicubic}[p.Word("mode")]
 	s.padding = map[string]int32{"zeros": 0, "border": 1, "reflection": 2}[p.Word("padding_mode")]
 	s.alignCorners = boolArg(p.Bool("align_corners"))
 	return s, dims
+}
+
+const (
+	modeNearest = 1
+	modeBicubic = 2
+	bicubicTaps = 16
+)
+
+// geometry names the kernels for a sampler of so many dimensions.
+func (s *samplerArgs) geometry(dims int) string {
+	if s.mode == modeBicubic {
+		return "bicubic"
+	}
+	return fmt.Sprintf("%dd", dims)
 }
 
 func (s *samplerArgs) positions() int64 { return s.images * s.out[0] * s.out[1] * s.out[2] }
@@ -101,7 +115,7 @@ const enough = 1 << 18
 func buildGridSample(p *Problem, to *Program) error {
 	to.Compute = computeType(p.Types[0])
 	s, dims := samplerOf(p, 0, 1)
-	k := to.kernel("grid_sample_%dd%s", dims, typeNames(p.Types[0]))
+	k := to.kernel("grid_sample_%s%s", s.geometry(dims), typeNames(p.Types[0]))
 	a := gridSampleArgs{sampler: s, positions: s.positions(), channels: 64}
 	for a.channels > 4 && a.positions*((s.channels+a.channels-1)/a.channels) < enough {
 		a.channels /= 2
@@ -135,7 +149,7 @@ const groupChannels, groupThreads = 16, 128
 
 func buildGridGradient(p *Problem, to *Program) {
 	s, dims := samplerOf(p, 1, 2)
-	k := to.kernel("grid_gradient_%dd%s", dims, typeNames(p.Types[1]))
+	k := to.kernel("grid_gradient_%s%s", s.geometry(dims), typeNames(p.Types[1]))
 	a := gridGradientArgs{sampler: s, positions: s.positions()}
 	// Threads that share a position take its groups of channels in turn.
 	share := int64(1)
@@ -159,7 +173,9 @@ func buildGridGradient(p *Problem, to *Program) {
 func buildInputGradient(p *Problem, to *Program) error {
 	s, dims := samplerOf(p, 1, 2)
 	a := inputGradientArgs{sampler: s, positions: s.positions()}
-	pixels, cells, taps, job := s.images, s.images, int64(1)<<dims, "linear"
+	pixels, cells := s.images, s.images
+	// Sources are what is sorted: positions, or every tap of each.
+	what, sources, taps, job := "output positions", a.positions, int64(1)<<dims, fmt.Sprintf("linear_%dd", dims)
 	for axis := range dims {
 		pixels *= s.size[axis]
 		cells *= s.size[axis] + 1
@@ -167,14 +183,18 @@ func buildInputGradient(p *Problem, to *Program) error {
 			return fmt.Errorf("has an input with an extent of %d; CUDA takes up to %d", s.size[axis], 1<<24-1)
 		}
 	}
-	if s.mode == 1 {
-		cells, taps, job = pixels, 1, "nearest"
+	switch s.mode {
+	case modeNearest:
+		cells, taps, job = pixels, 1, fmt.Sprintf("nearest_%dd", dims)
+	case modeBicubic:
+		cells, taps, job = pixels, 1, "bicubic"
+		what, sources = "taps of output positions", a.positions*bicubicTaps
 	}
-	if a.positions > limit32 || cells > limit32 {
-		return fmt.Errorf("has %d output positions and %d pixels; CUDA takes up to %d", a.positions, cells, int64(limit32))
+	if sources > limit32 || cells > limit32 {
+		return fmt.Errorf("has %d %s and %d pixels; CUDA takes up to %d", sources, what, cells, int64(limit32))
 	}
-	keys := to.kernel("input_keys_%dd%s", dims, typeNames(to.Compute))
-	sc := to.scatterOf(a.positions, cells, pixels, s.channels, taps, fmt.Sprintf("input_gradient_%s_%dd%s", job, dims, typeNames(p.Types[1])))
+	keys := to.kernel("input_keys_%s%s", s.geometry(dims), typeNames(to.Compute))
+	sc := to.scatterOf(sources, cells, pixels, s.channels, taps, fmt.Sprintf("input_gradient_%s%s", job, typeNames(p.Types[1])))
 	to.then(func(r *run) {
 		if pixels == 0 || s.channels == 0 {
 			return

@@ -44,11 +44,14 @@ var Ops = []Op{
 	{"embedding_bag_per_sample_weights_backward", func() []string {
 		return append(withFold(forTypes("embedding_bag_weights", floats)), "bags_check")
 	}, buildEmbeddingBagWeights},
-	{"grid_sample", func() []string { return forDims("grid_sample", floats) }, buildGridSample},
+	{"grid_sample", func() []string {
+		return append(forDims("grid_sample", floats), forTypes("grid_sample_bicubic", floats)...)
+	}, buildGridSample},
 	{"grid_sample_backward", func() []string {
 		jobs := append(forDims("input_gradient_linear", floats), forDims("input_gradient_nearest", floats)...)
-		names := append(sortKernels(jobs), forDims("grid_gradient", floats)...)
-		return append(names, forDims("input_keys", floats[:2])...)
+		names := sortKernels(append(jobs, forTypes("input_gradient_bicubic", floats)...))
+		names = append(append(names, forDims("grid_gradient", floats)...), forTypes("grid_gradient_bicubic", floats)...)
+		return append(append(names, forDims("input_keys", floats[:2])...), forTypes("input_keys_bicubic", floats[:2])...)
 	}, buildGridSampleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
 	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},

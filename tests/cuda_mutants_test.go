@@ -23,6 +23,8 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"packed.cuh", "column & 1", "1 - (column & 1)", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=u4[3,40] group_size=16"},
 	{"weight_only_linear.cu", "a.k + a.group - 1", "a.k", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=s8[3,40] group_size=16"},
 	{"grid_sample.cu", "sum += widen<T>(in[offset[i]]) * weight[i]", "sum = fma_(widen<T>(in[offset[i]]), weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
+	{"bicubic.cuh", "base + (T)(i - 1)", "base + (T)i", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2] mode=bicubic padding_mode=reflection"},
+	{"grid_sample_input.cu", "source % bicubic_sources / cubic_taps", "source % cubic_taps", "grid_sample_input,sort", "grid_sample_backward grad_output=f32[1,3,8,8] input=f32[1,3,8,8] grid=f32[1,8,8,2] grad_grid=none mode=bicubic"},
 	{"grid_sample_grid.cu", "(c + STEP, right)", "(c + group_channels / 2 / STEP, right)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,16,8,8] input=f32[1,16,8,8] grid=f32[1,8,8,2] grad_input=none"},
 }
 

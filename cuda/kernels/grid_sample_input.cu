@@ -1,4 +1,4 @@
-#include "sampler.cuh"
+#include "bicubic.cuh"
 #include "scatter.cuh"
 
 // The gradient of grid_sample's input. Output positions are sorted by the
@@ -88,6 +88,49 @@ template <class S, i32 D, i32 TAPS> struct InputGradient {
   }
 };
 
+// With bicubic, every tap is a source of its own, in the order of positions,
+// then taps, sorted by pixel: taps of one position may be one pixel.
+const i32 bicubic_sources = cubic_taps * cubic_taps;
+
+template <class T> DEVICE void input_keys_bicubic(const InputGradientArgs &a) {
+  const Sampler &s = a.sampler;
+  const i64 none = s.images * s.size[0] * s.size[1];
+  for (i64 i = thread_number(); i < a.positions; i += thread_count()) {
+    Position<2> p(s, i);
+    CubicAxis<T> x(s, p, 0), y(s, p, 1);
+    for (i32 tap = 0; tap < bicubic_sources; tap++) {
+      i32 row = tap / cubic_taps, column = tap % cubic_taps;
+      i64 pixel = (p.image * s.size[1] + y.at[row]) * s.size[0] + x.at[column];
+      a.keys[i * bicubic_sources + tap] = (u32)(y.inside[row] && x.inside[column] ? pixel : none);
+    }
+  }
+}
+
+template <class S> struct BicubicGradient : InputGradient<S, 2, 1> {
+  typedef InputGradient<S, 2, 1> Nearest;
+  typedef typename Nearest::T T;
+
+  static DEVICE typename Nearest::Item item(const InputGradientArgs &a, u32 source, i32) {
+    const Sampler &s = a.sampler;
+    Position<2> p(s, source / bicubic_sources);
+    CubicAxis<T> x(s, p, 0), y(s, p, 1);
+    i32 row = source % bicubic_sources / cubic_taps, column = source % cubic_taps;
+    typename Nearest::Item item = {(const S *)s.output.data + p.in(s.output), 0};
+#pragma unroll
+    for (i32 j = 0; j < cubic_taps; j++) {
+      if (j == column) item.weight = x.weight[j];
+    }
+#pragma unroll
+    for (i32 i = 0; i < cubic_taps; i++) {
+      if (i == row) item.weight *= y.weight[i];
+    }
+    return item;
+  }
+};
+
+KERNEL(input_keys_bicubic_f32, InputGradientArgs) { input_keys_bicubic<f32>(a); }
+KERNEL(input_keys_bicubic_f64, InputGradientArgs) { input_keys_bicubic<f64>(a); }
+
 #define INPUT_KEYS(T, D) \
   KERNEL(input_keys_##D##d_##T, InputGradientArgs) { input_keys<T, D>(a); }
 INPUT_KEYS(f32, 2)
@@ -102,3 +145,7 @@ INPUT_KEYS(f64, 3)
   SCATTER_KERNELS(input_gradient_nearest_##D##d_##S, Nearest##S##D) \
   SCATTER_KERNELS(input_gradient_linear_##D##d_##S, Linear##S##D)
 EACH_SAMPLER(INPUT_GRADIENT)
+SCATTER_KERNELS(input_gradient_bicubic_f32, BicubicGradient<f32>)
+SCATTER_KERNELS(input_gradient_bicubic_f64, BicubicGradient<f64>)
+SCATTER_KERNELS(input_gradient_bicubic_f16, BicubicGradient<f16>)
+SCATTER_KERNELS(input_gradient_bicubic_bf16, BicubicGradient<bf16>)

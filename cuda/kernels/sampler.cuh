@@ -3,7 +3,7 @@
 #pragma once
 #include "dtypes.cuh"
 
-enum { bilinear, nearest };
+enum { bilinear, nearest, bicubic };
 enum { zeros, border, reflection };
 
 // An image or volume: channel c of image n at (x, y, z) lies at
@@ -76,13 +76,16 @@ template <class T> DEVICE Coordinate<T> reflect(T c, T k, T low, T span, T size)
   return clip((odd ? span - extra : extra) + low, k, size);
 }
 
-template <class T> DEVICE Coordinate<T> coordinate(const Sampler &s, T grid, i64 extent) {
-  T size = (T)extent;
+template <class T> DEVICE Coordinate<T> unpadded(const Sampler &s, T grid, T size) {
   Coordinate<T> r;
   if (s.align_corners)
     r.c = ((grid + 1) / 2) * (size - 1), r.k = (size - 1) / 2;
   else
     r.c = ((grid + 1) * size - 1) / 2, r.k = size / 2;
+  return r;
+}
+
+template <class T> DEVICE Coordinate<T> pad(const Sampler &s, Coordinate<T> r, T size) {
   if (s.padding == border) return clip(r.c, r.k, size);
   if (s.padding == reflection) {
     return s.align_corners ? reflect<T>(r.c, r.k, 0, size - 1, size) : reflect<T>(r.c, r.k, -0.5f, size, size);
@@ -105,7 +108,7 @@ template <class T, i32 D> struct Cell {
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
       T g = get_as<T>(sampler.grid, sampler.grid_dtype, at + d * sampler.grid_coordinate);
-      Coordinate<T> x = coordinate<T>(sampler, g, sampler.size[d]);
+      Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g, (T)sampler.size[d]), (T)sampler.size[d]);
       base[d] = sampler.mode == nearest ? rint_(x.c) : floor_(x.c);
       t[d] = x.c - base[d];
       s[d] = (base[d] + 1) - x.c;
