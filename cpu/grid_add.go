@@ -20,7 +20,9 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 			return
 		}
 		if !s.g.takes(s.g.Size[0]) {
-			definition.Add(s, b)
+			if s.g.Mode != Bicubic || !k.addCubic(s, b) {
+				definition.Add(s, b)
+			}
 			return
 		}
 		c := k.locateBlock(b, k.place, s.g.Size[0], false)
@@ -62,23 +64,32 @@ const tile = 16
 // addInterleaved adds a block's contributions where a pixel's sums lie side by
 // side, after turning dy the same way.
 func (k *gridKernel) addInterleaved(s *GridScatter[float32], c *gridCells, b *GridBlock) {
-	turned := (*[Block][tile]float32)(unsafe.Pointer(&b.Scratch.blocks[turnedBlocks]))
+	k.add(c.start(), b.N, (*float32)(s.planes), k.turnGradients(s, b))
+}
+
+// turnGradients puts the upstream gradients of a position's channels side by
+// side, as its sums are.
+func (k *gridKernel) turnGradients(s *GridScatter[float32], b *GridBlock) *float32 {
+	turned := unsafe.Slice((*float32)(unsafe.Pointer(&b.Scratch.blocks[turnedBlocks])), Block*tile)
 	whole := 0
-	if b.GradOutput.Contiguous() {
+	if s.channels == tile && b.GradOutput.Contiguous() {
 		whole = b.N / tile
 		k.turn((*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(tile*b.GradOutput.Stride),
-			&turned[0][0], tile*4, tile*tile*4, whole)
+			&turned[0], tile*4, tile*tile*4, whole)
 	}
 	if rest := b.N - whole*tile; rest > 0 {
 		row := BlockOf[float32](b.Scratch, tapBlocks, rest)
-		for channel := range tile {
-			Load(row, b.GradOutput.Row(int64(channel), int64(whole*tile)))
+		for channel := range s.pitch {
+			if clear(row); channel < s.channels {
+				Load(row, b.GradOutput.Row(int64(channel), int64(whole*tile)))
+			}
+			to := turned[whole*tile*s.pitch+channel:]
 			for i, v := range row {
-				turned[whole*tile+i][channel] = v
+				to[i*s.pitch] = v
 			}
 		}
 	}
-	k.add(c.start(), b.N, (*float32)(s.planes), &turned[0][0])
+	return &turned[0]
 }
 
 // storeInterleaved turns the sums into planes.

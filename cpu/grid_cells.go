@@ -26,7 +26,7 @@ const (
 	planeEdge   = planeK + 2
 	planeSums   = planeEdge + 1
 	planeGrad   = planeSums + 4
-	gridPlanes  = planeGrad + 2
+	gridPlanes  = cubicProduct + cubicTaps*cubicTaps
 	planePixel  = planeSums
 )
 
@@ -146,7 +146,7 @@ func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), 
 	c[planeParams][paramPitch] = uint32(pitch)
 	c[planeParams][paramMode] = uint32([]uint32{Zeros: modeZeros, Border: modeBorder, Reflection: modeReady}[b.Padding])
 	k.loadCoords(c, b)
-	if b.Padding == Reflection {
+	if b.Padding == Reflection && b.Mode == Bilinear {
 		for axis := range 2 {
 			x, slope := c.floats(planeCoord + axis)[:b.N], c.floats(planeK + axis)[:b.N]
 			for i, g := range x {
@@ -213,7 +213,9 @@ func (b *GridBlock) interleaved(x, y Span) bool {
 // sampleBlock is GridSample by kernels.
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 	if !k.takes(b) || !b.Output.Contiguous() {
-		definition(b)
+		if b.Mode != Bicubic || !k.sampleCubic(b) {
+			definition(b)
+		}
 		return
 	}
 	c := k.locateBlock(b, k.place, b.Input.AxisStride[1]/b.Input.DType.Size(), true)
@@ -225,7 +227,9 @@ func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 // gradientBlock is GridSampleBackwardGrid by kernels.
 func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 	if !k.takes(b) || !b.GradOutput.Contiguous() {
-		definition(b)
+		if b.Mode != Bicubic || !k.gradientCubic(b) {
+			definition(b)
+		}
 		return
 	}
 	c := k.locateBlock(b, k.locate, b.Input.AxisStride[1]/b.Input.DType.Size(), true)

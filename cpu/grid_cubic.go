@@ -42,15 +42,14 @@ func cubicInnerSlope[C Compute](u C) C {
 	return (C(3*(cubicA+2)*u) - 2*(cubicA+3)) * u
 }
 
-// cubicPlaces returns, for a coordinate of the grid, the places of the taps along
-// an axis, or Outside, the fraction of the pixel coordinate, and its derivative,
-// a NaN where there is none.
-func cubicPlaces[C Compute](grid C, g *Sampler, axis int) (at [cubicTaps]int64, t, k C) {
+// cubicPlaces returns, for an unpadded coordinate, the places of the taps along
+// an axis, or Outside, and the fraction of the coordinate; finite says whether
+// it was a finite number.
+func cubicPlaces[C Compute](c C, g *Sampler, axis int) (at [cubicTaps]int64, t C, finite bool) {
 	size := g.Size[axis]
-	c, k := coordinate(grid, size, g.AlignCorners, Zeros)
-	if c-c != 0 {
+	if finite = c-c == 0; !finite {
 		last := g.Padding == Border && c > 0
-		if c, k = 0, C(math.NaN()); last {
+		if c = 0; last {
 			c = C(size) - 1
 		}
 	}
@@ -61,19 +60,22 @@ func cubicPlaces[C Compute](grid C, g *Sampler, axis int) (at [cubicTaps]int64, 
 			p, _ = pad(p, 0, C(size), g.AlignCorners, g.Padding)
 		}
 		place, inside := wholeBelow(p, size)
-		if at[i] = place; !inside || (k != k && g.Padding == Zeros) {
+		if at[i] = place; !inside || (!finite && g.Padding == Zeros) {
 			at[i] = Outside
 		}
 	}
-	return at, c - base, k
+	return at, c - base, finite
 }
 
 func locateCubic[C Compute](g *Sampler, t *Taps[C]) {
 	for i := range t.Pixel[0] {
 		var at [2][cubicTaps]int64
 		for axis := range at {
-			var f C
-			at[axis], f, t.K[axis][i] = cubicPlaces(t.T[axis][i], g, axis)
+			c, k := coordinate(t.T[axis][i], g.Size[axis], g.AlignCorners, Zeros)
+			places, f, finite := cubicPlaces(c, g, axis)
+			if at[axis], t.K[axis][i] = places, k; !finite {
+				t.K[axis][i] = C(math.NaN())
+			}
 			weights, slopes := cubicWeights(f), cubicSlopes(f)
 			for tap := range weights {
 				t.Cubic[axis][tap][i], t.Cubic[axis][cubicTaps+tap][i] = weights[tap], slopes[tap]

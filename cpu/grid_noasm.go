@@ -10,6 +10,9 @@ var (
 	framedKernels   []framedKernel
 	gridFramedAdds  []framedAdd
 	gridFramedQuads []framedQuad
+
+	cubicKernels []cubicKernel
+	cubicAdds    []cubicAdd
 )
 
 func gridCount(*byte, int, *uint8) int { panic("no kernels") }

@@ -15,6 +15,7 @@ type GridScatter[C Compute] struct {
 	pixel    int64          // from one pixel's sums to the next one's
 	channel  int64          // from one channel's sums to the next one's
 	channels int
+	pitch    int            // from one chunk's sums to the next one's
 	count    []uint8        // contributions to a pixel, modulo ChunkSize
 	chunks   []chunk        // finished chunks, in the order they were finished
 	sums     []C            // their sums: one per channel
@@ -34,24 +35,34 @@ const MaxScatterChannels = 16
 
 // gridScatterSizes returns the bytes of each part of a scatter's memory. There
 // is room for a frame around the band, however its sums lie.
-func gridScatterSizes(rows, width, contributions, channels, size int64) [5]int64 {
+func gridScatterSizes(g *Sampler, rows, contributions, channels, size int64) [5]int64 {
+	width, pitch := g.Size[0], scatterPitch(g, channels, size)
 	chunks, plane := contributions/ChunkSize, frameRows(width, 0, rows).plane
 	align := func(n int64) int64 { return (n + 63) &^ 63 }
 	quads := int64(0)
-	if f := (framedSums{gridFrame: frameRows(width, 0, rows), channels: int(channels)}); size == 4 && f.quads() {
+	if f := (framedSums{gridFrame: frameRows(width, 0, rows), channels: int(channels)}); size == 4 && g.Mode == Bilinear && f.quads() {
 		quads = f.floats() * size
 	}
 	return [5]int64{
-		align(plane * channels * size), align(chunks * channels * size),
+		align(plane * pitch * size), align(chunks * pitch * size),
 		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane), align(quads),
 	}
 }
 
+// scatterPitch returns how many sums a pixel or a chunk has room for: those of
+// its channels, with Bicubic rounded up to whole vectors, as kernels take them.
+func scatterPitch(g *Sampler, channels, size int64) int64 {
+	if g.Mode == Bicubic && size == 4 {
+		return (channels + 3) &^ 3
+	}
+	return channels
+}
+
 // GridScatterBytes returns the workspace of one scatter: of a band with the
-// given number of rows and pixels in each, that many contributions and
-// channels, and a compute type of the given size.
-func GridScatterBytes(rows, width, contributions, channels, size int64) (bytes int64) {
-	for _, n := range gridScatterSizes(rows, width, contributions, channels, size) {
+// given number of rows, that many contributions and channels, and a compute
+// type of the given size.
+func GridScatterBytes(g *Sampler, rows, contributions, channels, size int64) (bytes int64) {
+	for _, n := range gridScatterSizes(g, rows, contributions, channels, size) {
 		bytes += n
 	}
 	return bytes
@@ -61,18 +72,19 @@ func GridScatterBytes(rows, width, contributions, channels, size int64) (bytes i
 func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contributions int64, channels int) GridScatter[C] {
 	size := int64(unsafe.Sizeof(C(0)))
 	rows, width := band.Pixels/g.Size[0], g.Size[0]
-	sizes := gridScatterSizes(rows, width, contributions, int64(channels), size)
+	sizes := gridScatterSizes(g, rows, contributions, int64(channels), size)
+	pitch := scatterPitch(g, int64(channels), size)
 	var part [5]unsafe.Pointer
 	for i, n := range sizes {
 		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[n:]
 	}
 	plane := frameRows(width, 0, rows).plane
-	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: plane, channels: channels, quads: part[4]}
-	if channels == MaxScatterChannels { // a pixel's sums make whole vectors
-		s.pixel, s.channel = MaxScatterChannels, 1
+	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: plane, channels: channels, pitch: int(pitch), quads: part[4]}
+	if channels == MaxScatterChannels || (g.Mode == Bicubic && size == 4) { // a pixel's sums make whole vectors
+		s.pixel, s.channel = pitch, 1
 	}
-	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*int64(channels))
+	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*pitch)
 	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
 	s.count = unsafe.Slice((*uint8)(part[3]), plane)
 	return s
@@ -80,7 +92,7 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 
 // clear begins with sums of +0.
 func (s *GridScatter[C]) clear() {
-	clear(unsafe.Slice((*C)(s.planes), (s.band.Pixels-1)*s.pixel+int64(s.channels-1)*s.channel+1))
+	clear(unsafe.Slice((*C)(s.planes), (s.band.Pixels-1)*s.pixel+int64(s.pitch-1)*s.channel+1))
 	clear(s.count)
 }
 
@@ -178,7 +190,7 @@ func (s *GridScatter[C]) addWithChunks(channel int, dy []C, t *Taps[C]) {
 		sum := s.sum(channel, p)
 		*sum += C(dy[i] * t.Weight[k][i])
 		if completes {
-			s.sums[next*s.channels+channel] = *sum
+			s.sums[next*s.pitch+channel] = *sum
 			*sum = 0
 			next++
 		}
@@ -230,7 +242,7 @@ func (s *GridScatter[C]) Finish(scratch *Scratch) {
 		for c := range s.channels {
 			sum, tree := s.sum(c, pixel), TreeOf[C](scratch, 0)
 			for _, k := range chunks[:n] {
-				tree.Push(s.sums[k.number*int64(s.channels)+int64(c)])
+				tree.Push(s.sums[k.number*int64(s.pitch)+int64(c)])
 			}
 			if s.count[pixel] != 0 {
 				tree.Push(*sum)

@@ -139,7 +139,7 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 	jobs := groups * s.batch * bands
 	threads = min(threads, jobs)
 	contributions := s.positions() * s.taps()
-	each := cpu.GridScatterBytes(ceilDiv(rows, bands), s.Size[0], contributions, perJob, int64(unsafe.Sizeof(C(0))))
+	each := cpu.GridScatterBytes(&s.Sampler, ceilDiv(rows, bands), contributions, perJob, int64(unsafe.Sizeof(C(0))))
 	pl.workspace = each * threads
 	job := func(c *call, w *worker, number int64) {
 		s, b := &c.sampler, &w.ownArgs().grid

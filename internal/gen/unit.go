@@ -23,6 +23,7 @@ var units = []unit{
 	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotVNNI, dotAVX2, scaleSums}},
 	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums, pairProducts, rowCopies, outside}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
+	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){stripeProducts}},
