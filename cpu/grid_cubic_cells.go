@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"math/bits"
 	"unsafe"
 
@@ -124,13 +125,16 @@ func (k *gridKernel) addCubic(s *GridScatter[float32], b *GridBlock) bool {
 	return true
 }
 
-// correct puts the taps that padding moves or leaves out into the cells. It
+// correct puts the taps that kernels have left to it into the cells. It
 // reports whether the kernels can take them: the taps of a row lie in a window
 // but where numbers are so large that neighbours are more than 1 apart.
 func (k *gridKernel) correct(c *gridCells, b *GridBlock, pitch int64) bool {
 	for v := 0; v < b.N; v += k.lanes {
-		for edge := c[planeEdge][v]; edge != 0; edge &= edge - 1 {
-			if !c.correct(v+bits.TrailingZeros32(edge), &b.Sampler, pitch) {
+		if c[planeEdge][v] == 0 {
+			continue
+		}
+		for left := c[planeEdge][v+1]; left != 0; left &= left - 1 {
+			if !c.correct(v+bits.TrailingZeros32(left), &b.Sampler, pitch) {
 				return false
 			}
 		}
@@ -138,12 +142,53 @@ func (k *gridKernel) correct(c *gridCells, b *GridBlock, pitch int64) bool {
 	return true
 }
 
+// mostWhole is a number up to which every half is a float32.
+const mostWhole = 1 << 22
+
+// wholePlaces are cubicPlaces from a first place on that is smaller.
+func (g *Sampler) wholePlaces(first int64, axis int) (at [cubicTaps]int64) {
+	size := g.Size[axis]
+	for i := range at {
+		p := first + int64(i)
+		switch {
+		case uint64(p) < uint64(size):
+		case g.Padding == Zeros:
+			p = Outside
+		case g.Padding == Border:
+			p = min(max(p, 0), size-1)
+		default:
+			p = mirrored(p, size, g.AlignCorners)
+		}
+		at[i] = p
+	}
+	return at
+}
+
+// mirrored is the rule of reflection for whole numbers: the pixels lie there and
+// back again, the first and the last one once with align_corners, else twice.
+func mirrored(p, size int64, alignCorners bool) int64 {
+	if alignCorners {
+		if size == 1 {
+			return 0
+		}
+		p = max(p, -p) % (2 * (size - 1))
+		return min(p, 2*(size-1)-p)
+	}
+	p = max(p, -1-p) % (2 * size)
+	return min(p, 2*size-1-p)
+}
+
 // correct does so for position i.
 func (c *gridCells) correct(i int, g *Sampler, pitch int64) bool {
 	const all, none = 1<<32 - 1, 0
 	var at [2][cubicTaps]int64
 	for axis := range at {
-		places, t, finite := cubicPlaces(c.floats(planeCoord + axis)[i], g, axis)
+		x := c.floats(planeCoord + axis)[i]
+		if x > -mostWhole && x < mostWhole {
+			at[axis] = g.wholePlaces(int64(math.Floor(float64(x)))-1, axis)
+			continue
+		}
+		places, t, finite := cubicPlaces(x, g, axis)
 		if at[axis] = places; !finite {
 			c[cubicLive+axis][i] = none
 			weights, slopes := cubicWeights(t), cubicSlopes(t)

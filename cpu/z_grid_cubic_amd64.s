@@ -248,8 +248,172 @@ vector1:
 	KMOVW        K1, BX
 	XORL         $0x0000ffff, BX
 	MOVL         BX, 23936(AX)(DX*4)
-	ADDQ         $0x00000010, DX
-	JMP          vector1
+	TESTL        BX, BX
+	JEQ          within3
+	MOVL         BX, 23940(AX)(DX*4)
+	CMPL         60(AX), $0x00000002
+	JEQ          left4
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VPBROADCASTD 60(AX), Z1
+	VPSUBD       Z1, Z0, Z1
+	VMOVUPS      1088(AX)(DX*4), Z2
+	VSUBPS       Z2, Z2, Z2
+	VCMPPS       $0x00, Z0, Z2, K1
+	VMOVUPS      2176(AX)(DX*4), Z2
+	VSUBPS       Z2, Z2, Z2
+	VCMPPS       $0x00, Z0, Z2, K2
+	KANDW        K2, K1, K1
+	KMOVW        K1, BX
+	XORL         $0x0000ffff, BX
+	MOVL         BX, 23940(AX)(DX*4)
+	VMOVUPS      1088(AX)(DX*4), Z2
+	VRNDSCALEPS  $0x09, Z2, Z2
+	VMOVUPS      all32_3f800000<>+0(SB), Z3
+	VSUBPS       Z3, Z2, Z2
+	VBROADCASTSS 32(AX), Z3
+	VMINPS       Z3, Z2, Z2
+	VMOVUPS      all32_c1000000<>+0(SB), Z3
+	VMAXPS       Z3, Z2, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VBROADCASTSS 40(AX), Z3
+	VCVTTPS2DQ   Z3, Z3
+	VMOVUPS      all32_3<>+0(SB), Z4
+	VPSUBD       Z4, Z3, Z4
+	VPMINSD      Z4, Z2, Z4
+	VPMAXSD      Z0, Z4, Z4
+	VPMINSD      Z3, Z2, Z5
+	VPMAXSD      Z0, Z5, Z5
+	VPCMPEQD     Z5, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z6
+	VMOVAPS.Z    Z6, K1, Z6
+	VPORD        Z1, Z6, Z6
+	VPSUBD       Z4, Z5, Z5
+	VMOVUPS      Z5, 35904(AX)(DX*4)
+	VMOVUPS      Z6, 44608(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z5
+	VPADDD       Z5, Z2, Z2
+	VPMINSD      Z3, Z2, Z5
+	VPMAXSD      Z0, Z5, Z5
+	VPCMPEQD     Z5, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z7
+	VMOVAPS.Z    Z7, K1, Z7
+	VPORD        Z1, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPSUBD       Z4, Z5, Z5
+	VMOVUPS      Z5, 36992(AX)(DX*4)
+	VMOVUPS      Z7, 45696(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z5
+	VPADDD       Z5, Z2, Z2
+	VPMINSD      Z3, Z2, Z5
+	VPMAXSD      Z0, Z5, Z5
+	VPCMPEQD     Z5, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z7
+	VMOVAPS.Z    Z7, K1, Z7
+	VPORD        Z1, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPSUBD       Z4, Z5, Z5
+	VMOVUPS      Z5, 38080(AX)(DX*4)
+	VMOVUPS      Z7, 46784(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z5
+	VPADDD       Z5, Z2, Z2
+	VPMINSD      Z3, Z2, Z3
+	VPMAXSD      Z0, Z3, Z3
+	VPCMPEQD     Z3, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z2
+	VMOVAPS.Z    Z2, K1, Z2
+	VPORD        Z1, Z2, Z2
+	VPORD        Z2, Z6, Z5
+	VPSUBD       Z4, Z3, Z3
+	VMOVUPS      Z3, 39168(AX)(DX*4)
+	VMOVUPS      Z2, 47872(AX)(DX*4)
+	VMOVUPS      2176(AX)(DX*4), Z2
+	VRNDSCALEPS  $0x09, Z2, Z2
+	VMOVUPS      all32_3f800000<>+0(SB), Z3
+	VSUBPS       Z3, Z2, Z2
+	VBROADCASTSS 36(AX), Z3
+	VMINPS       Z3, Z2, Z2
+	VMOVUPS      all32_c1000000<>+0(SB), Z3
+	VMAXPS       Z3, Z2, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VBROADCASTSS 44(AX), Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPMINSD      Z3, Z2, Z6
+	VPMAXSD      Z0, Z6, Z6
+	VPCMPEQD     Z6, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z7
+	VMOVAPS.Z    Z7, K1, Z7
+	VPORD        Z1, Z7, Z7
+	VPBROADCASTD 56(AX), Z8
+	VPMULLD      Z8, Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VMOVUPS      Z6, 31552(AX)(DX*4)
+	VMOVUPS      Z7, 48960(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z6
+	VPADDD       Z6, Z2, Z2
+	VPMINSD      Z3, Z2, Z6
+	VPMAXSD      Z0, Z6, Z6
+	VPCMPEQD     Z6, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z8
+	VMOVAPS.Z    Z8, K1, Z8
+	VPORD        Z1, Z8, Z8
+	VPORD        Z8, Z7, Z7
+	VPBROADCASTD 56(AX), Z9
+	VPMULLD      Z9, Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VMOVUPS      Z6, 32640(AX)(DX*4)
+	VMOVUPS      Z8, 50048(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z6
+	VPADDD       Z6, Z2, Z2
+	VPMINSD      Z3, Z2, Z6
+	VPMAXSD      Z0, Z6, Z6
+	VPCMPEQD     Z6, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z8
+	VMOVAPS.Z    Z8, K1, Z8
+	VPORD        Z1, Z8, Z8
+	VPORD        Z8, Z7, Z7
+	VPBROADCASTD 56(AX), Z9
+	VPMULLD      Z9, Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VMOVUPS      Z6, 33728(AX)(DX*4)
+	VMOVUPS      Z8, 51136(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z6
+	VPADDD       Z6, Z2, Z2
+	VPMINSD      Z3, Z2, Z3
+	VPMAXSD      Z0, Z3, Z0
+	VPCMPEQD     Z0, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z2
+	VMOVAPS.Z    Z2, K1, Z2
+	VPORD        Z1, Z2, Z1
+	VPORD        Z1, Z7, Z2
+	VPBROADCASTD 56(AX), Z3
+	VPMULLD      Z3, Z0, Z0
+	VPADDD       Z4, Z0, Z0
+	VMOVUPS      Z0, 34816(AX)(DX*4)
+	VMOVUPS      Z1, 52224(AX)(DX*4)
+	VPANDD       Z5, Z2, Z0
+	VMOVUPS      Z0, 53312(AX)(DX*4)
+	VMOVUPS      Z0, 54400(AX)(DX*4)
+	VMOVUPS      35904(AX)(DX*4), Z0
+	VMOVUPS      36992(AX)(DX*4), Z1
+	VMOVUPS      38080(AX)(DX*4), Z2
+	VMOVUPS      39168(AX)(DX*4), Z3
+	VUNPCKLPS    Z1, Z0, Z4
+	VUNPCKLPS    Z3, Z2, Z5
+	VUNPCKHPS    Z1, Z0, Z0
+	VUNPCKHPS    Z3, Z2, Z1
+	VUNPCKLPD    Z5, Z4, Z2
+	VUNPCKHPD    Z5, Z4, Z3
+	VUNPCKLPD    Z1, Z0, Z4
+	VUNPCKHPD    Z1, Z0, Z0
+	VMOVUPS      Z2, 40256(AX)(DX*4)
+	VMOVUPS      Z3, 41344(AX)(DX*4)
+	VMOVUPS      Z4, 42432(AX)(DX*4)
+	VMOVUPS      Z0, 43520(AX)(DX*4)
+
+left4:
+within3:
+	ADDQ $0x00000010, DX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
@@ -597,6 +761,24 @@ DATA all32_3<>+56(SB)/4, $0x00000003
 DATA all32_3<>+60(SB)/4, $0x00000003
 GLOBL all32_3<>(SB), RODATA|NOPTR, $64
 
+DATA all32_c1000000<>+0(SB)/4, $0xc1000000
+DATA all32_c1000000<>+4(SB)/4, $0xc1000000
+DATA all32_c1000000<>+8(SB)/4, $0xc1000000
+DATA all32_c1000000<>+12(SB)/4, $0xc1000000
+DATA all32_c1000000<>+16(SB)/4, $0xc1000000
+DATA all32_c1000000<>+20(SB)/4, $0xc1000000
+DATA all32_c1000000<>+24(SB)/4, $0xc1000000
+DATA all32_c1000000<>+28(SB)/4, $0xc1000000
+DATA all32_c1000000<>+32(SB)/4, $0xc1000000
+DATA all32_c1000000<>+36(SB)/4, $0xc1000000
+DATA all32_c1000000<>+40(SB)/4, $0xc1000000
+DATA all32_c1000000<>+44(SB)/4, $0xc1000000
+DATA all32_c1000000<>+48(SB)/4, $0xc1000000
+DATA all32_c1000000<>+52(SB)/4, $0xc1000000
+DATA all32_c1000000<>+56(SB)/4, $0xc1000000
+DATA all32_c1000000<>+60(SB)/4, $0xc1000000
+GLOBL all32_c1000000<>(SB), RODATA|NOPTR, $64
+
 // func gridCubicPlaceAVX512(cells *byte, n int)
 // Requires: AVX, AVX512F
 TEXT ·gridCubicPlaceAVX512(SB), NOSPLIT, $0-16
@@ -781,8 +963,172 @@ vector1:
 	KMOVW        K1, BX
 	XORL         $0x0000ffff, BX
 	MOVL         BX, 23936(AX)(DX*4)
-	ADDQ         $0x00000010, DX
-	JMP          vector1
+	TESTL        BX, BX
+	JEQ          within3
+	MOVL         BX, 23940(AX)(DX*4)
+	CMPL         60(AX), $0x00000002
+	JEQ          left4
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VPBROADCASTD 60(AX), Z1
+	VPSUBD       Z1, Z0, Z1
+	VMOVUPS      1088(AX)(DX*4), Z2
+	VSUBPS       Z2, Z2, Z2
+	VCMPPS       $0x00, Z0, Z2, K1
+	VMOVUPS      2176(AX)(DX*4), Z2
+	VSUBPS       Z2, Z2, Z2
+	VCMPPS       $0x00, Z0, Z2, K2
+	KANDW        K2, K1, K1
+	KMOVW        K1, BX
+	XORL         $0x0000ffff, BX
+	MOVL         BX, 23940(AX)(DX*4)
+	VMOVUPS      1088(AX)(DX*4), Z2
+	VRNDSCALEPS  $0x09, Z2, Z2
+	VMOVUPS      all32_3f800000<>+0(SB), Z3
+	VSUBPS       Z3, Z2, Z2
+	VBROADCASTSS 32(AX), Z3
+	VMINPS       Z3, Z2, Z2
+	VMOVUPS      all32_c1000000<>+0(SB), Z3
+	VMAXPS       Z3, Z2, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VBROADCASTSS 40(AX), Z3
+	VCVTTPS2DQ   Z3, Z3
+	VMOVUPS      all32_3<>+0(SB), Z4
+	VPSUBD       Z4, Z3, Z4
+	VPMINSD      Z4, Z2, Z4
+	VPMAXSD      Z0, Z4, Z4
+	VPMINSD      Z3, Z2, Z5
+	VPMAXSD      Z0, Z5, Z5
+	VPCMPEQD     Z5, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z6
+	VMOVAPS.Z    Z6, K1, Z6
+	VPORD        Z1, Z6, Z6
+	VPSUBD       Z4, Z5, Z5
+	VMOVUPS      Z5, 35904(AX)(DX*4)
+	VMOVUPS      Z6, 44608(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z5
+	VPADDD       Z5, Z2, Z2
+	VPMINSD      Z3, Z2, Z5
+	VPMAXSD      Z0, Z5, Z5
+	VPCMPEQD     Z5, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z7
+	VMOVAPS.Z    Z7, K1, Z7
+	VPORD        Z1, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPSUBD       Z4, Z5, Z5
+	VMOVUPS      Z5, 36992(AX)(DX*4)
+	VMOVUPS      Z7, 45696(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z5
+	VPADDD       Z5, Z2, Z2
+	VPMINSD      Z3, Z2, Z5
+	VPMAXSD      Z0, Z5, Z5
+	VPCMPEQD     Z5, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z7
+	VMOVAPS.Z    Z7, K1, Z7
+	VPORD        Z1, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPSUBD       Z4, Z5, Z5
+	VMOVUPS      Z5, 38080(AX)(DX*4)
+	VMOVUPS      Z7, 46784(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z5
+	VPADDD       Z5, Z2, Z2
+	VPMINSD      Z3, Z2, Z3
+	VPMAXSD      Z0, Z3, Z3
+	VPCMPEQD     Z3, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z2
+	VMOVAPS.Z    Z2, K1, Z2
+	VPORD        Z1, Z2, Z2
+	VPORD        Z2, Z6, Z5
+	VPSUBD       Z4, Z3, Z3
+	VMOVUPS      Z3, 39168(AX)(DX*4)
+	VMOVUPS      Z2, 47872(AX)(DX*4)
+	VMOVUPS      2176(AX)(DX*4), Z2
+	VRNDSCALEPS  $0x09, Z2, Z2
+	VMOVUPS      all32_3f800000<>+0(SB), Z3
+	VSUBPS       Z3, Z2, Z2
+	VBROADCASTSS 36(AX), Z3
+	VMINPS       Z3, Z2, Z2
+	VMOVUPS      all32_c1000000<>+0(SB), Z3
+	VMAXPS       Z3, Z2, Z2
+	VCVTTPS2DQ   Z2, Z2
+	VBROADCASTSS 44(AX), Z3
+	VCVTTPS2DQ   Z3, Z3
+	VPMINSD      Z3, Z2, Z6
+	VPMAXSD      Z0, Z6, Z6
+	VPCMPEQD     Z6, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z7
+	VMOVAPS.Z    Z7, K1, Z7
+	VPORD        Z1, Z7, Z7
+	VPBROADCASTD 56(AX), Z8
+	VPMULLD      Z8, Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VMOVUPS      Z6, 31552(AX)(DX*4)
+	VMOVUPS      Z7, 48960(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z6
+	VPADDD       Z6, Z2, Z2
+	VPMINSD      Z3, Z2, Z6
+	VPMAXSD      Z0, Z6, Z6
+	VPCMPEQD     Z6, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z8
+	VMOVAPS.Z    Z8, K1, Z8
+	VPORD        Z1, Z8, Z8
+	VPORD        Z8, Z7, Z7
+	VPBROADCASTD 56(AX), Z9
+	VPMULLD      Z9, Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VMOVUPS      Z6, 32640(AX)(DX*4)
+	VMOVUPS      Z8, 50048(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z6
+	VPADDD       Z6, Z2, Z2
+	VPMINSD      Z3, Z2, Z6
+	VPMAXSD      Z0, Z6, Z6
+	VPCMPEQD     Z6, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z8
+	VMOVAPS.Z    Z8, K1, Z8
+	VPORD        Z1, Z8, Z8
+	VPORD        Z8, Z7, Z7
+	VPBROADCASTD 56(AX), Z9
+	VPMULLD      Z9, Z6, Z6
+	VPADDD       Z4, Z6, Z6
+	VMOVUPS      Z6, 33728(AX)(DX*4)
+	VMOVUPS      Z8, 51136(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Z6
+	VPADDD       Z6, Z2, Z2
+	VPMINSD      Z3, Z2, Z3
+	VPMAXSD      Z0, Z3, Z0
+	VPCMPEQD     Z0, Z2, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z2
+	VMOVAPS.Z    Z2, K1, Z2
+	VPORD        Z1, Z2, Z1
+	VPORD        Z1, Z7, Z2
+	VPBROADCASTD 56(AX), Z3
+	VPMULLD      Z3, Z0, Z0
+	VPADDD       Z4, Z0, Z0
+	VMOVUPS      Z0, 34816(AX)(DX*4)
+	VMOVUPS      Z1, 52224(AX)(DX*4)
+	VPANDD       Z5, Z2, Z0
+	VMOVUPS      Z0, 53312(AX)(DX*4)
+	VMOVUPS      Z0, 54400(AX)(DX*4)
+	VMOVUPS      35904(AX)(DX*4), Z0
+	VMOVUPS      36992(AX)(DX*4), Z1
+	VMOVUPS      38080(AX)(DX*4), Z2
+	VMOVUPS      39168(AX)(DX*4), Z3
+	VUNPCKLPS    Z1, Z0, Z4
+	VUNPCKLPS    Z3, Z2, Z5
+	VUNPCKHPS    Z1, Z0, Z0
+	VUNPCKHPS    Z3, Z2, Z1
+	VUNPCKLPD    Z5, Z4, Z2
+	VUNPCKHPD    Z5, Z4, Z3
+	VUNPCKLPD    Z1, Z0, Z4
+	VUNPCKHPD    Z1, Z0, Z0
+	VMOVUPS      Z2, 40256(AX)(DX*4)
+	VMOVUPS      Z3, 41344(AX)(DX*4)
+	VMOVUPS      Z4, 42432(AX)(DX*4)
+	VMOVUPS      Z0, 43520(AX)(DX*4)
+
+left4:
+within3:
+	ADDQ $0x00000010, DX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
@@ -3013,8 +3359,172 @@ vector1:
 	VMOVMSKPS    Y1, BX
 	XORL         $0x000000ff, BX
 	MOVL         BX, 23936(AX)(DX*4)
-	ADDQ         $0x00000008, DX
-	JMP          vector1
+	TESTL        BX, BX
+	JEQ          within3
+	MOVL         BX, 23940(AX)(DX*4)
+	CMPL         60(AX), $0x00000002
+	JEQ          left4
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VPBROADCASTD 60(AX), Y1
+	VPSUBD       Y1, Y0, Y1
+	VMOVUPS      1088(AX)(DX*4), Y2
+	VSUBPS       Y2, Y2, Y2
+	VCMPPS       $0x00, Y0, Y2, Y2
+	VMOVUPS      2176(AX)(DX*4), Y3
+	VSUBPS       Y3, Y3, Y3
+	VCMPPS       $0x00, Y0, Y3, Y3
+	VANDPS       Y3, Y2, Y2
+	VMOVMSKPS    Y2, BX
+	XORL         $0x000000ff, BX
+	MOVL         BX, 23940(AX)(DX*4)
+	VMOVUPS      1088(AX)(DX*4), Y2
+	VROUNDPS     $0x09, Y2, Y2
+	VMOVUPS      all32_3f800000<>+0(SB), Y3
+	VSUBPS       Y3, Y2, Y2
+	VBROADCASTSS 32(AX), Y3
+	VMINPS       Y3, Y2, Y2
+	VMOVUPS      all32_c1000000<>+0(SB), Y3
+	VMAXPS       Y3, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VBROADCASTSS 40(AX), Y3
+	VCVTTPS2DQ   Y3, Y3
+	VMOVUPS      all32_3<>+0(SB), Y4
+	VPSUBD       Y4, Y3, Y4
+	VPMINSD      Y4, Y2, Y4
+	VPMAXSD      Y0, Y4, Y4
+	VPMINSD      Y3, Y2, Y5
+	VPMAXSD      Y0, Y5, Y5
+	VPCMPEQD     Y5, Y2, Y6
+	VMOVUPS      all32_ffffffff<>+0(SB), Y7
+	VANDPS       Y7, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VPSUBD       Y4, Y5, Y5
+	VMOVUPS      Y5, 35904(AX)(DX*4)
+	VMOVUPS      Y6, 44608(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y5
+	VPADDD       Y5, Y2, Y2
+	VPMINSD      Y3, Y2, Y5
+	VPMAXSD      Y0, Y5, Y5
+	VPCMPEQD     Y5, Y2, Y7
+	VMOVUPS      all32_ffffffff<>+0(SB), Y8
+	VANDPS       Y8, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBD       Y4, Y5, Y5
+	VMOVUPS      Y5, 36992(AX)(DX*4)
+	VMOVUPS      Y7, 45696(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y5
+	VPADDD       Y5, Y2, Y2
+	VPMINSD      Y3, Y2, Y5
+	VPMAXSD      Y0, Y5, Y5
+	VPCMPEQD     Y5, Y2, Y7
+	VMOVUPS      all32_ffffffff<>+0(SB), Y8
+	VANDPS       Y8, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBD       Y4, Y5, Y5
+	VMOVUPS      Y5, 38080(AX)(DX*4)
+	VMOVUPS      Y7, 46784(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y5
+	VPADDD       Y5, Y2, Y2
+	VPMINSD      Y3, Y2, Y3
+	VPMAXSD      Y0, Y3, Y3
+	VPCMPEQD     Y3, Y2, Y2
+	VMOVUPS      all32_ffffffff<>+0(SB), Y5
+	VANDPS       Y5, Y2, Y2
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y6, Y5
+	VPSUBD       Y4, Y3, Y3
+	VMOVUPS      Y3, 39168(AX)(DX*4)
+	VMOVUPS      Y2, 47872(AX)(DX*4)
+	VMOVUPS      2176(AX)(DX*4), Y2
+	VROUNDPS     $0x09, Y2, Y2
+	VMOVUPS      all32_3f800000<>+0(SB), Y3
+	VSUBPS       Y3, Y2, Y2
+	VBROADCASTSS 36(AX), Y3
+	VMINPS       Y3, Y2, Y2
+	VMOVUPS      all32_c1000000<>+0(SB), Y3
+	VMAXPS       Y3, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VBROADCASTSS 44(AX), Y3
+	VCVTTPS2DQ   Y3, Y3
+	VPMINSD      Y3, Y2, Y6
+	VPMAXSD      Y0, Y6, Y6
+	VPCMPEQD     Y6, Y2, Y7
+	VMOVUPS      all32_ffffffff<>+0(SB), Y8
+	VANDPS       Y8, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPBROADCASTD 56(AX), Y8
+	VPMULLD      Y8, Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VMOVUPS      Y6, 31552(AX)(DX*4)
+	VMOVUPS      Y7, 48960(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y6
+	VPADDD       Y6, Y2, Y2
+	VPMINSD      Y3, Y2, Y6
+	VPMAXSD      Y0, Y6, Y6
+	VPCMPEQD     Y6, Y2, Y8
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VANDPS       Y9, Y8, Y8
+	VPOR         Y1, Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPBROADCASTD 56(AX), Y9
+	VPMULLD      Y9, Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VMOVUPS      Y6, 32640(AX)(DX*4)
+	VMOVUPS      Y8, 50048(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y6
+	VPADDD       Y6, Y2, Y2
+	VPMINSD      Y3, Y2, Y6
+	VPMAXSD      Y0, Y6, Y6
+	VPCMPEQD     Y6, Y2, Y8
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VANDPS       Y9, Y8, Y8
+	VPOR         Y1, Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPBROADCASTD 56(AX), Y9
+	VPMULLD      Y9, Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VMOVUPS      Y6, 33728(AX)(DX*4)
+	VMOVUPS      Y8, 51136(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y6
+	VPADDD       Y6, Y2, Y2
+	VPMINSD      Y3, Y2, Y3
+	VPMAXSD      Y0, Y3, Y0
+	VPCMPEQD     Y0, Y2, Y2
+	VMOVUPS      all32_ffffffff<>+0(SB), Y3
+	VANDPS       Y3, Y2, Y2
+	VPOR         Y1, Y2, Y1
+	VPOR         Y1, Y7, Y2
+	VPBROADCASTD 56(AX), Y3
+	VPMULLD      Y3, Y0, Y0
+	VPADDD       Y4, Y0, Y0
+	VMOVUPS      Y0, 34816(AX)(DX*4)
+	VMOVUPS      Y1, 52224(AX)(DX*4)
+	VPAND        Y5, Y2, Y0
+	VMOVUPS      Y0, 53312(AX)(DX*4)
+	VMOVUPS      Y0, 54400(AX)(DX*4)
+	VMOVUPS      35904(AX)(DX*4), Y0
+	VMOVUPS      36992(AX)(DX*4), Y1
+	VMOVUPS      38080(AX)(DX*4), Y2
+	VMOVUPS      39168(AX)(DX*4), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKLPS    Y3, Y2, Y5
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKHPS    Y3, Y2, Y1
+	VUNPCKLPD    Y5, Y4, Y2
+	VUNPCKHPD    Y5, Y4, Y3
+	VUNPCKLPD    Y1, Y0, Y4
+	VUNPCKHPD    Y1, Y0, Y0
+	VMOVUPS      Y2, 40256(AX)(DX*4)
+	VMOVUPS      Y3, 41344(AX)(DX*4)
+	VMOVUPS      Y4, 42432(AX)(DX*4)
+	VMOVUPS      Y0, 43520(AX)(DX*4)
+
+left4:
+within3:
+	ADDQ $0x00000008, DX
+	JMP  vector1
 
 done2:
 	VZEROUPPER
@@ -3204,8 +3714,172 @@ vector1:
 	VMOVMSKPS    Y1, BX
 	XORL         $0x000000ff, BX
 	MOVL         BX, 23936(AX)(DX*4)
-	ADDQ         $0x00000008, DX
-	JMP          vector1
+	TESTL        BX, BX
+	JEQ          within3
+	MOVL         BX, 23940(AX)(DX*4)
+	CMPL         60(AX), $0x00000002
+	JEQ          left4
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VPBROADCASTD 60(AX), Y1
+	VPSUBD       Y1, Y0, Y1
+	VMOVUPS      1088(AX)(DX*4), Y2
+	VSUBPS       Y2, Y2, Y2
+	VCMPPS       $0x00, Y0, Y2, Y2
+	VMOVUPS      2176(AX)(DX*4), Y3
+	VSUBPS       Y3, Y3, Y3
+	VCMPPS       $0x00, Y0, Y3, Y3
+	VANDPS       Y3, Y2, Y2
+	VMOVMSKPS    Y2, BX
+	XORL         $0x000000ff, BX
+	MOVL         BX, 23940(AX)(DX*4)
+	VMOVUPS      1088(AX)(DX*4), Y2
+	VROUNDPS     $0x09, Y2, Y2
+	VMOVUPS      all32_3f800000<>+0(SB), Y3
+	VSUBPS       Y3, Y2, Y2
+	VBROADCASTSS 32(AX), Y3
+	VMINPS       Y3, Y2, Y2
+	VMOVUPS      all32_c1000000<>+0(SB), Y3
+	VMAXPS       Y3, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VBROADCASTSS 40(AX), Y3
+	VCVTTPS2DQ   Y3, Y3
+	VMOVUPS      all32_3<>+0(SB), Y4
+	VPSUBD       Y4, Y3, Y4
+	VPMINSD      Y4, Y2, Y4
+	VPMAXSD      Y0, Y4, Y4
+	VPMINSD      Y3, Y2, Y5
+	VPMAXSD      Y0, Y5, Y5
+	VPCMPEQD     Y5, Y2, Y6
+	VMOVUPS      all32_ffffffff<>+0(SB), Y7
+	VANDPS       Y7, Y6, Y6
+	VPOR         Y1, Y6, Y6
+	VPSUBD       Y4, Y5, Y5
+	VMOVUPS      Y5, 35904(AX)(DX*4)
+	VMOVUPS      Y6, 44608(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y5
+	VPADDD       Y5, Y2, Y2
+	VPMINSD      Y3, Y2, Y5
+	VPMAXSD      Y0, Y5, Y5
+	VPCMPEQD     Y5, Y2, Y7
+	VMOVUPS      all32_ffffffff<>+0(SB), Y8
+	VANDPS       Y8, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBD       Y4, Y5, Y5
+	VMOVUPS      Y5, 36992(AX)(DX*4)
+	VMOVUPS      Y7, 45696(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y5
+	VPADDD       Y5, Y2, Y2
+	VPMINSD      Y3, Y2, Y5
+	VPMAXSD      Y0, Y5, Y5
+	VPCMPEQD     Y5, Y2, Y7
+	VMOVUPS      all32_ffffffff<>+0(SB), Y8
+	VANDPS       Y8, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPOR         Y7, Y6, Y6
+	VPSUBD       Y4, Y5, Y5
+	VMOVUPS      Y5, 38080(AX)(DX*4)
+	VMOVUPS      Y7, 46784(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y5
+	VPADDD       Y5, Y2, Y2
+	VPMINSD      Y3, Y2, Y3
+	VPMAXSD      Y0, Y3, Y3
+	VPCMPEQD     Y3, Y2, Y2
+	VMOVUPS      all32_ffffffff<>+0(SB), Y5
+	VANDPS       Y5, Y2, Y2
+	VPOR         Y1, Y2, Y2
+	VPOR         Y2, Y6, Y5
+	VPSUBD       Y4, Y3, Y3
+	VMOVUPS      Y3, 39168(AX)(DX*4)
+	VMOVUPS      Y2, 47872(AX)(DX*4)
+	VMOVUPS      2176(AX)(DX*4), Y2
+	VROUNDPS     $0x09, Y2, Y2
+	VMOVUPS      all32_3f800000<>+0(SB), Y3
+	VSUBPS       Y3, Y2, Y2
+	VBROADCASTSS 36(AX), Y3
+	VMINPS       Y3, Y2, Y2
+	VMOVUPS      all32_c1000000<>+0(SB), Y3
+	VMAXPS       Y3, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VBROADCASTSS 44(AX), Y3
+	VCVTTPS2DQ   Y3, Y3
+	VPMINSD      Y3, Y2, Y6
+	VPMAXSD      Y0, Y6, Y6
+	VPCMPEQD     Y6, Y2, Y7
+	VMOVUPS      all32_ffffffff<>+0(SB), Y8
+	VANDPS       Y8, Y7, Y7
+	VPOR         Y1, Y7, Y7
+	VPBROADCASTD 56(AX), Y8
+	VPMULLD      Y8, Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VMOVUPS      Y6, 31552(AX)(DX*4)
+	VMOVUPS      Y7, 48960(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y6
+	VPADDD       Y6, Y2, Y2
+	VPMINSD      Y3, Y2, Y6
+	VPMAXSD      Y0, Y6, Y6
+	VPCMPEQD     Y6, Y2, Y8
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VANDPS       Y9, Y8, Y8
+	VPOR         Y1, Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPBROADCASTD 56(AX), Y9
+	VPMULLD      Y9, Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VMOVUPS      Y6, 32640(AX)(DX*4)
+	VMOVUPS      Y8, 50048(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y6
+	VPADDD       Y6, Y2, Y2
+	VPMINSD      Y3, Y2, Y6
+	VPMAXSD      Y0, Y6, Y6
+	VPCMPEQD     Y6, Y2, Y8
+	VMOVUPS      all32_ffffffff<>+0(SB), Y9
+	VANDPS       Y9, Y8, Y8
+	VPOR         Y1, Y8, Y8
+	VPOR         Y8, Y7, Y7
+	VPBROADCASTD 56(AX), Y9
+	VPMULLD      Y9, Y6, Y6
+	VPADDD       Y4, Y6, Y6
+	VMOVUPS      Y6, 33728(AX)(DX*4)
+	VMOVUPS      Y8, 51136(AX)(DX*4)
+	VMOVUPS      all32_1<>+0(SB), Y6
+	VPADDD       Y6, Y2, Y2
+	VPMINSD      Y3, Y2, Y3
+	VPMAXSD      Y0, Y3, Y0
+	VPCMPEQD     Y0, Y2, Y2
+	VMOVUPS      all32_ffffffff<>+0(SB), Y3
+	VANDPS       Y3, Y2, Y2
+	VPOR         Y1, Y2, Y1
+	VPOR         Y1, Y7, Y2
+	VPBROADCASTD 56(AX), Y3
+	VPMULLD      Y3, Y0, Y0
+	VPADDD       Y4, Y0, Y0
+	VMOVUPS      Y0, 34816(AX)(DX*4)
+	VMOVUPS      Y1, 52224(AX)(DX*4)
+	VPAND        Y5, Y2, Y0
+	VMOVUPS      Y0, 53312(AX)(DX*4)
+	VMOVUPS      Y0, 54400(AX)(DX*4)
+	VMOVUPS      35904(AX)(DX*4), Y0
+	VMOVUPS      36992(AX)(DX*4), Y1
+	VMOVUPS      38080(AX)(DX*4), Y2
+	VMOVUPS      39168(AX)(DX*4), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKLPS    Y3, Y2, Y5
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKHPS    Y3, Y2, Y1
+	VUNPCKLPD    Y5, Y4, Y2
+	VUNPCKHPD    Y5, Y4, Y3
+	VUNPCKLPD    Y1, Y0, Y4
+	VUNPCKHPD    Y1, Y0, Y0
+	VMOVUPS      Y2, 40256(AX)(DX*4)
+	VMOVUPS      Y3, 41344(AX)(DX*4)
+	VMOVUPS      Y4, 42432(AX)(DX*4)
+	VMOVUPS      Y0, 43520(AX)(DX*4)
+
+left4:
+within3:
+	ADDQ $0x00000008, DX
+	JMP  vector1
 
 done2:
 	VZEROUPPER

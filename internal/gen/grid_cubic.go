@@ -5,7 +5,6 @@ import (
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 )
 
 // The kernels of bicubic grid_sample (cpu/grid_cubic_cells.go). A position's four
@@ -68,8 +67,9 @@ func cubicKernels(c *build.Context) {
 
 func (k *gridKernel) float(v float32) value { return k.number(math.Float32bits(v)) }
 
-// locateCubic fills cells as if all taps were inside; planeEdge says of which
-// positions they are not.
+// locateCubic fills cells. planeEdge has two words for each vector: of which
+// positions taps are not a window's elements in order, and of which of them Go
+// has to say what they are.
 func (k *gridKernel) locateCubic(gradient bool) {
 	k.forVectors(func() {
 		var plain mask
@@ -105,14 +105,12 @@ func (k *gridKernel) locateCubic(gradient bool) {
 		}
 		k.storePlane(cubicLive, all)
 		k.storePlane(cubicLive+1, all)
-		bits := k.c.GP32()
-		if k.isa.masks {
-			k.emit("KMOVW", plain[0], bits)
-		} else {
-			k.emit("VMOVMSKPS", plain[0], bits)
-		}
-		k.c.XORL(operand.U32(1<<k.lanes-1), bits)
-		k.c.MOVL(bits, k.plane(planeEdge).Mem)
+		within := k.newLabel("within")
+		bits := k.storeBits(plain, k.plane(planeEdge))
+		k.c.TESTL(bits, bits)
+		k.c.JEQ(operand.LabelRef(within))
+		k.moveTaps(bits)
+		k.c.Label(within)
 	})
 }
 
@@ -144,176 +142,4 @@ func (k *gridKernel) weights(axis int, t value, slopes bool) {
 			k.storePlane(cubicWeight+8*axis+4+[2][2]int{{0, 1}, {3, 2}}[side][i], v)
 		}
 	}
-}
-
-// row emits the loads of one row of taps, whose planes lie at r. Of every four
-// positions the windows are turned, so that each tap has a vector.
-func (k *gridKernel) row(r reg.GPVirtual, edge bool) (v [cubicTaps]value) {
-	var windows [cubicTaps]value
-	for m := range windows {
-		windows[m] = k.windows(r, m)
-		if edge {
-			windows[m] = k.apply("VPERMILPS", k.plane(cubicControl+m), windows[m])
-		}
-	}
-	pair := func(name string, a, b value) value { return k.apply(name, b, a) }
-	low := [2]value{pair("VUNPCKLPS", windows[0], windows[1]), pair("VUNPCKLPS", windows[2], windows[3])}
-	high := [2]value{pair("VUNPCKHPS", windows[0], windows[1]), pair("VUNPCKHPS", windows[2], windows[3])}
-	v = [cubicTaps]value{
-		pair("VUNPCKLPD", low[0], low[1]), pair("VUNPCKHPD", low[0], low[1]),
-		pair("VUNPCKLPD", high[0], high[1]), pair("VUNPCKHPD", high[0], high[1]),
-	}
-	if edge {
-		for tap := range v {
-			inside := k.apply(k.bits("VPAND"), k.plane(cubicColumns+tap), value{loadWhole(k.kernel, k.rowPlane(r, cubicRows))})
-			v[tap] = k.apply(k.bits("VPAND"), inside, v[tap])
-		}
-	}
-	return v
-}
-
-// rowPlane is plane for the row whose planes lie at r.
-func (k *gridKernel) rowPlane(r reg.GPVirtual, number int) memory {
-	return memory{operand.Mem{Base: r, Index: k.i, Scale: 4, Disp: number * planeBytes}}
-}
-
-// windows loads the windows of positions m, m + 4, ... into quarters of 128 bits.
-func (k *gridKernel) windows(r reg.GPVirtual, m int) value {
-	v := k.vector()
-	insert := "VINSERTF128"
-	if k.isa.masks {
-		insert = "VINSERTF32X4"
-	}
-	for quarter := range k.lanes / 4 {
-		at := k.c.GP64()
-		k.c.MOVL(k.rowPlane(r, cubicPlace).plus(4*(4*quarter+m)).Mem, at.As32())
-		from := operand.Mem{Base: k.input, Index: at, Scale: uint8(k.out.size)}
-		if k.out == f32 {
-			if quarter == 0 {
-				k.c.VMOVUPS(from, v.AsX())
-			} else {
-				k.emit(insert, quarter, from, v, v)
-			}
-			continue
-		}
-		x := v.AsX().(reg.VecVirtual)
-		if quarter > 0 {
-			x = k.c.XMM()
-		}
-		if k.out == f16 {
-			k.c.VCVTPH2PS(from, x)
-		} else {
-			k.c.VPMOVZXWD(from, x)
-		}
-		if quarter > 0 {
-			k.emit(insert, quarter, x, v, v)
-		}
-	}
-	if k.out == bf16 {
-		return k.apply("VPSLLD", 16, value{v})
-	}
-	return value{v}
-}
-
-// forRows emits a loop over the rows of taps of a vector of positions: body gets
-// the row's values and where its planes lie.
-func (k *gridKernel) forRows(body func(v [cubicTaps]value, r reg.GPVirtual)) {
-	loop, edge, next := k.newLabel("row"), k.newLabel("edge"), k.newLabel("next")
-	r, left := k.c.GP64(), k.c.GP64()
-	k.c.MOVQ(k.cells, r)
-	k.c.MOVQ(operand.U32(cubicTaps), left)
-	k.c.Label(loop)
-	k.c.CMPL(k.plane(planeEdge).Mem, operand.Imm(0))
-	k.c.JNE(operand.LabelRef(edge))
-	body(k.row(r, false), r)
-	k.c.JMP(operand.LabelRef(next))
-	k.c.Label(edge)
-	body(k.row(r, true), r)
-	k.c.Label(next)
-	k.c.ADDQ(operand.U32(planeBytes), r)
-	k.c.DECQ(left)
-	k.c.JNE(operand.LabelRef(loop))
-}
-
-// weighted sums values times the planes from number on, left to right. The sum
-// of a row may be -0 where one from +0 is not: no sum over rows shows it.
-func (k *gridKernel) weighted(v [cubicTaps]value, number int) value {
-	sum := k.apply("VMULPS", k.plane(number), v[0])
-	for tap := 1; tap < cubicTaps; tap++ {
-		sum = k.add(sum, k.apply("VMULPS", k.plane(number+tap), v[tap]))
-	}
-	return sum
-}
-
-// addRow adds a row's sum times the row's word of the planes from number on.
-func (k *gridKernel) addRow(to, sum value, r reg.GPVirtual, number int) {
-	term := k.apply("VMULPS", k.rowPlane(r, number), sum)
-	k.emit("VADDPS", term[0], to[0], to[0])
-}
-
-func (k *gridKernel) clear(v value) { k.emit(k.bits("VPXOR"), v[0], v[0], v[0]) }
-
-func (k *gridKernel) sampleCubic() {
-	k.input = param(k.c, "input")
-	y := param(k.c, "y")
-	k.forVectors(func() {
-		sum := value{k.vector()}
-		k.clear(sum)
-		k.forRows(func(v [cubicTaps]value, r reg.GPVirtual) {
-			k.addRow(sum, k.weighted(v, cubicWeight), r, cubicWeight+8)
-		})
-		k.storeAt(sum, y, k.position())
-	})
-}
-
-func (k *gridKernel) termsCubic() {
-	c := k.c
-	stride, dyStride := param(c, "channelStride"), param(c, "dyStride")
-	k.clearTerms(param(c, "terms"), 0)
-	k.input = c.GP64()
-	k.forVectors(func() {
-		loop, few, folded := k.newLabel("channel"), k.newLabel("few"), k.newLabel("folded")
-		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
-		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
-		c.Load(c.Param("input"), k.input)
-		c.Label(loop)
-		sums := [2]value{{k.vector()}, {k.vector()}}
-		k.clear(sums[0])
-		k.clear(sums[1])
-		k.forRows(func(v [cubicTaps]value, r reg.GPVirtual) {
-			k.addRow(sums[0], k.weighted(v, cubicWeight+4), r, cubicWeight+8)
-			k.addRow(sums[1], k.weighted(v, cubicWeight), r, cubicWeight+8+4)
-		})
-		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
-		for axis, sum := range sums {
-			k.emit("VMOVUPS", k.mul(g, sum)[0], k.term(to, 0, axis))
-		}
-		c.ADDQ(operand.U32(4*k.isa.bytes), to)
-		c.ADDQ(stride, k.input)
-		c.ADDQ(dyStride, from)
-		c.DECQ(left)
-		c.JNE(operand.LabelRef(loop))
-		terms := param(c, "terms")
-		foldAll := func(width int) {
-			for axis := range sums {
-				k.storePlane(cubicSums+axis, k.add(k.loadPlane(cubicSums+axis), k.foldTerms(terms, width, axis)))
-			}
-		}
-		c.CMPQ(param(c, "channels"), operand.Imm(4))
-		c.JLE(operand.LabelRef(few))
-		foldAll(groupChannels)
-		c.JMP(operand.LabelRef(folded))
-		c.Label(few)
-		foldAll(4)
-		c.Label(folded)
-	})
-}
-
-func (k *gridKernel) combineCubic() {
-	k.forVectors(func() {
-		for axis := range 2 {
-			grad := k.mul(k.loadPlane(cubicSums+axis), k.parameter(paramK+axis))
-			k.storePlane(planeGrad+axis, k.apply(k.bits("VPAND"), k.plane(cubicLive+axis), grad))
-		}
-	})
 }
