@@ -65,21 +65,26 @@ def rotations(shape: tuple[int, int, int, int]) -> torch.Tensor:
     return functional.affine_grid(theta, list(shape), align_corners=False)
 
 
-def grid_gradients(f: Callable[..., torch.Tensor], x: torch.Tensor, grid: torch.Tensor, dy: torch.Tensor) -> Call:
+def grid_gradients(
+    f: Callable[..., torch.Tensor], x: torch.Tensor, grid: torch.Tensor, dy: torch.Tensor, mode: str = "bilinear"
+) -> Call:
     """The backward alone."""
-    return backward_alone(f(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False), (x, grid), dy)
+    return backward_alone(f(x, grid, mode=mode, padding_mode="zeros", align_corners=False), (x, grid), dy)
 
 
-def grid_case(shape: tuple[int, int, int, int], backward: bool, dtype: torch.dtype = torch.float32) -> Case:
+def grid_case(
+    shape: tuple[int, int, int, int], backward: bool, dtype: torch.dtype = torch.float32, mode: str = "bilinear"
+) -> Case:
     """Images of shape N, C, H, W on a grid of rotations; the backward gives both gradients."""
     n, c, h, w = shape
     x = torch.randn(shape).to(dtype)
     grid = rotations(shape).to(dtype)
     dy = torch.randn(shape).to(dtype)
-    name = f"grid_sample {'backward' if backward else 'forward'} {n}x{c}x{h}x{w} {dtype}".replace("torch.", "")
+    what = ("" if mode == "bilinear" else f"{mode} ") + ("backward" if backward else "forward")
+    name = f"grid_sample {what} {n}x{c}x{h}x{w} {dtype}".replace("torch.", "")
     if not backward:
         calls = [
-            lambda f=f: f(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+            lambda f=f: f(x, grid, mode=mode, padding_mode="zeros", align_corners=False)
             for f in (isobit.grid_sample, functional.grid_sample)
         ]
         return Case(name, x.nbytes + grid.nbytes, dy.nbytes, *calls, allocates="both")
@@ -90,13 +95,14 @@ def grid_case(shape: tuple[int, int, int, int], backward: bool, dtype: torch.dty
         name,
         x.nbytes + grid.nbytes + dy.nbytes,
         x.nbytes + grid.nbytes,
-        grid_gradients(isobit.grid_sample, x, grid, dy),
-        grid_gradients(functional.grid_sample, x, grid, dy),
+        grid_gradients(isobit.grid_sample, x, grid, dy, mode),
+        grid_gradients(functional.grid_sample, x, grid, dy, mode),
         allocates="both",
     )
 
 
 def scatter_cases() -> list[Callable[[], Case]]:
+    few, many = (1, 3, 512, 512), (8, 16, 64, 64)
     shapes = [(16, 3, 512, 512), (16, 64, 128, 128), (1, 3, 1080, 1920), (256, 1, 28, 28)]
     return [
         lambda: embedding_case(1000, "uniform"),
@@ -111,4 +117,5 @@ def scatter_cases() -> list[Callable[[], Case]]:
         ),
         *(lambda s=s, b=b: grid_case(s, b) for s in shapes for b in (False, True)),
         lambda: grid_case((16, 64, 128, 128), True, torch.bfloat16),
+        *(lambda s=s, b=b: grid_case(s, b, mode="bicubic") for s in (few, many) for b in (False, True)),
     ]

@@ -25,6 +25,7 @@ func TestNoAllocation(t *testing.T) {
 		"affine_grid_backward grad_grid=f32[1,300,300,2]",
 		"embedding_renorm weight=f32[2,70000] indices=i32[2] max_norm=1",
 		"grid_sample_backward grad_output=f32[1,3,40,40] input=f32[1,3,1,1] grid=f32[1,40,40,2] padding_mode=border",
+		"grid_sample_backward grad_output=f32[1,3,40,40] input=f32[1,3,5,5] grid=f32[1,40,40,2] mode=bicubic padding_mode=reflection",
 	} {
 		c := caseOf(t, testcase.Small, text)
 		requireNoAllocation(t, c, testcase.Options{})

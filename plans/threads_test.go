@@ -112,6 +112,7 @@ func TestConcurrentRuns(t *testing.T) {
 		"fake_quantize_per_channel_backward grad_output=f32[3,70000] zero_point=f32 grad_scale=f32 grad_zero_point=f32 axis=0 qmin=-128 qmax=127",
 		"embedding_backward grad_output=f32[9000,8] indices=i64[9000] grad_weight=f32[20,8]",
 		"grid_sample_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2]",
+		"grid_sample_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2] mode=bicubic",
 	} {
 		c := caseOf(t, testcase.Large, text)
 		shareAPlan(t, c, 2)

@@ -70,6 +70,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         lambda x, g: isobit.grid_sample(x, g, "bilinear", "reflection", True),
         (random(2, 3, 9, 11), 3 * GRID),
     ),
+    "grid_sample bicubic": (
+        lambda x, g: isobit.grid_sample(x, g, "bicubic", "border"),
+        (random(2, 20, 9, 11), 2 * GRID),
+    ),
     "affine_grid": (lambda t: isobit.affine_grid(t, [2, 3, 40, 50]), (random(2, 2, 3),)),
 }
 CODES = (50 * random(16, 30)).to(torch.int8)
