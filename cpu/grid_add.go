@@ -79,10 +79,11 @@ func (k *gridKernel) turnGradients(s *GridScatter[float32], b *GridBlock) *float
 	}
 	if rest := b.N - whole*tile; rest > 0 {
 		row := BlockOf[float32](b.Scratch, tapBlocks, rest)
-		for channel := range s.pitch {
-			if clear(row); channel < s.channels {
-				Load(row, b.GradOutput.Row(int64(channel), int64(whole*tile)))
-			}
+		if s.channels < s.pitch {
+			clear(turned[:rest*s.pitch])
+		}
+		for channel := range s.channels {
+			Load(row, b.GradOutput.Row(int64(channel), int64(whole*tile)))
 			to := turned[whole*tile*s.pitch+channel:]
 			for i, v := range row {
 				to[i*s.pitch] = v

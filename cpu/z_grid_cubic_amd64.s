@@ -5564,33 +5564,74 @@ position:
 	JLE     done
 	VMOVUPS (BX), Z1
 	MOVQ    AX, R10
-	MOVQ    $0x00000010, R11
+	MOVQ    $0x00000004, R11
 
-tap:
+row:
 	MOVLQSX      72896(R10), R12
 	TESTQ        R12, R12
-	JLT          skip
+	JLT          skip0
 	IMUL3Q       $0x40, R12, R13
-	ADDQ         DX, R13
 	VBROADCASTSS 90304(R10), Z0
 	VMULPS       Z0, Z1, Z0
-	VADDPS       (R13), Z0, Z0
+	VADDPS       (DX)(R13*1), Z0, Z0
 	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full
+	JEQ          full0
 
-store:
-	VMOVUPS Z0, (R13)
+store0:
+	VMOVUPS Z0, (DX)(R13*1)
 
-skip:
-	ADDQ $0x00000440, R10
+skip0:
+	MOVLQSX      73984(R10), R12
+	TESTQ        R12, R12
+	JLT          skip1
+	IMUL3Q       $0x40, R12, R13
+	VBROADCASTSS 91392(R10), Z0
+	VMULPS       Z0, Z1, Z0
+	VADDPS       (DX)(R13*1), Z0, Z0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full1
+
+store1:
+	VMOVUPS Z0, (DX)(R13*1)
+
+skip1:
+	MOVLQSX      75072(R10), R12
+	TESTQ        R12, R12
+	JLT          skip2
+	IMUL3Q       $0x40, R12, R13
+	VBROADCASTSS 92480(R10), Z0
+	VMULPS       Z0, Z1, Z0
+	VADDPS       (DX)(R13*1), Z0, Z0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full2
+
+store2:
+	VMOVUPS Z0, (DX)(R13*1)
+
+skip2:
+	MOVLQSX      76160(R10), R12
+	TESTQ        R12, R12
+	JLT          skip3
+	IMUL3Q       $0x40, R12, R13
+	VBROADCASTSS 93568(R10), Z0
+	VMULPS       Z0, Z1, Z0
+	VADDPS       (DX)(R13*1), Z0, Z0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full3
+
+store3:
+	VMOVUPS Z0, (DX)(R13*1)
+
+skip3:
+	ADDQ $0x00001100, R10
 	DECQ R11
-	JNE  tap
+	JNE  row
 	ADDQ $0x04, AX
 	ADDQ $0x40, BX
 	DECQ CX
 	JMP  position
 
-full:
+full0:
 	VMOVUPS Z0, (DI)
 	VPXORD  Z0, Z0, Z0
 	ADDQ    $0x40, DI
@@ -5598,7 +5639,37 @@ full:
 	MOVQ    R9, 8(R8)
 	ADDQ    $0x10, R8
 	INCQ    R9
-	JMP     store
+	JMP     store0
+
+full1:
+	VMOVUPS Z0, (DI)
+	VPXORD  Z0, Z0, Z0
+	ADDQ    $0x40, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store1
+
+full2:
+	VMOVUPS Z0, (DI)
+	VPXORD  Z0, Z0, Z0
+	ADDQ    $0x40, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store2
+
+full3:
+	VMOVUPS Z0, (DI)
+	VPXORD  Z0, Z0, Z0
+	ADDQ    $0x40, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store3
 
 done:
 	MOVQ R9, ret+64(FP)
@@ -5622,33 +5693,74 @@ position:
 	JLE     done
 	VMOVUPS (BX), X1
 	MOVQ    AX, R10
-	MOVQ    $0x00000010, R11
+	MOVQ    $0x00000004, R11
 
-tap:
+row:
 	MOVLQSX      72896(R10), R12
 	TESTQ        R12, R12
-	JLT          skip
+	JLT          skip0
 	IMUL3Q       $0x10, R12, R13
-	ADDQ         DX, R13
 	VBROADCASTSS 90304(R10), Y0
 	VMULPS       X0, X1, X0
-	VADDPS       (R13), X0, X0
+	VADDPS       (DX)(R13*1), X0, X0
 	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full
+	JEQ          full0
 
-store:
-	VMOVUPS X0, (R13)
+store0:
+	VMOVUPS X0, (DX)(R13*1)
 
-skip:
-	ADDQ $0x00000440, R10
+skip0:
+	MOVLQSX      73984(R10), R12
+	TESTQ        R12, R12
+	JLT          skip1
+	IMUL3Q       $0x10, R12, R13
+	VBROADCASTSS 91392(R10), Y0
+	VMULPS       X0, X1, X0
+	VADDPS       (DX)(R13*1), X0, X0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full1
+
+store1:
+	VMOVUPS X0, (DX)(R13*1)
+
+skip1:
+	MOVLQSX      75072(R10), R12
+	TESTQ        R12, R12
+	JLT          skip2
+	IMUL3Q       $0x10, R12, R13
+	VBROADCASTSS 92480(R10), Y0
+	VMULPS       X0, X1, X0
+	VADDPS       (DX)(R13*1), X0, X0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full2
+
+store2:
+	VMOVUPS X0, (DX)(R13*1)
+
+skip2:
+	MOVLQSX      76160(R10), R12
+	TESTQ        R12, R12
+	JLT          skip3
+	IMUL3Q       $0x10, R12, R13
+	VBROADCASTSS 93568(R10), Y0
+	VMULPS       X0, X1, X0
+	VADDPS       (DX)(R13*1), X0, X0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full3
+
+store3:
+	VMOVUPS X0, (DX)(R13*1)
+
+skip3:
+	ADDQ $0x00001100, R10
 	DECQ R11
-	JNE  tap
+	JNE  row
 	ADDQ $0x04, AX
 	ADDQ $0x10, BX
 	DECQ CX
 	JMP  position
 
-full:
+full0:
 	VMOVUPS X0, (DI)
 	VPXOR   X0, X0, X0
 	ADDQ    $0x10, DI
@@ -5656,7 +5768,37 @@ full:
 	MOVQ    R9, 8(R8)
 	ADDQ    $0x10, R8
 	INCQ    R9
-	JMP     store
+	JMP     store0
+
+full1:
+	VMOVUPS X0, (DI)
+	VPXOR   X0, X0, X0
+	ADDQ    $0x10, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store1
+
+full2:
+	VMOVUPS X0, (DI)
+	VPXOR   X0, X0, X0
+	ADDQ    $0x10, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store2
+
+full3:
+	VMOVUPS X0, (DI)
+	VPXOR   X0, X0, X0
+	ADDQ    $0x10, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store3
 
 done:
 	MOVQ R9, ret+64(FP)
@@ -5680,33 +5822,74 @@ position:
 	JLE     done
 	VMOVUPS (BX), Y1
 	MOVQ    AX, R10
-	MOVQ    $0x00000010, R11
+	MOVQ    $0x00000004, R11
 
-tap:
+row:
 	MOVLQSX      72896(R10), R12
 	TESTQ        R12, R12
-	JLT          skip
+	JLT          skip0
 	IMUL3Q       $0x20, R12, R13
-	ADDQ         DX, R13
 	VBROADCASTSS 90304(R10), Y0
 	VMULPS       Y0, Y1, Y0
-	VADDPS       (R13), Y0, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
 	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full
+	JEQ          full0
 
-store:
-	VMOVUPS Y0, (R13)
+store0:
+	VMOVUPS Y0, (DX)(R13*1)
 
-skip:
-	ADDQ $0x00000440, R10
+skip0:
+	MOVLQSX      73984(R10), R12
+	TESTQ        R12, R12
+	JLT          skip1
+	IMUL3Q       $0x20, R12, R13
+	VBROADCASTSS 91392(R10), Y0
+	VMULPS       Y0, Y1, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full1
+
+store1:
+	VMOVUPS Y0, (DX)(R13*1)
+
+skip1:
+	MOVLQSX      75072(R10), R12
+	TESTQ        R12, R12
+	JLT          skip2
+	IMUL3Q       $0x20, R12, R13
+	VBROADCASTSS 92480(R10), Y0
+	VMULPS       Y0, Y1, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full2
+
+store2:
+	VMOVUPS Y0, (DX)(R13*1)
+
+skip2:
+	MOVLQSX      76160(R10), R12
+	TESTQ        R12, R12
+	JLT          skip3
+	IMUL3Q       $0x20, R12, R13
+	VBROADCASTSS 93568(R10), Y0
+	VMULPS       Y0, Y1, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full3
+
+store3:
+	VMOVUPS Y0, (DX)(R13*1)
+
+skip3:
+	ADDQ $0x00001100, R10
 	DECQ R11
-	JNE  tap
+	JNE  row
 	ADDQ $0x04, AX
 	ADDQ $0x20, BX
 	DECQ CX
 	JMP  position
 
-full:
+full0:
 	VMOVUPS Y0, (DI)
 	VPXOR   Y0, Y0, Y0
 	ADDQ    $0x20, DI
@@ -5714,7 +5897,37 @@ full:
 	MOVQ    R9, 8(R8)
 	ADDQ    $0x10, R8
 	INCQ    R9
-	JMP     store
+	JMP     store0
+
+full1:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	ADDQ    $0x20, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store1
+
+full2:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	ADDQ    $0x20, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store2
+
+full3:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	ADDQ    $0x20, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store3
 
 done:
 	MOVQ R9, ret+64(FP)
@@ -5739,36 +5952,86 @@ position:
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), X3
 	MOVQ    AX, R10
-	MOVQ    $0x00000010, R11
+	MOVQ    $0x00000004, R11
 
-tap:
+row:
 	MOVLQSX      72896(R10), R12
 	TESTQ        R12, R12
-	JLT          skip
+	JLT          skip0
 	IMUL3Q       $0x30, R12, R13
-	ADDQ         DX, R13
 	VBROADCASTSS 90304(R10), Y1
 	VMULPS       Y1, Y2, Y0
-	VADDPS       (R13), Y0, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
 	VMULPS       X1, X3, X1
-	VADDPS       32(R13), X1, X1
+	VADDPS       32(DX)(R13*1), X1, X1
 	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full
+	JEQ          full0
 
-store:
-	VMOVUPS Y0, (R13)
-	VMOVUPS X1, 32(R13)
+store0:
+	VMOVUPS Y0, (DX)(R13*1)
+	VMOVUPS X1, 32(DX)(R13*1)
 
-skip:
-	ADDQ $0x00000440, R10
+skip0:
+	MOVLQSX      73984(R10), R12
+	TESTQ        R12, R12
+	JLT          skip1
+	IMUL3Q       $0x30, R12, R13
+	VBROADCASTSS 91392(R10), Y1
+	VMULPS       Y1, Y2, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	VMULPS       X1, X3, X1
+	VADDPS       32(DX)(R13*1), X1, X1
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full1
+
+store1:
+	VMOVUPS Y0, (DX)(R13*1)
+	VMOVUPS X1, 32(DX)(R13*1)
+
+skip1:
+	MOVLQSX      75072(R10), R12
+	TESTQ        R12, R12
+	JLT          skip2
+	IMUL3Q       $0x30, R12, R13
+	VBROADCASTSS 92480(R10), Y1
+	VMULPS       Y1, Y2, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	VMULPS       X1, X3, X1
+	VADDPS       32(DX)(R13*1), X1, X1
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full2
+
+store2:
+	VMOVUPS Y0, (DX)(R13*1)
+	VMOVUPS X1, 32(DX)(R13*1)
+
+skip2:
+	MOVLQSX      76160(R10), R12
+	TESTQ        R12, R12
+	JLT          skip3
+	IMUL3Q       $0x30, R12, R13
+	VBROADCASTSS 93568(R10), Y1
+	VMULPS       Y1, Y2, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	VMULPS       X1, X3, X1
+	VADDPS       32(DX)(R13*1), X1, X1
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full3
+
+store3:
+	VMOVUPS Y0, (DX)(R13*1)
+	VMOVUPS X1, 32(DX)(R13*1)
+
+skip3:
+	ADDQ $0x00001100, R10
 	DECQ R11
-	JNE  tap
+	JNE  row
 	ADDQ $0x04, AX
 	ADDQ $0x30, BX
 	DECQ CX
 	JMP  position
 
-full:
+full0:
 	VMOVUPS Y0, (DI)
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS X1, 32(DI)
@@ -5778,7 +6041,43 @@ full:
 	MOVQ    R9, 8(R8)
 	ADDQ    $0x10, R8
 	INCQ    R9
-	JMP     store
+	JMP     store0
+
+full1:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS X1, 32(DI)
+	VPXOR   X1, X1, X1
+	ADDQ    $0x30, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store1
+
+full2:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS X1, 32(DI)
+	VPXOR   X1, X1, X1
+	ADDQ    $0x30, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store2
+
+full3:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS X1, 32(DI)
+	VPXOR   X1, X1, X1
+	ADDQ    $0x30, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store3
 
 done:
 	MOVQ R9, ret+64(FP)
@@ -5803,36 +6102,86 @@ position:
 	VMOVUPS (BX), Y2
 	VMOVUPS 32(BX), Y3
 	MOVQ    AX, R10
-	MOVQ    $0x00000010, R11
+	MOVQ    $0x00000004, R11
 
-tap:
+row:
 	MOVLQSX      72896(R10), R12
 	TESTQ        R12, R12
-	JLT          skip
+	JLT          skip0
 	IMUL3Q       $0x40, R12, R13
-	ADDQ         DX, R13
 	VBROADCASTSS 90304(R10), Y1
 	VMULPS       Y1, Y2, Y0
-	VADDPS       (R13), Y0, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
 	VMULPS       Y1, Y3, Y1
-	VADDPS       32(R13), Y1, Y1
+	VADDPS       32(DX)(R13*1), Y1, Y1
 	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full
+	JEQ          full0
 
-store:
-	VMOVUPS Y0, (R13)
-	VMOVUPS Y1, 32(R13)
+store0:
+	VMOVUPS Y0, (DX)(R13*1)
+	VMOVUPS Y1, 32(DX)(R13*1)
 
-skip:
-	ADDQ $0x00000440, R10
+skip0:
+	MOVLQSX      73984(R10), R12
+	TESTQ        R12, R12
+	JLT          skip1
+	IMUL3Q       $0x40, R12, R13
+	VBROADCASTSS 91392(R10), Y1
+	VMULPS       Y1, Y2, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	VMULPS       Y1, Y3, Y1
+	VADDPS       32(DX)(R13*1), Y1, Y1
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full1
+
+store1:
+	VMOVUPS Y0, (DX)(R13*1)
+	VMOVUPS Y1, 32(DX)(R13*1)
+
+skip1:
+	MOVLQSX      75072(R10), R12
+	TESTQ        R12, R12
+	JLT          skip2
+	IMUL3Q       $0x40, R12, R13
+	VBROADCASTSS 92480(R10), Y1
+	VMULPS       Y1, Y2, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	VMULPS       Y1, Y3, Y1
+	VADDPS       32(DX)(R13*1), Y1, Y1
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full2
+
+store2:
+	VMOVUPS Y0, (DX)(R13*1)
+	VMOVUPS Y1, 32(DX)(R13*1)
+
+skip2:
+	MOVLQSX      76160(R10), R12
+	TESTQ        R12, R12
+	JLT          skip3
+	IMUL3Q       $0x40, R12, R13
+	VBROADCASTSS 93568(R10), Y1
+	VMULPS       Y1, Y2, Y0
+	VADDPS       (DX)(R13*1), Y0, Y0
+	VMULPS       Y1, Y3, Y1
+	VADDPS       32(DX)(R13*1), Y1, Y1
+	ADDB         $0x01, (SI)(R12*1)
+	JEQ          full3
+
+store3:
+	VMOVUPS Y0, (DX)(R13*1)
+	VMOVUPS Y1, 32(DX)(R13*1)
+
+skip3:
+	ADDQ $0x00001100, R10
 	DECQ R11
-	JNE  tap
+	JNE  row
 	ADDQ $0x04, AX
 	ADDQ $0x40, BX
 	DECQ CX
 	JMP  position
 
-full:
+full0:
 	VMOVUPS Y0, (DI)
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y1, 32(DI)
@@ -5842,7 +6191,43 @@ full:
 	MOVQ    R9, 8(R8)
 	ADDQ    $0x10, R8
 	INCQ    R9
-	JMP     store
+	JMP     store0
+
+full1:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS Y1, 32(DI)
+	VPXOR   Y1, Y1, Y1
+	ADDQ    $0x40, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store1
+
+full2:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS Y1, 32(DI)
+	VPXOR   Y1, Y1, Y1
+	ADDQ    $0x40, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store2
+
+full3:
+	VMOVUPS Y0, (DI)
+	VPXOR   Y0, Y0, Y0
+	VMOVUPS Y1, 32(DI)
+	VPXOR   Y1, Y1, Y1
+	ADDQ    $0x40, DI
+	MOVQ    R12, (R8)
+	MOVQ    R9, 8(R8)
+	ADDQ    $0x10, R8
+	INCQ    R9
+	JMP     store3
 
 done:
 	MOVQ R9, ret+64(FP)
