@@ -69,6 +69,9 @@ const (
 	turnedBlocks = termBlocks + 2
 )
 
+// There is room for them: a negative number would not compile.
+const _ = uint(len(Scratch{}.blocks) - turnedBlocks - tile*4/8)
+
 func cellsOf(s *Scratch) *gridCells { return (*gridCells)(unsafe.Pointer(&s.blocks[cellBlocks])) }
 
 func (c *gridCells) floats(plane int) *[Block]float32 {

@@ -10,7 +10,7 @@ import (
 // cubicTaps is the number of taps along an axis.
 const cubicTaps = 4
 
-// cubicA is the parameter of the weights, the second derivative's jump.
+// cubicA is the parameter of the weights: their slope at distance 1.
 const cubicA = -0.75
 
 // cubicWeights returns the weights of the taps around a coordinate with fraction t.
