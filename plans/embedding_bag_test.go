@@ -185,3 +185,19 @@ func TestBadOffsets(t *testing.T) {
 		}
 	}
 }
+
+// Bags of so many rows that kernels take them in parts: of equals the first, and
+// the first NaN, in whichever part.
+func TestLargestOfLongBags(t *testing.T) {
+	for _, dtype := range []string{"f32", "f64", "bf16"} {
+		for _, bag := range []int{1023, 1024, 1025, 2048, 5000} {
+			text := fmt.Sprintf("embedding_bag weight=%s[30,300] indices=i64[3,%d] mode=max chosen=i64 padding_idx=3", dtype, bag)
+			for _, c := range []*testcase.Case{caseOf(t, testcase.Large, text), finiteCase(t, text)} {
+				want := defined(t, c)
+				for _, row := range rowsFor(c) {
+					same(t, c, testcase.Options{Preference: plans.Preference{Row: row}}, want, row)
+				}
+			}
+		}
+	}
+}
