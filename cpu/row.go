@@ -81,12 +81,6 @@ func tableOf[F any](definition func(Types) (F, bool), pick func(ISA, Types) (F, 
 	return append(table, Row[F]{"go", Go, definition})
 }
 
-// definedOnly makes the table of a part of an op for which the others have
-// rows: those of this part refuse it.
-func definedOnly[F any](definition func(Types) (F, bool)) []Row[F] {
-	return tableOf(definition, func(ISA, Types) (none F, ok bool) { return none, false })
-}
-
 // ByCompute makes the Pick of a definition, which exists once per compute type.
 func ByCompute[F any](f32, f64 F) func(Types) (F, bool) {
 	return func(t Types) (F, bool) {
