@@ -33,17 +33,26 @@ func TestCUDAMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles kernels several times")
 	}
-	for _, m := range mutants {
-		edit := func(name, text string) string {
-			if name != m.file {
-				return text
+	programs := make([]string, len(mutants))
+	t.Run("compile", func(compile *testing.T) {
+		for i, m := range mutants {
+			edit := func(name, text string) string {
+				if name != m.file {
+					return text
+				}
+				if strings.Count(text, m.from) != 1 {
+					t.Fatalf("%s does not contain %q once", m.file, m.from)
+				}
+				return strings.Replace(text, m.from, m.to, 1)
 			}
-			if strings.Count(text, m.from) != 1 {
-				t.Fatalf("%s does not contain %q once", m.file, m.from)
-			}
-			return strings.Replace(text, m.from, m.to, 1)
+			compile.Run(m.file, func(each *testing.T) {
+				each.Parallel()
+				programs[i] = buildShim(t, edit, strings.Split(m.unit, ",")...)
+			})
 		}
-		s := startShim(t, buildShim(t, edit, strings.Split(m.unit, ",")...))
+	})
+	for i, m := range mutants {
+		s := startShim(t, programs[i])
 		restore := cuda.Stand(s)
 		c := deviceCase{text: m.text, data: "plain", layout: compact}
 		if err := c.run(s, false); err == nil || !strings.Contains(err.Error(), "elements differ") {
