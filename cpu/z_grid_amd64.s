@@ -685,7 +685,7 @@ channel4:
 	VSHUFPS      $0x88, Z8, Z0, Z7
 	VSHUFPS      $0xdd, Z8, Z0, Z0
 	CMPL         23936(AX)(DX*4), $0x00
-	JEQ          within7
+	JEQ          within5
 	KMOVW        13056(AX)(DX*4), K1
 	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z9
@@ -707,7 +707,7 @@ channel4:
 	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
-within7:
+within5:
 	VMOVUPS (R10), Z8
 	VSUBPS  Z9, Z6, Z10
 	VMULPS  Z10, Z8, Z10
@@ -729,7 +729,7 @@ within7:
 	MOVQ    terms+64(FP), R8
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
-	JLE     few5
+	JLE     few6
 	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z6
 	VMOVUPS 2048(R8), Z7
@@ -866,9 +866,9 @@ within7:
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, 28288(AX)(DX*4)
-	JMP     folded6
+	JMP     folded7
 
-few5:
+few6:
 	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
@@ -942,7 +942,7 @@ few5:
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, 28288(AX)(DX*4)
 
-folded6:
+folded7:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
@@ -1334,7 +1334,7 @@ channel4:
 	VPSLLD       $0x10, Z0, Z7
 	VPANDD       all32_ffff0000<>+0(SB), Z0, Z0
 	CMPL         23936(AX)(DX*4), $0x00
-	JEQ          within7
+	JEQ          within5
 	KMOVW        13056(AX)(DX*4), K1
 	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z8
@@ -1356,7 +1356,7 @@ channel4:
 	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
-within7:
+within5:
 	VPMOVZXWD (R10), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VSUBPS    Z8, Z6, Z10
@@ -1379,7 +1379,7 @@ within7:
 	MOVQ      terms+64(FP), R8
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few5
+	JLE       few6
 	VMOVUPS   25024(AX)(DX*4), Z0
 	VMOVUPS   (R8), Z6
 	VMOVUPS   2048(R8), Z7
@@ -1516,9 +1516,9 @@ within7:
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
 	VMOVUPS   Z0, 28288(AX)(DX*4)
-	JMP       folded6
+	JMP       folded7
 
-few5:
+few6:
 	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
@@ -1592,7 +1592,7 @@ few5:
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, 28288(AX)(DX*4)
 
-folded6:
+folded7:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
@@ -1900,7 +1900,7 @@ channel4:
 	VPMOVDW      Z0, Y0
 	VCVTPH2PS    Y0, Z0
 	CMPL         23936(AX)(DX*4), $0x00
-	JEQ          within7
+	JEQ          within5
 	KMOVW        13056(AX)(DX*4), K1
 	KMOVW        14144(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z8
@@ -1922,7 +1922,7 @@ channel4:
 	KMOVW        11968(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
-within7:
+within5:
 	VCVTPH2PS (R10), Z9
 	VSUBPS    Z8, Z6, Z10
 	VMULPS    Z10, Z9, Z10
@@ -1944,7 +1944,7 @@ within7:
 	MOVQ      terms+64(FP), R8
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few5
+	JLE       few6
 	VMOVUPS   25024(AX)(DX*4), Z0
 	VMOVUPS   (R8), Z6
 	VMOVUPS   2048(R8), Z7
@@ -2081,9 +2081,9 @@ within7:
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
 	VMOVUPS   Z0, 28288(AX)(DX*4)
-	JMP       folded6
+	JMP       folded7
 
-few5:
+few6:
 	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS (R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
@@ -2157,7 +2157,7 @@ few5:
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, 28288(AX)(DX*4)
 
-folded6:
+folded7:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
@@ -4419,7 +4419,7 @@ channel4:
 	VSHUFPS     $0x88, Y5, Y3, Y4
 	VSHUFPS     $0xdd, Y5, Y3, Y3
 	CMPL        23936(AX)(DX*4), $0x00
-	JEQ         within7
+	JEQ         within5
 	VMOVUPS     13056(AX)(DX*4), Y5
 	VMOVUPS     14144(AX)(DX*4), Y7
 	VBLENDVPS   Y5, Y0, Y6, Y6
@@ -4441,7 +4441,7 @@ channel4:
 	VMOVUPS     11968(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
 
-within7:
+within5:
 	VMOVUPS (R10), Y5
 	VSUBPS  Y6, Y0, Y7
 	VMULPS  Y7, Y5, Y7
@@ -4463,7 +4463,7 @@ within7:
 	MOVQ    terms+64(FP), R8
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
-	JLE     few5
+	JLE     few6
 	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y3
 	VMOVUPS 1024(R8), Y4
@@ -4600,9 +4600,9 @@ within7:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
 	VMOVUPS Y0, 28288(AX)(DX*4)
-	JMP     folded6
+	JMP     folded7
 
-few5:
+few6:
 	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
@@ -4676,7 +4676,7 @@ few5:
 	VADDPS  Y3, Y0, Y0
 	VMOVUPS Y0, 28288(AX)(DX*4)
 
-folded6:
+folded7:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 
@@ -4931,7 +4931,7 @@ channel4:
 	VPSLLD      $0x10, Y3, Y5
 	VPAND       all32_ffff0000<>+0(SB), Y3, Y3
 	CMPL        23936(AX)(DX*4), $0x00
-	JEQ         within7
+	JEQ         within5
 	VMOVUPS     13056(AX)(DX*4), Y6
 	VMOVUPS     14144(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y0, Y4, Y4
@@ -4953,7 +4953,7 @@ channel4:
 	VMOVUPS     11968(AX)(DX*4), Y6
 	VANDPS      Y6, Y3, Y3
 
-within7:
+within5:
 	VPMOVZXWD (R10), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VSUBPS    Y4, Y0, Y7
@@ -4976,7 +4976,7 @@ within7:
 	MOVQ      terms+64(FP), R8
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few5
+	JLE       few6
 	VMOVUPS   25024(AX)(DX*4), Y0
 	VMOVUPS   (R8), Y3
 	VMOVUPS   1024(R8), Y4
@@ -5113,9 +5113,9 @@ within7:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
 	VMOVUPS   Y0, 28288(AX)(DX*4)
-	JMP       folded6
+	JMP       folded7
 
-few5:
+few6:
 	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
@@ -5189,7 +5189,7 @@ few5:
 	VADDPS  Y3, Y0, Y0
 	VMOVUPS Y0, 28288(AX)(DX*4)
 
-folded6:
+folded7:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 
@@ -5475,7 +5475,7 @@ channel4:
 	VPERMQ      $0xd8, Y3, Y3
 	VCVTPH2PS   X3, Y3
 	CMPL        23936(AX)(DX*4), $0x00
-	JEQ         within7
+	JEQ         within5
 	VMOVUPS     13056(AX)(DX*4), Y6
 	VMOVUPS     14144(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y0, Y4, Y4
@@ -5497,7 +5497,7 @@ channel4:
 	VMOVUPS     11968(AX)(DX*4), Y6
 	VANDPS      Y6, Y3, Y3
 
-within7:
+within5:
 	VCVTPH2PS (R10), Y6
 	VSUBPS    Y4, Y0, Y7
 	VMULPS    Y7, Y6, Y7
@@ -5519,7 +5519,7 @@ within7:
 	MOVQ      terms+64(FP), R8
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few5
+	JLE       few6
 	VMOVUPS   25024(AX)(DX*4), Y0
 	VMOVUPS   (R8), Y3
 	VMOVUPS   1024(R8), Y4
@@ -5656,9 +5656,9 @@ within7:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
 	VMOVUPS   Y0, 28288(AX)(DX*4)
-	JMP       folded6
+	JMP       folded7
 
-few5:
+few6:
 	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS (R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
@@ -5732,7 +5732,7 @@ few5:
 	VADDPS  Y3, Y0, Y0
 	VMOVUPS Y0, 28288(AX)(DX*4)
 
-folded6:
+folded7:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 

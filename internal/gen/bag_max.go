@@ -11,8 +11,8 @@ import (
 // rowSum that compares instead of adding.
 type bagMax struct {
 	*rowSum
-	best, number value // of the columns: the largest, and its row's number in the bag
-	rank         value // the number of the row at hand, and -1
+	best, number value          // of the columns: the largest, and its row's number in the bag
+	rank, minus  reg.VecVirtual // the number of the row at hand, and -1
 	source       reg.VecVirtual
 }
 
@@ -33,7 +33,7 @@ func (m *bagMax) function() {
 		m.group = 4
 	}
 	m.best, m.number = m.newValue(), m.newValue()
-	m.rank, m.source = value{m.vector(), m.vector()}, m.vector()
+	m.rank, m.minus, m.source = m.vector(), m.vector(), m.vector()
 	m.results(8, func(reg.GPVirtual, string) {}, func() {
 		choice, none := c.GP64(), m.newLabel("none")
 		c.MOVQ(m.param("choice"), choice)
@@ -55,7 +55,7 @@ func (m *bagMax) whole(name string) string {
 
 // maxTile emits a group of vectors.
 func (m *bagMax) maxTile() {
-	c, empty, stored, rank, one := m.c, m.newLabel("empty"), m.newLabel("stored"), m.rank[0], m.rank[1]
+	c, empty, stored, rank, minus := m.c, m.newLabel("empty"), m.newLabel("stored"), m.rank, m.minus
 	c.CMPQ(m.begin, m.end)
 	c.JGE(operand.LabelRef(empty))
 	for v := range m.group {
@@ -63,11 +63,11 @@ func (m *bagMax) maxTile() {
 		m.emit(m.bits("VPXOR"), m.number[v], m.number[v], m.number[v])
 	}
 	m.emit(m.bits("VPXOR"), rank, rank, rank)
-	m.ones(one)
+	m.ones(minus)
 	m.eachRow(func(reg.GPVirtual) {}, func(v int, term reg.VecVirtual) {
 		m.take(v, term)
 		if v == m.group-1 {
-			m.emit(m.whole("VPSUB"), one, rank, rank) // less -1
+			m.emit(m.whole("VPSUB"), minus, rank, rank)
 		}
 	})
 	m.storeBest()
@@ -77,9 +77,9 @@ func (m *bagMax) maxTile() {
 	for v := range m.group {
 		m.emit(m.bits("VPXOR"), m.best[v], m.best[v], m.best[v])
 	}
-	m.ones(one)
+	m.ones(minus)
 	m.storeBest()
-	m.storeChoice(func(int, int) reg.VecVirtual { return one })
+	m.storeChoice(func(int, int) reg.VecVirtual { return minus })
 	c.Label(stored)
 }
 
@@ -96,21 +96,21 @@ func (m *bagMax) ones(r reg.VecVirtual) { m.emit(m.ps("VMOVU"), m.constant(^uint
 // take keeps a vector where it is larger than, or the first NaN among, what was
 // kept.
 func (m *bagMax) take(v int, term reg.VecVirtual) {
-	best, number, rank := m.best[v], m.number[v], m.rank[0]
+	best, number := m.best[v], m.number[v]
 	if m.isa.masks {
 		larger := m.c.K()
 		m.emit(m.ps("VCMP"), ordered, best, best, larger)
 		m.emit(m.ps("VCMP"), notLessEqual, best, term, larger, larger)
 		m.emit(m.ps("VMOVA"), term, larger, best)
-		m.emit("VMOVDQA"+m.bitsOf(), rank, larger, number)
+		m.emit("VMOVDQA"+m.bitsOf(), m.rank, larger, number)
 		return
 	}
-	larger, number1 := m.vector(), m.vector()
-	m.emit(m.ps("VCMP"), ordered, best, best, number1)
+	larger, known := m.vector(), m.vector()
+	m.emit(m.ps("VCMP"), ordered, best, best, known)
 	m.emit(m.ps("VCMP"), notLessEqual, best, term, larger)
-	m.emit(m.ps("VAND"), number1, larger, larger)
+	m.emit(m.ps("VAND"), known, larger, larger)
 	m.emit(m.ps("VBLENDV"), larger, term, best, best)
-	m.emit(m.ps("VBLENDV"), larger, rank, number, number)
+	m.emit(m.ps("VBLENDV"), larger, m.rank, number, number)
 }
 
 func (m *bagMax) bitsOf() string {

@@ -174,11 +174,8 @@ func (s *rowSum) rest() {
 	done := s.newLabel("done")
 	s.c.TESTQ(s.columns, s.columns)
 	s.c.JLE(operand.LabelRef(done))
-	s.group, s.tail = 1, s.c.K()
-	bits := s.c.GP64()
-	s.c.MOVQ(operand.I64(-1), bits)
-	s.c.BZHIQ(s.columns, bits, bits)
-	s.c.KMOVW(bits.As32(), s.tail)
+	s.group = 1
+	s.maskTail(s.columns)
 	s.tile()
 	s.tail = nil
 	s.c.Label(done)

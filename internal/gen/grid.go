@@ -56,15 +56,20 @@ const (
 	modeReady  // coordinates are padded already, and K is there
 )
 
+// gridFunctions returns how functions begin that take a number of cells.
+func gridFunctions(c *build.Context, globals *tables, isa *isa) func(name string, t *storage, signature string, doc ...string) *gridKernel {
+	return func(name string, t *storage, signature string, doc ...string) *gridKernel {
+		beginFunction(c, name, signature, doc...)
+		k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
+		return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64()}
+	}
+}
+
 // gridKernels emits those of every type, on every instruction set.
 func gridKernels(c *build.Context) {
 	globals := newTables()
 	for _, isa := range isas {
-		begin := func(name string, t *storage, signature string, doc ...string) *gridKernel {
-			beginFunction(c, name, signature, doc...)
-			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
-			return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64()}
-		}
+		begin := gridFunctions(c, globals, isa)
 		begin("gridLocate"+isa.name, f32, "func(cells *byte, n int)",
 			"gridLocate"+isa.name+" fills cells from the coordinates of n positions and the parameters.").locate(true)
 		begin("gridPlace"+isa.name, f32, "func(cells *byte, n int)",
@@ -221,14 +226,7 @@ func (k *gridKernel) locate(gradient bool) {
 			k.storePlane(planeWeight+tap, k.keep(m, k.mul(weight[0], weight[1])))
 		}
 		all := k.both(k.both(inside[0][0], inside[0][1]), k.both(inside[1][0], inside[1][1]))
-		bits := k.c.GP32()
-		if k.isa.masks {
-			k.emit("KMOVW", all[0], bits)
-		} else {
-			k.emit("VMOVMSKPS", all[0], bits)
-		}
-		k.c.XORL(operand.U32(1<<k.lanes-1), bits)
-		k.c.MOVL(bits, k.plane(planeEdge).Mem)
+		k.storeBits(all, k.plane(planeEdge))
 	})
 }
 

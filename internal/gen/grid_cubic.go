@@ -32,11 +32,7 @@ const (
 func cubicKernels(c *build.Context) {
 	globals := newTables()
 	for _, isa := range isas {
-		begin := func(name string, t *storage, signature string, doc ...string) *gridKernel {
-			beginFunction(c, name, signature, doc...)
-			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
-			return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64()}
-		}
+		begin := gridFunctions(c, globals, isa)
 		begin("gridCubicLocate"+isa.name, f32, "func(cells *byte, n int)",
 			"gridCubicLocate"+isa.name+" fills cells from the coordinates of n positions and the parameters.").locateCubic(true)
 		begin("gridCubicPlace"+isa.name, f32, "func(cells *byte, n int)",

@@ -138,7 +138,7 @@ func (k *gridKernel) termsCubic() {
 	k.clearTerms(param(c, "terms"), 0)
 	k.input = c.GP64()
 	k.forVectors(func() {
-		loop, few, folded := k.newLabel("channel"), k.newLabel("few"), k.newLabel("folded")
+		loop := k.newLabel("channel")
 		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
 		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
 		c.Load(c.Param("input"), k.input)
@@ -159,19 +159,7 @@ func (k *gridKernel) termsCubic() {
 		c.ADDQ(dyStride, from)
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
-		terms := param(c, "terms")
-		foldAll := func(width int) {
-			for axis := range sums {
-				k.storePlane(cubicSums+axis, k.add(k.loadPlane(cubicSums+axis), k.foldTerms(terms, width, axis)))
-			}
-		}
-		c.CMPQ(param(c, "channels"), operand.Imm(4))
-		c.JLE(operand.LabelRef(few))
-		foldAll(groupChannels)
-		c.JMP(operand.LabelRef(folded))
-		c.Label(few)
-		foldAll(4)
-		c.Label(folded)
+		k.addFolded(len(sums))
 	})
 }
 

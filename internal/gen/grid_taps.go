@@ -232,16 +232,32 @@ func (k *gridKernel) foldTerms(terms reg.GPVirtual, channels, sum int) value {
 	return fold(0, 1)
 }
 
+// addFolded adds a group's folded terms to the cells' sums.
+func (k *gridKernel) addFolded(sums int) {
+	c, few, folded, terms := k.c, k.newLabel("few"), k.newLabel("folded"), param(k.c, "terms")
+	fold := func(channels int) {
+		for sum := range sums {
+			k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), k.foldTerms(terms, channels, sum)))
+		}
+	}
+	c.CMPQ(param(c, "channels"), operand.Imm(4))
+	c.JLE(operand.LabelRef(few))
+	fold(groupChannels)
+	c.JMP(operand.LabelRef(folded))
+	c.Label(few)
+	fold(4)
+	c.Label(folded)
+}
+
 func (k *gridKernel) terms() {
 	c := k.c
 	row, stride, dyStride := param(c, "row"), param(c, "channelStride"), param(c, "dyStride")
 	// There are not enough registers for the others: they are loaded for each
 	// vector of positions.
-	terms := param(c, "terms")
-	k.clearTerms(terms, 0)
+	k.clearTerms(param(c, "terms"), 0)
 	k.input, k.below = c.GP64(), c.GP64()
 	k.forVectors(func() {
-		loop, few, folded := k.newLabel("channel"), k.newLabel("few"), k.newLabel("folded")
+		loop := k.newLabel("channel")
 		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
 		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
 		c.Load(c.Param("input"), k.input)
@@ -258,19 +274,7 @@ func (k *gridKernel) terms() {
 		c.ADDQ(dyStride, from)
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
-		foldAll := func(width int) {
-			for sum := range 4 {
-				k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), k.foldTerms(terms, width, sum)))
-			}
-		}
-		terms = param(c, "terms")
-		c.CMPQ(param(c, "channels"), operand.Imm(4))
-		c.JLE(operand.LabelRef(few))
-		foldAll(groupChannels)
-		c.JMP(operand.LabelRef(folded))
-		c.Label(few)
-		foldAll(4)
-		c.Label(folded)
+		k.addFolded(4)
 	})
 }
 

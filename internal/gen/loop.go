@@ -52,17 +52,23 @@ func (k *kernel) some(n reg.GPVirtual, block int, body func(step int)) {
 	c.TESTQ(n, n)
 	c.JLE(operand.LabelRef(done))
 	if k.isa.masks {
-		k.tail = c.K()
-		bits := c.GP64()
-		c.MOVQ(operand.I64(-1), bits)
-		c.BZHIQ(n, bits, bits)
-		c.KMOVW(bits.As32(), k.tail)
+		k.maskTail(n)
 	}
 	body(step)
 	c.SUBQ(operand.U32(step), n)
 	c.JMP(operand.LabelRef(loop))
 	c.Label(done)
 	k.group, k.tail = group, nil
+}
+
+// maskTail makes the next group a tail of n elements, or a whole vector if there
+// are more.
+func (k *kernel) maskTail(n reg.GPVirtual) {
+	k.tail = k.c.K()
+	bits := k.c.GP64()
+	k.c.MOVQ(operand.I64(-1), bits)
+	k.c.BZHIQ(n, bits, bits)
+	k.c.KMOVW(bits.As32(), k.tail)
 }
 
 // pointers loads the addresses of the operands in use.

@@ -42,17 +42,17 @@ func (p *rowPairs) function() {
 	p.x, p.y, p.at, p.left, p.later = c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	c.XORQ(pair, pair)
 	c.Label("pair")
-	c.CMPQ(pair, p.argument("count"))
+	c.CMPQ(pair, place(p.c, "count"))
 	c.JGE(operand.LabelRef("end"))
 	row := func(list, number, to reg.GPVirtual, rows, stride string) {
 		c.MOVQ(operand.Mem{Base: list, Index: number, Scale: 8}, to)
-		c.IMULQ(p.argument(stride), to)
-		c.ADDQ(p.argument(rows), to)
+		c.IMULQ(place(p.c, stride), to)
+		c.ADDQ(place(p.c, rows), to)
 	}
 	row(xs, pair, p.x, "x", "xStride")
 	row(ys, pair, p.y, "y", "yStride")
 	c.LEAQ(operand.Mem{Base: pair, Disp: pairsEarly}, p.later)
-	c.CMPQ(p.later, p.argument("count"))
+	c.CMPQ(p.later, place(p.c, "count"))
 	c.CMOVQGE(pair, p.later)
 	row(ys, p.later, p.later, "y", "yStride")
 	p.sum()
@@ -64,9 +64,6 @@ func (p *rowPairs) function() {
 	c.RET()
 }
 
-// argument is where a parameter lies.
-func (p *rowPairs) argument(name string) operand.Mem { return place(p.c, name) }
-
 // sum adds the products of a pair to lanes that were 0.
 func (p *rowPairs) sum() {
 	c := p.c
@@ -74,7 +71,7 @@ func (p *rowPairs) sum() {
 		p.emit(p.bits("VPXOR"), l, l, l)
 	}
 	c.XORQ(p.at, p.at)
-	c.MOVQ(p.argument("n"), p.left)
+	c.MOVQ(place(p.c, "n"), p.left)
 	c.Label("stripe")
 	c.CMPQ(p.left, operand.U32(stripeLanes))
 	c.JLT(operand.LabelRef("rest"))
@@ -100,11 +97,7 @@ func (p *rowPairs) some(v int) {
 	c.TESTQ(p.left, p.left)
 	c.JLE(operand.LabelRef("summed"))
 	if p.isa.masks {
-		p.tail = c.K()
-		bits := c.GP64()
-		c.MOVQ(operand.I64(-1), bits)
-		c.BZHIQ(p.left, bits, bits)
-		c.KMOVW(bits.As32(), p.tail)
+		p.maskTail(p.left)
 	}
 	p.add(v)
 	p.tail = nil
