@@ -68,29 +68,23 @@ func (e *embeddingSum) run(c *call) error {
 // within a row: those of row r are order[start[r]:start[r+1]]. Indices that
 // name no row, or the padding row, are left out.
 func (c *call) sortByRow(padding int64) (start, order []int64) {
-	index, rows := &c.args[1], c.args[2].Shape[0]
-	n := index.NumElements()
-	memory := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(c.workspace))), rows+1+n)
-	start, order = memory[:rows+1], memory[rows+1:]
-	clear(start)
-	kept := func(r int64) bool { return r >= 0 && r < rows && r != padding }
-	for i := range n {
-		if r := indexAt(index, i); kept(r) {
-			start[r+1]++
+	b := bags{indices: &c.args[1], rows: c.args[2].Shape[0], padding: padding}
+	n := b.indices.NumElements()
+	memory := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(c.workspace))), b.rows+1+n)
+	start = memory[:b.rows+1]
+	b.countRows(start, n)
+	order = memory[b.rows+1:][:start[b.rows]:start[b.rows]]
+	var list [cpu.Block]int64
+	for at := int64(0); at < n; {
+		rows := someIndices(list[:], b.indices, at, n)
+		for i, r := range rows {
+			if b.keeps(r) {
+				order[start[r]] = at + int64(i)
+				start[r]++
+			}
 		}
+		at += int64(len(rows))
 	}
-	for r := range rows {
-		start[r+1] += start[r]
-	}
-	order = order[:start[rows]:start[rows]]
-	for i := range n {
-		if r := indexAt(index, i); kept(r) {
-			order[start[r]] = i
-			start[r]++
-		}
-	}
-	// Every start moved to its end, which is the next row's start.
-	copy(start[1:], start[:rows])
-	start[0] = 0
+	endsToStarts(start)
 	return start, order
 }

@@ -180,19 +180,7 @@ func (b *bags) kept(bag int64) (n int64) {
 func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	var list [cpu.Block]int64
 	start := sums.start
-	clear(start)
-	for at, last := int64(0), b.last(); at < last; {
-		rows := someIndices(list[:], b.indices, at, last)
-		for _, row := range rows {
-			if b.keeps(row) {
-				start[row+1]++
-			}
-		}
-		at += int64(len(rows))
-	}
-	for r := range b.rows {
-		start[r+1] += start[r]
-	}
+	b.countRows(start, b.last())
 	sums.order = sums.order[:start[b.rows]:start[b.rows]]
 	for bag := range b.count {
 		begin, end := b.of(bag)
@@ -215,7 +203,31 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 			position += int64(len(rows))
 		}
 	}
-	// Every start moved to its end, which is the next row's start.
-	copy(start[1:], start[:b.rows])
+	endsToStarts(start)
+}
+
+// countRows makes start[r] how many of the first n indices are kept and name a
+// row before r.
+func (b *bags) countRows(start []int64, n int64) {
+	var list [cpu.Block]int64
+	clear(start)
+	for at := int64(0); at < n; {
+		rows := someIndices(list[:], b.indices, at, n)
+		for _, row := range rows {
+			if b.keeps(row) {
+				start[row+1]++
+			}
+		}
+		at += int64(len(rows))
+	}
+	for r := range b.rows {
+		start[r+1] += start[r]
+	}
+}
+
+// endsToStarts is for lists that were filled from each row's start on: every
+// start moved to its end, which is the next row's start.
+func endsToStarts(start []int64) {
+	copy(start[1:], start[:len(start)-1])
 	start[0] = 0
 }
