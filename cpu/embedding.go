@@ -86,7 +86,7 @@ type EmbeddingSum struct {
 	Sources    []int64   // bags of mode max: of each row, the position among the indices that named it; backward, its rank in the bag
 	Ranks      []uint32  // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
 	Width      int64     // elements of a row of Terms
-	Choice     Matrix    // the same as an output, from the first destination on
+	Choice     Matrix    // bags of mode max: an output, of each element the position that it came from, from the first destination on
 	Bag        int64     // row of Choice
 	Out        Span      // the destination, from its first column of interest
 	Column     int64     // the first column of interest
