@@ -59,7 +59,7 @@ type Elementwise func(n int, a *Args)
 // which of the numbered blocks is said where they are used; the grid's gradient
 // needs most, up to sumBlocks + 12 * (levels + 1).
 type Scratch struct {
-	blocks     [124][Block]float64
+	blocks     [160][Block]float64
 	ints       [24][Block]int64
 	lanes      [WeightTileRows][Lanes + laneSlack]float64
 	tree32     [WeightTileRows]Tree[float32]

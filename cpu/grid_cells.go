@@ -10,49 +10,50 @@ import (
 // kernels. A block's positions are located once, for all channels: their cells
 // lie in planes of 32-bit words.
 
-// The planes of a block of cells, as internal/gen/grid.go names them. Words
-// are of float32, but for pairs and edges (integers) and truth values (0, -1).
+// The planes of a block of cells, as internal/gen/grid.go names them: of the
+// compute type up to planePair, then words of 32 bits. Truth values are 0 and -1.
 const (
-	planeParams = iota
-	planeCoord  // x, y
-	_
-	planePair
-	planeWeight
-	planeInside = planeWeight + 4
+	planeParams = 0
+	planeCoord  = 1 // x, y, z
+	planeWeight = planeCoord + 3
+	planeS      = planeWeight + 8
+	planeT      = planeS + 3
+	planeK      = planeT + 3
+	planeLive   = planeK + 3
+	planeSums   = planeLive + 1
+	planeGrad   = planeSums + 12
+	planePair   = planeGrad + 3
+	planeInside = planePair + 1
 	planeSwap   = planeInside + 4
-	planeS      = planeSwap + 4
-	planeT      = planeS + 2
-	planeK      = planeT + 2
-	planeEdge   = planeK + 2
-	planeSums   = planeEdge + 1
-	planeGrad   = planeSums + 4
+	planeEdge   = planeSwap + 4
+	planePixel  = planeEdge + 1
 	gridPlanes  = cubicProduct + cubicTaps*cubicTaps
-	planePixel  = planeSums
 )
 
-// The words of the plane of parameters; most are of x, then of y.
+// The words of the plane of parameters: numbers of the compute type, of x, y, z,
 const (
-	paramScale = 2 * iota
+	paramScale = 3 * iota
 	paramShift
 	paramFactor
 	paramK
 	paramSize
 	paramLast
 	paramPair
-	paramPitch
-	paramMode   = paramPitch + 1
-	paramFirst  = paramMode + 1
-	paramPixels = paramFirst + 1
-	paramLow    = paramPixels + 1
-	paramHigh   = paramLow + 2
-	paramOrigin = paramHigh + 2
+	paramFold
+	paramSpan
+	paramLow
+	paramHigh
+	paramStep
 )
 
-// The values of the mode.
+// then integers.
 const (
-	modeZeros = iota
-	modeBorder
-	modeReady // coordinates are padded already
+	paramPitch = 96 + iota
+	paramPlane
+	paramMode
+	paramFirst
+	paramPixels
+	paramOrigin
 )
 
 type gridCells [gridPlanes][cellPitch]uint32
@@ -66,7 +67,7 @@ const (
 	cellBlocks = 60
 	termBlocks = cellBlocks + (gridPlanes*cellPitch*4+Block*8-1)/(Block*8)
 	// 256 positions of 16 channels: upstream gradients.
-	turnedBlocks = termBlocks + 2
+	turnedBlocks = termBlocks + 6
 )
 
 // There is room for them: a negative number would not compile.
@@ -137,29 +138,13 @@ func (k *gridKernel) takes(b *GridBlock) bool {
 func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), pitch int64, lastAligned bool) *gridCells {
 	c := cellsOf(b.Scratch)
 	params := c.floats(planeParams)
-	for axis, size := range b.Size[:2] {
-		s := float32(size)
-		params[paramSize+axis], params[paramLast+axis], params[paramPair+axis] = s, s-1, s-2
-		if b.AlignCorners {
-			params[paramScale+axis], params[paramShift+axis], params[paramFactor+axis], params[paramK+axis] = 0.5, 0, s-1, (s-1)/2
-		} else {
-			params[paramScale+axis], params[paramShift+axis], params[paramFactor+axis], params[paramK+axis] = s, 1, 0.5, s/2
-		}
-	}
+	setParameters(params, &b.Sampler)
 	c[planeParams][paramPitch] = uint32(pitch)
-	c[planeParams][paramMode] = uint32([]uint32{Zeros: modeZeros, Border: modeBorder, Reflection: modeReady}[b.Padding])
+	c[planeParams][paramMode] = uint32(b.Padding)
 	k.loadCoords(c, b)
-	if b.Padding == Reflection && b.Mode == Bilinear {
-		for axis := range 2 {
-			x, slope := c.floats(planeCoord + axis)[:b.N], c.floats(planeK + axis)[:b.N]
-			for i, g := range x {
-				x[i], slope[i] = coordinate(g, b.Size[axis], b.AlignCorners, b.Padding)
-			}
-		}
-	}
 	whole := b.N - b.N%k.lanes
 	if whole < b.N {
-		for _, p := range []int{planeCoord, planeCoord + 1, planeK, planeK + 1} {
+		for p := planeCoord; p < planeCoord+2; p++ {
 			if lastAligned {
 				copy(c[p][whole:whole+k.lanes], c[p][b.N-k.lanes:b.N])
 			} else {
@@ -169,6 +154,20 @@ func (k *gridKernel) locateBlock(b *GridBlock, locate func(cells *byte, n int), 
 	}
 	locate(c.start(), b.N)
 	return c
+}
+
+// setParameters sets those that are the geometry's alone.
+func setParameters[C Compute](params *[Block]C, g *Sampler) {
+	for axis, size := range g.Size[:g.Dims] {
+		s := C(size)
+		scale, shift, factor, slope, low, span := s, C(1), C(0.5), s/2, C(-0.5), s
+		if g.AlignCorners {
+			scale, shift, factor, slope, low, span = 0.5, 0, s-1, (s-1)/2, 0, s-1
+		}
+		params[paramScale+axis], params[paramShift+axis], params[paramFactor+axis], params[paramK+axis] = scale, shift, factor, slope
+		params[paramSize+axis], params[paramLast+axis], params[paramPair+axis] = s, s-1, s-2
+		params[paramFold+axis], params[paramSpan+axis] = low, span
+	}
 }
 
 // loadCoords loads the coordinates of a block.

@@ -15,7 +15,7 @@ import (
 
 // The planes of a block of cells, as internal/gen/grid_cubic.go names them.
 const (
-	cubicPlace   = planeGrad + 2
+	cubicPlace   = planePixel + 4
 	cubicSelect  = cubicPlace + cubicTaps
 	cubicControl = cubicSelect + cubicTaps
 	cubicColumns = cubicControl + cubicTaps

@@ -15,147 +15,225 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Z0
-	CMPL         60(AX), $0x00000002
-	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Z1
 	VADDPS       Z1, Z0, Z0
 	VBROADCASTSS (AX), Z1
 	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 8(AX), Z1
+	VBROADCASTSS 12(AX), Z1
 	VSUBPS       Z1, Z0, Z0
-	VBROADCASTSS 16(AX), Z1
+	VBROADCASTSS 24(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS      Z0, Z0
-	CMPL         60(AX), $0x00000000
-	JEQ          ready3
-	VBROADCASTSS 24(AX), Z1
+	CMPL         392(AX), $0x00000000
+	JEQ          padded3
+	VBROADCASTSS 36(AX), Z1
 	VMOVAPS      Z1, Z1
+	CMPL         392(AX), $0x00000001
+	JEQ          border4
+	VBROADCASTSS 84(AX), Z2
+	VBROADCASTSS 96(AX), Z3
+	VMOVUPS      all32_80000000<>+0(SB), Z4
+	VSUBPS       Z2, Z0, Z5
+	VPANDND      Z5, Z4, Z5
+	VDIVPS       Z3, Z5, Z18
+	VRNDSCALEPS  $0x0b, Z18, Z18
+	VMOVAPS      Z5, Z5
+	VFNMADD231PS Z3, Z18, Z5
+	VMOVUPS      all32_0<>+0(SB), Z19
+	VCMPPS       $0x11, Z19, Z5, K1
+	VADDPS       Z3, Z5, Z19
+	VBLENDMPS    Z19, Z5, K1, Z6
+	VMOVAPS      Z6, Z5
+	VMOVUPS      all32_3f800000<>+0(SB), Z19
+	VSUBPS       Z19, Z18, Z19
+	VBLENDMPS    Z19, Z18, K1, Z7
+	VMOVAPS      Z7, Z18
+	VMOVUPS      all32_3f000000<>+0(SB), Z19
+	VMULPS       Z19, Z18, Z19
+	VRNDSCALEPS  $0x09, Z19, Z20
+	VCMPPS       $0x0c, Z19, Z20, K1
+	VCMPPS       $0x11, Z2, Z0, K2
+	VMOVAPS.Z    Z4, K2, Z0
+	VPXORD       Z0, Z1, Z0
+	VMOVAPS      Z0, Z1
+	VMOVAPS.Z    Z4, K1, Z0
+	VPXORD       Z0, Z1, Z0
+	VMOVAPS      Z0, Z1
+	VSUBPS       Z5, Z3, Z0
+	VBLENDMPS    Z0, Z5, K1, Z8
+	VADDPS       Z2, Z8, Z0
+	VMOVUPS      all32_4b000000<>+0(SB), Z2
+	VCMPPS       $0x11, Z2, Z18, K1
+	VMOVUPS      all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z0, Z2, K1, Z9
+	VMOVAPS      Z9, Z0
+
+border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVAPS      Z0, Z0
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVAPS      Z1, Z1
-	VBROADCASTSS 40(AX), Z2
+	VBROADCASTSS 60(AX), Z2
 	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z3
-	VMOVAPS      Z3, Z0
+	VBLENDMPS    Z2, Z0, K1, Z10
+	VMOVAPS      Z10, Z0
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z4
-	VMOVAPS      Z4, Z1
-	VMOVUPS      Z1, 21760(AX)(DX*4)
+	VBLENDMPS    Z2, Z1, K1, Z11
+	VMOVAPS      Z11, Z1
+	VMOVUPS      Z1, 19584(AX)(DX*4)
 
-ready3:
+padded3:
 	VRNDSCALEPS  $0x09, Z0, Z1
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z2
-	VSUBPS       Z1, Z0, Z7
+	VSUBPS       Z1, Z0, Z3
 	VSUBPS       Z0, Z2, Z0
-	VMOVUPS      Z7, 19584(AX)(DX*4)
-	VMOVUPS      Z0, 17408(AX)(DX*4)
-	VBROADCASTSS 48(AX), Z8
-	VMINPS       Z8, Z1, Z8
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VMAXPS       Z9, Z8, Z8
-	VBROADCASTSS 40(AX), Z9
-	VCMPPS       $0x00, Z9, Z1, K1
-	KMOVW        K1, 13056(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z9
-	VCMPPS       $0x00, Z9, Z1, K1
-	KMOVW        K1, 14144(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VCMPPS       $0x1d, Z9, Z1, K1
-	VBROADCASTSS 32(AX), Z9
-	VCMPPS       $0x11, Z9, Z1, K2
+	VMOVUPS      Z3, 16320(AX)(DX*4)
+	VMOVUPS      Z0, 13056(AX)(DX*4)
+	VBROADCASTSS 72(AX), Z4
+	VMINPS       Z4, Z1, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMAXPS       Z5, Z4, Z4
+	VBROADCASTSS 60(AX), Z5
+	VCMPPS       $0x00, Z5, Z1, K1
+	KMOVW        K1, 45696(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Z5
+	VCMPPS       $0x00, Z5, Z1, K1
+	KMOVW        K1, 46784(AX)(DX*4)
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VCMPPS       $0x1d, Z5, Z1, K1
+	VBROADCASTSS 48(AX), Z5
+	VCMPPS       $0x11, Z5, Z1, K2
 	KANDW        K2, K1, K1
 	VMOVUPS      all32_0<>+0(SB), Z1
 	VCMPPS       $0x1d, Z1, Z2, K2
-	VBROADCASTSS 32(AX), Z1
+	VBROADCASTSS 48(AX), Z1
 	VCMPPS       $0x11, Z1, Z2, K3
 	KANDW        K3, K2, K2
 	VMOVUPS      2176(AX)(DX*4), Z1
-	CMPL         60(AX), $0x00000002
-	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 4(AX), Z2
 	VMULPS       Z2, Z1, Z1
-	VBROADCASTSS 12(AX), Z2
+	VBROADCASTSS 16(AX), Z2
 	VSUBPS       Z2, Z1, Z1
-	VBROADCASTSS 20(AX), Z2
+	VBROADCASTSS 28(AX), Z2
 	VMULPS       Z2, Z1, Z1
 	VMOVAPS      Z1, Z1
-	CMPL         60(AX), $0x00000000
-	JEQ          ready4
-	VBROADCASTSS 28(AX), Z2
+	CMPL         392(AX), $0x00000000
+	JEQ          padded5
+	VBROADCASTSS 40(AX), Z2
 	VMOVAPS      Z2, Z2
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VCMPPS       $0x1e, Z9, Z1, K3
+	CMPL         392(AX), $0x00000001
+	JEQ          border6
+	VBROADCASTSS 88(AX), Z5
+	VBROADCASTSS 100(AX), Z18
+	VMOVUPS      all32_80000000<>+0(SB), Z19
+	VSUBPS       Z5, Z1, Z20
+	VPANDND      Z20, Z19, Z20
+	VDIVPS       Z18, Z20, Z21
+	VRNDSCALEPS  $0x0b, Z21, Z21
+	VMOVAPS      Z20, Z20
+	VFNMADD231PS Z18, Z21, Z20
+	VMOVUPS      all32_0<>+0(SB), Z22
+	VCMPPS       $0x11, Z22, Z20, K3
+	VADDPS       Z18, Z20, Z22
+	VBLENDMPS    Z22, Z20, K3, Z12
+	VMOVAPS      Z12, Z20
+	VMOVUPS      all32_3f800000<>+0(SB), Z22
+	VSUBPS       Z22, Z21, Z22
+	VBLENDMPS    Z22, Z21, K3, Z13
+	VMOVAPS      Z13, Z21
+	VMOVUPS      all32_3f000000<>+0(SB), Z22
+	VMULPS       Z22, Z21, Z22
+	VRNDSCALEPS  $0x09, Z22, Z23
+	VCMPPS       $0x0c, Z22, Z23, K3
+	VCMPPS       $0x11, Z5, Z1, K4
+	VMOVAPS.Z    Z19, K4, Z1
+	VPXORD       Z1, Z2, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS.Z    Z19, K3, Z1
+	VPXORD       Z1, Z2, Z1
+	VMOVAPS      Z1, Z2
+	VSUBPS       Z20, Z18, Z1
+	VBLENDMPS    Z1, Z20, K3, Z14
+	VADDPS       Z5, Z14, Z1
+	VMOVUPS      all32_4b000000<>+0(SB), Z5
+	VCMPPS       $0x11, Z5, Z21, K3
+	VMOVUPS      all32_7fc00000<>+0(SB), Z5
+	VBLENDMPS    Z1, Z5, K3, Z15
+	VMOVAPS      Z15, Z1
+
+border6:
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z1, K3
 	VMOVAPS.Z    Z1, K3, Z1
 	VMOVAPS      Z1, Z1
 	VMOVAPS.Z    Z2, K3, Z2
 	VMOVAPS      Z2, Z2
-	VBROADCASTSS 44(AX), Z9
-	VCMPPS       $0x1d, Z9, Z1, K3
-	VBLENDMPS    Z9, Z1, K3, Z5
-	VMOVAPS      Z5, Z1
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VBLENDMPS    Z9, Z2, K3, Z6
-	VMOVAPS      Z6, Z2
-	VMOVUPS      Z2, 22848(AX)(DX*4)
+	VBROADCASTSS 64(AX), Z5
+	VCMPPS       $0x1d, Z5, Z1, K3
+	VBLENDMPS    Z5, Z1, K3, Z16
+	VMOVAPS      Z16, Z1
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VBLENDMPS    Z5, Z2, K3, Z17
+	VMOVAPS      Z17, Z2
+	VMOVUPS      Z2, 20672(AX)(DX*4)
 
-ready4:
+padded5:
 	VRNDSCALEPS  $0x09, Z1, Z2
-	VMOVUPS      all32_3f800000<>+0(SB), Z9
-	VADDPS       Z9, Z2, Z9
-	VSUBPS       Z2, Z1, Z10
-	VSUBPS       Z1, Z9, Z1
-	VMOVUPS      Z10, 20672(AX)(DX*4)
-	VMOVUPS      Z1, 18496(AX)(DX*4)
-	VBROADCASTSS 52(AX), Z11
-	VMINPS       Z11, Z2, Z11
-	VMOVUPS      all32_0<>+0(SB), Z12
-	VMAXPS       Z12, Z11, Z11
-	VBROADCASTSS 44(AX), Z12
-	VCMPPS       $0x00, Z12, Z2, K3
-	KMOVW        K3, 15232(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z12
-	VCMPPS       $0x00, Z12, Z2, K3
-	KMOVW        K3, 16320(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z12
-	VCMPPS       $0x1d, Z12, Z2, K3
-	VBROADCASTSS 36(AX), Z12
-	VCMPPS       $0x11, Z12, Z2, K4
+	VMOVUPS      all32_3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z2, Z5
+	VSUBPS       Z2, Z1, Z18
+	VSUBPS       Z1, Z5, Z1
+	VMOVUPS      Z18, 17408(AX)(DX*4)
+	VMOVUPS      Z1, 14144(AX)(DX*4)
+	VBROADCASTSS 76(AX), Z19
+	VMINPS       Z19, Z2, Z19
+	VMOVUPS      all32_0<>+0(SB), Z20
+	VMAXPS       Z20, Z19, Z19
+	VBROADCASTSS 64(AX), Z20
+	VCMPPS       $0x00, Z20, Z2, K3
+	KMOVW        K3, 47872(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Z20
+	VCMPPS       $0x00, Z20, Z2, K3
+	KMOVW        K3, 48960(AX)(DX*4)
+	VMOVUPS      all32_0<>+0(SB), Z20
+	VCMPPS       $0x1d, Z20, Z2, K3
+	VBROADCASTSS 52(AX), Z20
+	VCMPPS       $0x11, Z20, Z2, K4
 	KANDW        K4, K3, K3
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VCMPPS       $0x1d, Z2, Z9, K4
-	VBROADCASTSS 36(AX), Z2
-	VCMPPS       $0x11, Z2, Z9, K5
+	VCMPPS       $0x1d, Z2, Z5, K4
+	VBROADCASTSS 52(AX), Z2
+	VCMPPS       $0x11, Z2, Z5, K5
 	KANDW        K5, K4, K4
-	VCVTTPS2DQ   Z8, Z2
-	VCVTTPS2DQ   Z11, Z8
-	VPBROADCASTD 56(AX), Z9
-	VPMULLD      Z9, Z8, Z8
-	VPADDD       Z8, Z2, Z2
-	VMOVUPS      Z2, 3264(AX)(DX*4)
+	VCVTTPS2DQ   Z4, Z2
+	VCVTTPS2DQ   Z19, Z4
+	VPBROADCASTD 384(AX), Z5
+	VPMULLD      Z5, Z4, Z4
+	VPADDD       Z4, Z2, Z2
+	VMOVUPS      Z2, 40256(AX)(DX*4)
 	KANDW        K3, K1, K5
-	KMOVW        K5, 8704(AX)(DX*4)
+	KMOVW        K5, 41344(AX)(DX*4)
 	VMULPS       Z1, Z0, Z2
 	VMOVAPS.Z    Z2, K5, Z2
 	VMOVUPS      Z2, 4352(AX)(DX*4)
 	KANDW        K3, K2, K5
-	KMOVW        K5, 9792(AX)(DX*4)
-	VMULPS       Z1, Z7, Z1
+	KMOVW        K5, 42432(AX)(DX*4)
+	VMULPS       Z1, Z3, Z1
 	VMOVAPS.Z    Z1, K5, Z1
 	VMOVUPS      Z1, 5440(AX)(DX*4)
 	KANDW        K4, K1, K5
-	KMOVW        K5, 10880(AX)(DX*4)
-	VMULPS       Z10, Z0, Z0
+	KMOVW        K5, 43520(AX)(DX*4)
+	VMULPS       Z18, Z0, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 6528(AX)(DX*4)
 	KANDW        K4, K2, K5
-	KMOVW        K5, 11968(AX)(DX*4)
-	VMULPS       Z10, Z7, Z0
+	KMOVW        K5, 44608(AX)(DX*4)
+	VMULPS       Z18, Z3, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
 	KANDW        K2, K1, K1
@@ -163,7 +241,7 @@ ready4:
 	KANDW        K2, K1, K1
 	KMOVW        K1, BX
 	XORL         $0x0000ffff, BX
-	MOVL         BX, 23936(AX)(DX*4)
+	MOVL         BX, 50048(AX)(DX*4)
 	ADDQ         $0x00000010, DX
 	JMP          vector1
 
@@ -189,6 +267,24 @@ DATA all32_3f800000<>+56(SB)/4, $0x3f800000
 DATA all32_3f800000<>+60(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $64
 
+DATA all32_80000000<>+0(SB)/4, $0x80000000
+DATA all32_80000000<>+4(SB)/4, $0x80000000
+DATA all32_80000000<>+8(SB)/4, $0x80000000
+DATA all32_80000000<>+12(SB)/4, $0x80000000
+DATA all32_80000000<>+16(SB)/4, $0x80000000
+DATA all32_80000000<>+20(SB)/4, $0x80000000
+DATA all32_80000000<>+24(SB)/4, $0x80000000
+DATA all32_80000000<>+28(SB)/4, $0x80000000
+DATA all32_80000000<>+32(SB)/4, $0x80000000
+DATA all32_80000000<>+36(SB)/4, $0x80000000
+DATA all32_80000000<>+40(SB)/4, $0x80000000
+DATA all32_80000000<>+44(SB)/4, $0x80000000
+DATA all32_80000000<>+48(SB)/4, $0x80000000
+DATA all32_80000000<>+52(SB)/4, $0x80000000
+DATA all32_80000000<>+56(SB)/4, $0x80000000
+DATA all32_80000000<>+60(SB)/4, $0x80000000
+GLOBL all32_80000000<>(SB), RODATA|NOPTR, $64
+
 DATA all32_0<>+0(SB)/4, $0x00000000
 DATA all32_0<>+4(SB)/4, $0x00000000
 DATA all32_0<>+8(SB)/4, $0x00000000
@@ -206,6 +302,60 @@ DATA all32_0<>+52(SB)/4, $0x00000000
 DATA all32_0<>+56(SB)/4, $0x00000000
 DATA all32_0<>+60(SB)/4, $0x00000000
 GLOBL all32_0<>(SB), RODATA|NOPTR, $64
+
+DATA all32_3f000000<>+0(SB)/4, $0x3f000000
+DATA all32_3f000000<>+4(SB)/4, $0x3f000000
+DATA all32_3f000000<>+8(SB)/4, $0x3f000000
+DATA all32_3f000000<>+12(SB)/4, $0x3f000000
+DATA all32_3f000000<>+16(SB)/4, $0x3f000000
+DATA all32_3f000000<>+20(SB)/4, $0x3f000000
+DATA all32_3f000000<>+24(SB)/4, $0x3f000000
+DATA all32_3f000000<>+28(SB)/4, $0x3f000000
+DATA all32_3f000000<>+32(SB)/4, $0x3f000000
+DATA all32_3f000000<>+36(SB)/4, $0x3f000000
+DATA all32_3f000000<>+40(SB)/4, $0x3f000000
+DATA all32_3f000000<>+44(SB)/4, $0x3f000000
+DATA all32_3f000000<>+48(SB)/4, $0x3f000000
+DATA all32_3f000000<>+52(SB)/4, $0x3f000000
+DATA all32_3f000000<>+56(SB)/4, $0x3f000000
+DATA all32_3f000000<>+60(SB)/4, $0x3f000000
+GLOBL all32_3f000000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_4b000000<>+0(SB)/4, $0x4b000000
+DATA all32_4b000000<>+4(SB)/4, $0x4b000000
+DATA all32_4b000000<>+8(SB)/4, $0x4b000000
+DATA all32_4b000000<>+12(SB)/4, $0x4b000000
+DATA all32_4b000000<>+16(SB)/4, $0x4b000000
+DATA all32_4b000000<>+20(SB)/4, $0x4b000000
+DATA all32_4b000000<>+24(SB)/4, $0x4b000000
+DATA all32_4b000000<>+28(SB)/4, $0x4b000000
+DATA all32_4b000000<>+32(SB)/4, $0x4b000000
+DATA all32_4b000000<>+36(SB)/4, $0x4b000000
+DATA all32_4b000000<>+40(SB)/4, $0x4b000000
+DATA all32_4b000000<>+44(SB)/4, $0x4b000000
+DATA all32_4b000000<>+48(SB)/4, $0x4b000000
+DATA all32_4b000000<>+52(SB)/4, $0x4b000000
+DATA all32_4b000000<>+56(SB)/4, $0x4b000000
+DATA all32_4b000000<>+60(SB)/4, $0x4b000000
+GLOBL all32_4b000000<>(SB), RODATA|NOPTR, $64
+
+DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
+DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
 
 DATA all32_bf800000<>+0(SB)/4, $0xbf800000
 DATA all32_bf800000<>+4(SB)/4, $0xbf800000
@@ -236,141 +386,219 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Z0
-	CMPL         60(AX), $0x00000002
-	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Z1
 	VADDPS       Z1, Z0, Z0
 	VBROADCASTSS (AX), Z1
 	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 8(AX), Z1
+	VBROADCASTSS 12(AX), Z1
 	VSUBPS       Z1, Z0, Z0
-	VBROADCASTSS 16(AX), Z1
+	VBROADCASTSS 24(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS      Z0, Z0
-	CMPL         60(AX), $0x00000000
-	JEQ          ready3
-	VBROADCASTSS 24(AX), Z1
+	CMPL         392(AX), $0x00000000
+	JEQ          padded3
+	VBROADCASTSS 36(AX), Z1
 	VMOVAPS      Z1, Z1
+	CMPL         392(AX), $0x00000001
+	JEQ          border4
+	VBROADCASTSS 84(AX), Z2
+	VBROADCASTSS 96(AX), Z3
+	VMOVUPS      all32_80000000<>+0(SB), Z4
+	VSUBPS       Z2, Z0, Z5
+	VPANDND      Z5, Z4, Z5
+	VDIVPS       Z3, Z5, Z18
+	VRNDSCALEPS  $0x0b, Z18, Z18
+	VMOVAPS      Z5, Z5
+	VFNMADD231PS Z3, Z18, Z5
+	VMOVUPS      all32_0<>+0(SB), Z19
+	VCMPPS       $0x11, Z19, Z5, K1
+	VADDPS       Z3, Z5, Z19
+	VBLENDMPS    Z19, Z5, K1, Z6
+	VMOVAPS      Z6, Z5
+	VMOVUPS      all32_3f800000<>+0(SB), Z19
+	VSUBPS       Z19, Z18, Z19
+	VBLENDMPS    Z19, Z18, K1, Z7
+	VMOVAPS      Z7, Z18
+	VMOVUPS      all32_3f000000<>+0(SB), Z19
+	VMULPS       Z19, Z18, Z19
+	VRNDSCALEPS  $0x09, Z19, Z20
+	VCMPPS       $0x0c, Z19, Z20, K1
+	VCMPPS       $0x11, Z2, Z0, K2
+	VMOVAPS.Z    Z4, K2, Z0
+	VPXORD       Z0, Z1, Z0
+	VMOVAPS      Z0, Z1
+	VMOVAPS.Z    Z4, K1, Z0
+	VPXORD       Z0, Z1, Z0
+	VMOVAPS      Z0, Z1
+	VSUBPS       Z5, Z3, Z0
+	VBLENDMPS    Z0, Z5, K1, Z8
+	VADDPS       Z2, Z8, Z0
+	VMOVUPS      all32_4b000000<>+0(SB), Z2
+	VCMPPS       $0x11, Z2, Z18, K1
+	VMOVUPS      all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z0, Z2, K1, Z9
+	VMOVAPS      Z9, Z0
+
+border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVAPS      Z0, Z0
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVAPS      Z1, Z1
-	VBROADCASTSS 40(AX), Z2
+	VBROADCASTSS 60(AX), Z2
 	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z3
-	VMOVAPS      Z3, Z0
+	VBLENDMPS    Z2, Z0, K1, Z10
+	VMOVAPS      Z10, Z0
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z4
-	VMOVAPS      Z4, Z1
+	VBLENDMPS    Z2, Z1, K1, Z11
+	VMOVAPS      Z11, Z1
 
-ready3:
+padded3:
 	VRNDSCALEPS  $0x09, Z0, Z1
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z2
-	VSUBPS       Z1, Z0, Z7
+	VSUBPS       Z1, Z0, Z3
 	VSUBPS       Z0, Z2, Z0
-	VBROADCASTSS 48(AX), Z8
-	VMINPS       Z8, Z1, Z8
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VMAXPS       Z9, Z8, Z8
-	VBROADCASTSS 40(AX), Z9
-	VCMPPS       $0x00, Z9, Z1, K1
-	KMOVW        K1, 13056(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z9
-	VCMPPS       $0x00, Z9, Z1, K1
-	KMOVW        K1, 14144(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VCMPPS       $0x1d, Z9, Z1, K1
-	VBROADCASTSS 32(AX), Z9
-	VCMPPS       $0x11, Z9, Z1, K2
+	VBROADCASTSS 72(AX), Z4
+	VMINPS       Z4, Z1, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMAXPS       Z5, Z4, Z4
+	VBROADCASTSS 60(AX), Z5
+	VCMPPS       $0x00, Z5, Z1, K1
+	KMOVW        K1, 45696(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Z5
+	VCMPPS       $0x00, Z5, Z1, K1
+	KMOVW        K1, 46784(AX)(DX*4)
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VCMPPS       $0x1d, Z5, Z1, K1
+	VBROADCASTSS 48(AX), Z5
+	VCMPPS       $0x11, Z5, Z1, K2
 	KANDW        K2, K1, K1
 	VMOVUPS      all32_0<>+0(SB), Z1
 	VCMPPS       $0x1d, Z1, Z2, K2
-	VBROADCASTSS 32(AX), Z1
+	VBROADCASTSS 48(AX), Z1
 	VCMPPS       $0x11, Z1, Z2, K3
 	KANDW        K3, K2, K2
 	VMOVUPS      2176(AX)(DX*4), Z1
-	CMPL         60(AX), $0x00000002
-	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z1
 	VBROADCASTSS 4(AX), Z2
 	VMULPS       Z2, Z1, Z1
-	VBROADCASTSS 12(AX), Z2
+	VBROADCASTSS 16(AX), Z2
 	VSUBPS       Z2, Z1, Z1
-	VBROADCASTSS 20(AX), Z2
+	VBROADCASTSS 28(AX), Z2
 	VMULPS       Z2, Z1, Z1
 	VMOVAPS      Z1, Z1
-	CMPL         60(AX), $0x00000000
-	JEQ          ready4
-	VBROADCASTSS 28(AX), Z2
+	CMPL         392(AX), $0x00000000
+	JEQ          padded5
+	VBROADCASTSS 40(AX), Z2
 	VMOVAPS      Z2, Z2
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VCMPPS       $0x1e, Z9, Z1, K3
+	CMPL         392(AX), $0x00000001
+	JEQ          border6
+	VBROADCASTSS 88(AX), Z5
+	VBROADCASTSS 100(AX), Z18
+	VMOVUPS      all32_80000000<>+0(SB), Z19
+	VSUBPS       Z5, Z1, Z20
+	VPANDND      Z20, Z19, Z20
+	VDIVPS       Z18, Z20, Z21
+	VRNDSCALEPS  $0x0b, Z21, Z21
+	VMOVAPS      Z20, Z20
+	VFNMADD231PS Z18, Z21, Z20
+	VMOVUPS      all32_0<>+0(SB), Z22
+	VCMPPS       $0x11, Z22, Z20, K3
+	VADDPS       Z18, Z20, Z22
+	VBLENDMPS    Z22, Z20, K3, Z12
+	VMOVAPS      Z12, Z20
+	VMOVUPS      all32_3f800000<>+0(SB), Z22
+	VSUBPS       Z22, Z21, Z22
+	VBLENDMPS    Z22, Z21, K3, Z13
+	VMOVAPS      Z13, Z21
+	VMOVUPS      all32_3f000000<>+0(SB), Z22
+	VMULPS       Z22, Z21, Z22
+	VRNDSCALEPS  $0x09, Z22, Z23
+	VCMPPS       $0x0c, Z22, Z23, K3
+	VCMPPS       $0x11, Z5, Z1, K4
+	VMOVAPS.Z    Z19, K4, Z1
+	VPXORD       Z1, Z2, Z1
+	VMOVAPS      Z1, Z2
+	VMOVAPS.Z    Z19, K3, Z1
+	VPXORD       Z1, Z2, Z1
+	VMOVAPS      Z1, Z2
+	VSUBPS       Z20, Z18, Z1
+	VBLENDMPS    Z1, Z20, K3, Z14
+	VADDPS       Z5, Z14, Z1
+	VMOVUPS      all32_4b000000<>+0(SB), Z5
+	VCMPPS       $0x11, Z5, Z21, K3
+	VMOVUPS      all32_7fc00000<>+0(SB), Z5
+	VBLENDMPS    Z1, Z5, K3, Z15
+	VMOVAPS      Z15, Z1
+
+border6:
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z1, K3
 	VMOVAPS.Z    Z1, K3, Z1
 	VMOVAPS      Z1, Z1
 	VMOVAPS.Z    Z2, K3, Z2
 	VMOVAPS      Z2, Z2
-	VBROADCASTSS 44(AX), Z9
-	VCMPPS       $0x1d, Z9, Z1, K3
-	VBLENDMPS    Z9, Z1, K3, Z5
-	VMOVAPS      Z5, Z1
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VBLENDMPS    Z9, Z2, K3, Z6
-	VMOVAPS      Z6, Z2
+	VBROADCASTSS 64(AX), Z5
+	VCMPPS       $0x1d, Z5, Z1, K3
+	VBLENDMPS    Z5, Z1, K3, Z16
+	VMOVAPS      Z16, Z1
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VBLENDMPS    Z5, Z2, K3, Z17
+	VMOVAPS      Z17, Z2
 
-ready4:
+padded5:
 	VRNDSCALEPS  $0x09, Z1, Z2
-	VMOVUPS      all32_3f800000<>+0(SB), Z9
-	VADDPS       Z9, Z2, Z9
-	VSUBPS       Z2, Z1, Z10
-	VSUBPS       Z1, Z9, Z1
-	VBROADCASTSS 52(AX), Z11
-	VMINPS       Z11, Z2, Z11
-	VMOVUPS      all32_0<>+0(SB), Z12
-	VMAXPS       Z12, Z11, Z11
-	VBROADCASTSS 44(AX), Z12
-	VCMPPS       $0x00, Z12, Z2, K3
-	KMOVW        K3, 15232(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z12
-	VCMPPS       $0x00, Z12, Z2, K3
-	KMOVW        K3, 16320(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z12
-	VCMPPS       $0x1d, Z12, Z2, K3
-	VBROADCASTSS 36(AX), Z12
-	VCMPPS       $0x11, Z12, Z2, K4
+	VMOVUPS      all32_3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z2, Z5
+	VSUBPS       Z2, Z1, Z18
+	VSUBPS       Z1, Z5, Z1
+	VBROADCASTSS 76(AX), Z19
+	VMINPS       Z19, Z2, Z19
+	VMOVUPS      all32_0<>+0(SB), Z20
+	VMAXPS       Z20, Z19, Z19
+	VBROADCASTSS 64(AX), Z20
+	VCMPPS       $0x00, Z20, Z2, K3
+	KMOVW        K3, 47872(AX)(DX*4)
+	VMOVUPS      all32_bf800000<>+0(SB), Z20
+	VCMPPS       $0x00, Z20, Z2, K3
+	KMOVW        K3, 48960(AX)(DX*4)
+	VMOVUPS      all32_0<>+0(SB), Z20
+	VCMPPS       $0x1d, Z20, Z2, K3
+	VBROADCASTSS 52(AX), Z20
+	VCMPPS       $0x11, Z20, Z2, K4
 	KANDW        K4, K3, K3
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VCMPPS       $0x1d, Z2, Z9, K4
-	VBROADCASTSS 36(AX), Z2
-	VCMPPS       $0x11, Z2, Z9, K5
+	VCMPPS       $0x1d, Z2, Z5, K4
+	VBROADCASTSS 52(AX), Z2
+	VCMPPS       $0x11, Z2, Z5, K5
 	KANDW        K5, K4, K4
-	VCVTTPS2DQ   Z8, Z2
-	VCVTTPS2DQ   Z11, Z8
-	VPBROADCASTD 56(AX), Z9
-	VPMULLD      Z9, Z8, Z8
-	VPADDD       Z8, Z2, Z2
-	VMOVUPS      Z2, 3264(AX)(DX*4)
+	VCVTTPS2DQ   Z4, Z2
+	VCVTTPS2DQ   Z19, Z4
+	VPBROADCASTD 384(AX), Z5
+	VPMULLD      Z5, Z4, Z4
+	VPADDD       Z4, Z2, Z2
+	VMOVUPS      Z2, 40256(AX)(DX*4)
 	KANDW        K3, K1, K5
-	KMOVW        K5, 8704(AX)(DX*4)
+	KMOVW        K5, 41344(AX)(DX*4)
 	VMULPS       Z1, Z0, Z2
 	VMOVAPS.Z    Z2, K5, Z2
 	VMOVUPS      Z2, 4352(AX)(DX*4)
 	KANDW        K3, K2, K5
-	KMOVW        K5, 9792(AX)(DX*4)
-	VMULPS       Z1, Z7, Z1
+	KMOVW        K5, 42432(AX)(DX*4)
+	VMULPS       Z1, Z3, Z1
 	VMOVAPS.Z    Z1, K5, Z1
 	VMOVUPS      Z1, 5440(AX)(DX*4)
 	KANDW        K4, K1, K5
-	KMOVW        K5, 10880(AX)(DX*4)
-	VMULPS       Z10, Z0, Z0
+	KMOVW        K5, 43520(AX)(DX*4)
+	VMULPS       Z18, Z0, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 6528(AX)(DX*4)
 	KANDW        K4, K2, K5
-	KMOVW        K5, 11968(AX)(DX*4)
-	VMULPS       Z10, Z7, Z0
+	KMOVW        K5, 44608(AX)(DX*4)
+	VMULPS       Z18, Z3, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
 	KANDW        K2, K1, K1
@@ -378,7 +606,7 @@ ready4:
 	KANDW        K2, K1, K1
 	KMOVW        K1, BX
 	XORL         $0x0000ffff, BX
-	MOVL         BX, 23936(AX)(DX*4)
+	MOVL         BX, 50048(AX)(DX*4)
 	ADDQ         $0x00000010, DX
 	JMP          vector1
 
@@ -400,32 +628,32 @@ TEXT ·gridSampleAVX512F32(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	MOVL         3520(AX)(DX*4), R8
+	MOVL         40512(AX)(DX*4), R8
 	PREFETCHT0   (BX)(R8*4)
 	PREFETCHT0   (SI)(R8*4)
-	MOVL         3552(AX)(DX*4), R8
+	MOVL         40544(AX)(DX*4), R8
 	PREFETCHT0   (BX)(R8*4)
 	PREFETCHT0   (SI)(R8*4)
-	MOVL         3264(AX)(DX*4), R8
-	MOVL         3268(AX)(DX*4), R9
+	MOVL         40256(AX)(DX*4), R8
+	MOVL         40260(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X0
 	VMOVHPS      (BX)(R9*4), X0, X0
 	VMOVSD       (SI)(R8*4), X1
 	VMOVHPS      (SI)(R9*4), X1, X1
-	MOVL         3280(AX)(DX*4), R8
-	MOVL         3284(AX)(DX*4), R9
+	MOVL         40272(AX)(DX*4), R8
+	MOVL         40276(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X2
 	VMOVHPS      (BX)(R9*4), X2, X2
 	VMOVSD       (SI)(R8*4), X3
 	VMOVHPS      (SI)(R9*4), X3, X3
-	MOVL         3296(AX)(DX*4), R8
-	MOVL         3300(AX)(DX*4), R9
+	MOVL         40288(AX)(DX*4), R8
+	MOVL         40292(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X4
 	VMOVHPS      (BX)(R9*4), X4, X4
 	VMOVSD       (SI)(R8*4), X5
 	VMOVHPS      (SI)(R9*4), X5, X5
-	MOVL         3312(AX)(DX*4), R8
-	MOVL         3316(AX)(DX*4), R9
+	MOVL         40304(AX)(DX*4), R8
+	MOVL         40308(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X6
 	VMOVHPS      (BX)(R9*4), X6, X6
 	VMOVSD       (SI)(R8*4), X7
@@ -436,26 +664,26 @@ vector1:
 	VINSERTF32X4 $0x01, X3, Y1, Y2
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z2, Z3
-	MOVL         3272(AX)(DX*4), R8
-	MOVL         3276(AX)(DX*4), R9
+	MOVL         40264(AX)(DX*4), R8
+	MOVL         40268(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X0
 	VMOVHPS      (BX)(R9*4), X0, X0
 	VMOVSD       (SI)(R8*4), X1
 	VMOVHPS      (SI)(R9*4), X1, X1
-	MOVL         3288(AX)(DX*4), R8
-	MOVL         3292(AX)(DX*4), R9
+	MOVL         40280(AX)(DX*4), R8
+	MOVL         40284(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X2
 	VMOVHPS      (BX)(R9*4), X2, X2
 	VMOVSD       (SI)(R8*4), X8
 	VMOVHPS      (SI)(R9*4), X8, X8
-	MOVL         3304(AX)(DX*4), R8
-	MOVL         3308(AX)(DX*4), R9
+	MOVL         40296(AX)(DX*4), R8
+	MOVL         40300(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X4
 	VMOVHPS      (BX)(R9*4), X4, X4
 	VMOVSD       (SI)(R8*4), X5
 	VMOVHPS      (SI)(R9*4), X5, X5
-	MOVL         3320(AX)(DX*4), R8
-	MOVL         3324(AX)(DX*4), R9
+	MOVL         40312(AX)(DX*4), R8
+	MOVL         40316(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X7
 	VMOVHPS      (BX)(R9*4), X7, X7
 	VMOVSD       (SI)(R8*4), X9
@@ -470,27 +698,27 @@ vector1:
 	VSHUFPS      $0xdd, Z7, Z6, Z6
 	VSHUFPS      $0x88, Z8, Z3, Z7
 	VSHUFPS      $0xdd, Z8, Z3, Z3
-	CMPL         23936(AX)(DX*4), $0x00
+	CMPL         50048(AX)(DX*4), $0x00
 	JEQ          within3
-	KMOVW        13056(AX)(DX*4), K1
-	KMOVW        14144(AX)(DX*4), K2
+	KMOVW        45696(AX)(DX*4), K1
+	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z9
 	VMOVAPS      Z9, K2, Z6
 	VMOVAPS      Z3, K1, Z7
 	VMOVAPS      Z7, K2, Z3
-	KMOVW        15232(AX)(DX*4), K1
-	KMOVW        16320(AX)(DX*4), K2
+	KMOVW        47872(AX)(DX*4), K1
+	KMOVW        48960(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z9
 	VMOVAPS      Z9, K2, Z7
 	VMOVAPS      Z3, K1, Z6
 	VMOVAPS      Z6, K2, Z3
-	KMOVW        8704(AX)(DX*4), K1
+	KMOVW        41344(AX)(DX*4), K1
 	VMOVAPS.Z    Z9, K1, Z9
-	KMOVW        9792(AX)(DX*4), K1
+	KMOVW        42432(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	KMOVW        10880(AX)(DX*4), K1
+	KMOVW        43520(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	KMOVW        11968(AX)(DX*4), K1
+	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
 
 within3:
@@ -617,29 +845,29 @@ vector2:
 
 channel4:
 	LEAQ         (R8)(BX*1), R9
-	MOVL         3392(AX)(DX*4), R13
+	MOVL         40384(AX)(DX*4), R13
 	PREFETCHT0   (R8)(R13*4)
 	PREFETCHT0   (R9)(R13*4)
-	MOVL         3264(AX)(DX*4), R13
-	MOVL         3268(AX)(DX*4), R14
+	MOVL         40256(AX)(DX*4), R13
+	MOVL         40260(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X1
 	VMOVHPS      (R8)(R14*4), X1, X1
 	VMOVSD       (R9)(R13*4), X2
 	VMOVHPS      (R9)(R14*4), X2, X2
-	MOVL         3280(AX)(DX*4), R13
-	MOVL         3284(AX)(DX*4), R14
+	MOVL         40272(AX)(DX*4), R13
+	MOVL         40276(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X5
 	VMOVHPS      (R8)(R14*4), X5, X5
 	VMOVSD       (R9)(R13*4), X0
 	VMOVHPS      (R9)(R14*4), X0, X0
-	MOVL         3296(AX)(DX*4), R13
-	MOVL         3300(AX)(DX*4), R14
+	MOVL         40288(AX)(DX*4), R13
+	MOVL         40292(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X3
 	VMOVHPS      (R8)(R14*4), X3, X3
 	VMOVSD       (R9)(R13*4), X4
 	VMOVHPS      (R9)(R14*4), X4, X4
-	MOVL         3312(AX)(DX*4), R13
-	MOVL         3316(AX)(DX*4), R14
+	MOVL         40304(AX)(DX*4), R13
+	MOVL         40308(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X6
 	VMOVHPS      (R8)(R14*4), X6, X6
 	VMOVSD       (R9)(R13*4), X7
@@ -650,26 +878,26 @@ channel4:
 	VINSERTF32X4 $0x01, X0, Y2, Y5
 	VINSERTF32X4 $0x01, X7, Y4, Y0
 	VINSERTF64X4 $0x01, Y0, Z5, Z0
-	MOVL         3272(AX)(DX*4), R13
-	MOVL         3276(AX)(DX*4), R14
+	MOVL         40264(AX)(DX*4), R13
+	MOVL         40268(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X1
 	VMOVHPS      (R8)(R14*4), X1, X1
 	VMOVSD       (R9)(R13*4), X2
 	VMOVHPS      (R9)(R14*4), X2, X2
-	MOVL         3288(AX)(DX*4), R13
-	MOVL         3292(AX)(DX*4), R14
+	MOVL         40280(AX)(DX*4), R13
+	MOVL         40284(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X5
 	VMOVHPS      (R8)(R14*4), X5, X5
 	VMOVSD       (R9)(R13*4), X8
 	VMOVHPS      (R9)(R14*4), X8, X8
-	MOVL         3304(AX)(DX*4), R13
-	MOVL         3308(AX)(DX*4), R14
+	MOVL         40296(AX)(DX*4), R13
+	MOVL         40300(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X3
 	VMOVHPS      (R8)(R14*4), X3, X3
 	VMOVSD       (R9)(R13*4), X4
 	VMOVHPS      (R9)(R14*4), X4, X4
-	MOVL         3320(AX)(DX*4), R13
-	MOVL         3324(AX)(DX*4), R14
+	MOVL         40312(AX)(DX*4), R13
+	MOVL         40316(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X7
 	VMOVHPS      (R8)(R14*4), X7, X7
 	VMOVSD       (R9)(R13*4), X9
@@ -684,27 +912,27 @@ channel4:
 	VSHUFPS      $0xdd, Z7, Z6, Z6
 	VSHUFPS      $0x88, Z8, Z0, Z7
 	VSHUFPS      $0xdd, Z8, Z0, Z0
-	CMPL         23936(AX)(DX*4), $0x00
+	CMPL         50048(AX)(DX*4), $0x00
 	JEQ          within5
-	KMOVW        13056(AX)(DX*4), K1
-	KMOVW        14144(AX)(DX*4), K2
+	KMOVW        45696(AX)(DX*4), K1
+	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z9
 	VMOVAPS      Z9, K2, Z6
 	VMOVAPS      Z0, K1, Z7
 	VMOVAPS      Z7, K2, Z0
-	KMOVW        15232(AX)(DX*4), K1
-	KMOVW        16320(AX)(DX*4), K2
+	KMOVW        47872(AX)(DX*4), K1
+	KMOVW        48960(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z9
 	VMOVAPS      Z9, K2, Z7
 	VMOVAPS      Z0, K1, Z6
 	VMOVAPS      Z6, K2, Z0
-	KMOVW        8704(AX)(DX*4), K1
+	KMOVW        41344(AX)(DX*4), K1
 	VMOVAPS.Z    Z9, K1, Z9
-	KMOVW        9792(AX)(DX*4), K1
+	KMOVW        42432(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	KMOVW        10880(AX)(DX*4), K1
+	KMOVW        43520(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	KMOVW        11968(AX)(DX*4), K1
+	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
 within5:
@@ -730,7 +958,7 @@ within5:
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
 	JLE     few6
-	VMOVUPS 25024(AX)(DX*4), Z0
+	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (R8), Z6
 	VMOVUPS 2048(R8), Z7
 	VADDPS  Z7, Z6, Z6
@@ -763,8 +991,8 @@ within5:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 25024(AX)(DX*4)
-	VMOVUPS 26112(AX)(DX*4), Z0
+	VMOVUPS Z0, 23936(AX)(DX*4)
+	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS 64(R8), Z6
 	VMOVUPS 2112(R8), Z7
 	VADDPS  Z7, Z6, Z6
@@ -797,8 +1025,8 @@ within5:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 26112(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Z0
+	VMOVUPS Z0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Z0
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 2176(R8), Z7
 	VADDPS  Z7, Z6, Z6
@@ -831,8 +1059,8 @@ within5:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 27200(AX)(DX*4)
-	VMOVUPS 28288(AX)(DX*4), Z0
+	VMOVUPS Z0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Z0
 	VMOVUPS 192(R8), Z6
 	VMOVUPS 2240(R8), Z7
 	VADDPS  Z7, Z6, Z6
@@ -865,11 +1093,11 @@ within5:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 28288(AX)(DX*4)
+	VMOVUPS Z0, 27200(AX)(DX*4)
 	JMP     folded7
 
 few6:
-	VMOVUPS 25024(AX)(DX*4), Z0
+	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -886,8 +1114,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 25024(AX)(DX*4)
-	VMOVUPS 26112(AX)(DX*4), Z0
+	VMOVUPS Z0, 23936(AX)(DX*4)
+	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS 64(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -904,8 +1132,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 26112(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Z0
+	VMOVUPS Z0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Z0
 	VMOVUPS 128(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -922,8 +1150,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 27200(AX)(DX*4)
-	VMOVUPS 28288(AX)(DX*4), Z0
+	VMOVUPS Z0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Z0
 	VMOVUPS 192(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -940,7 +1168,7 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 28288(AX)(DX*4)
+	VMOVUPS Z0, 27200(AX)(DX*4)
 
 folded7:
 	ADDQ $0x00000010, DX
@@ -964,58 +1192,58 @@ TEXT ·gridSampleAVX512BF16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	MOVL         3520(AX)(DX*4), R8
+	MOVL         40512(AX)(DX*4), R8
 	PREFETCHT0   (BX)(R8*2)
 	PREFETCHT0   (SI)(R8*2)
-	MOVL         3552(AX)(DX*4), R8
+	MOVL         40544(AX)(DX*4), R8
 	PREFETCHT0   (BX)(R8*2)
 	PREFETCHT0   (SI)(R8*2)
-	MOVL         3264(AX)(DX*4), R8
+	MOVL         40256(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X0
 	VMOVD        (SI)(R8*2), X1
-	MOVL         3268(AX)(DX*4), R8
+	MOVL         40260(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X0, X0
 	VPINSRD      $0x01, (SI)(R8*2), X1, X1
-	MOVL         3272(AX)(DX*4), R8
+	MOVL         40264(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X0, X0
 	VPINSRD      $0x02, (SI)(R8*2), X1, X1
-	MOVL         3276(AX)(DX*4), R8
+	MOVL         40268(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X0, X0
 	VPINSRD      $0x03, (SI)(R8*2), X1, X1
-	MOVL         3280(AX)(DX*4), R8
+	MOVL         40272(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X2
 	VMOVD        (SI)(R8*2), X3
-	MOVL         3284(AX)(DX*4), R8
+	MOVL         40276(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X2, X2
 	VPINSRD      $0x01, (SI)(R8*2), X3, X3
-	MOVL         3288(AX)(DX*4), R8
+	MOVL         40280(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X2, X2
 	VPINSRD      $0x02, (SI)(R8*2), X3, X3
-	MOVL         3292(AX)(DX*4), R8
+	MOVL         40284(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X2, X2
 	VPINSRD      $0x03, (SI)(R8*2), X3, X3
-	MOVL         3296(AX)(DX*4), R8
+	MOVL         40288(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X4
 	VMOVD        (SI)(R8*2), X5
-	MOVL         3300(AX)(DX*4), R8
+	MOVL         40292(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X4, X4
 	VPINSRD      $0x01, (SI)(R8*2), X5, X5
-	MOVL         3304(AX)(DX*4), R8
+	MOVL         40296(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X4, X4
 	VPINSRD      $0x02, (SI)(R8*2), X5, X5
-	MOVL         3308(AX)(DX*4), R8
+	MOVL         40300(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X4, X4
 	VPINSRD      $0x03, (SI)(R8*2), X5, X5
-	MOVL         3312(AX)(DX*4), R8
+	MOVL         40304(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X6
 	VMOVD        (SI)(R8*2), X7
-	MOVL         3316(AX)(DX*4), R8
+	MOVL         40308(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X6, X6
 	VPINSRD      $0x01, (SI)(R8*2), X7, X7
-	MOVL         3320(AX)(DX*4), R8
+	MOVL         40312(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X6, X6
 	VPINSRD      $0x02, (SI)(R8*2), X7, X7
-	MOVL         3324(AX)(DX*4), R8
+	MOVL         40316(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X6, X6
 	VPINSRD      $0x03, (SI)(R8*2), X7, X7
 	VINSERTF32X4 $0x01, X2, Y0, Y2
@@ -1028,27 +1256,27 @@ vector1:
 	VINSERTF64X4 $0x01, Y3, Z2, Z3
 	VPSLLD       $0x10, Z3, Z7
 	VPANDD       all32_ffff0000<>+0(SB), Z3, Z3
-	CMPL         23936(AX)(DX*4), $0x00
+	CMPL         50048(AX)(DX*4), $0x00
 	JEQ          within3
-	KMOVW        13056(AX)(DX*4), K1
-	KMOVW        14144(AX)(DX*4), K2
+	KMOVW        45696(AX)(DX*4), K1
+	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z8
 	VMOVAPS      Z8, K2, Z6
 	VMOVAPS      Z3, K1, Z7
 	VMOVAPS      Z7, K2, Z3
-	KMOVW        15232(AX)(DX*4), K1
-	KMOVW        16320(AX)(DX*4), K2
+	KMOVW        47872(AX)(DX*4), K1
+	KMOVW        48960(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z8
 	VMOVAPS      Z8, K2, Z7
 	VMOVAPS      Z3, K1, Z6
 	VMOVAPS      Z6, K2, Z3
-	KMOVW        8704(AX)(DX*4), K1
+	KMOVW        41344(AX)(DX*4), K1
 	VMOVAPS.Z    Z8, K1, Z8
-	KMOVW        9792(AX)(DX*4), K1
+	KMOVW        42432(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	KMOVW        10880(AX)(DX*4), K1
+	KMOVW        43520(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	KMOVW        11968(AX)(DX*4), K1
+	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
 
 within3:
@@ -1156,24 +1384,6 @@ DATA all32_8000<>+56(SB)/4, $0x00008000
 DATA all32_8000<>+60(SB)/4, $0x00008000
 GLOBL all32_8000<>(SB), RODATA|NOPTR, $64
 
-DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+8(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+12(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+16(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+20(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+24(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+28(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+32(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+36(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+40(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+44(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+48(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+52(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+56(SB)/4, $0x7fc00000
-DATA all32_7fc00000<>+60(SB)/4, $0x7fc00000
-GLOBL all32_7fc00000<>(SB), RODATA|NOPTR, $64
-
 // func gridTermsAVX512BF16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 // Requires: AVX, AVX512F, AVX512VL, CMOV, MMX+
 TEXT ·gridTermsAVX512BF16(SB), NOSPLIT, $0-72
@@ -1272,55 +1482,55 @@ vector2:
 
 channel4:
 	LEAQ         (R8)(BX*1), R9
-	MOVL         3392(AX)(DX*4), R13
+	MOVL         40384(AX)(DX*4), R13
 	PREFETCHT0   (R8)(R13*2)
 	PREFETCHT0   (R9)(R13*2)
-	MOVL         3264(AX)(DX*4), R13
+	MOVL         40256(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X1
 	VMOVD        (R9)(R13*2), X2
-	MOVL         3268(AX)(DX*4), R13
+	MOVL         40260(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X1, X1
 	VPINSRD      $0x01, (R9)(R13*2), X2, X2
-	MOVL         3272(AX)(DX*4), R13
+	MOVL         40264(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X1, X1
 	VPINSRD      $0x02, (R9)(R13*2), X2, X2
-	MOVL         3276(AX)(DX*4), R13
+	MOVL         40268(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X1, X1
 	VPINSRD      $0x03, (R9)(R13*2), X2, X2
-	MOVL         3280(AX)(DX*4), R13
+	MOVL         40272(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X5
 	VMOVD        (R9)(R13*2), X0
-	MOVL         3284(AX)(DX*4), R13
+	MOVL         40276(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X5, X5
 	VPINSRD      $0x01, (R9)(R13*2), X0, X0
-	MOVL         3288(AX)(DX*4), R13
+	MOVL         40280(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X5, X5
 	VPINSRD      $0x02, (R9)(R13*2), X0, X0
-	MOVL         3292(AX)(DX*4), R13
+	MOVL         40284(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X5, X5
 	VPINSRD      $0x03, (R9)(R13*2), X0, X0
-	MOVL         3296(AX)(DX*4), R13
+	MOVL         40288(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X3
 	VMOVD        (R9)(R13*2), X4
-	MOVL         3300(AX)(DX*4), R13
+	MOVL         40292(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X3, X3
 	VPINSRD      $0x01, (R9)(R13*2), X4, X4
-	MOVL         3304(AX)(DX*4), R13
+	MOVL         40296(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X3, X3
 	VPINSRD      $0x02, (R9)(R13*2), X4, X4
-	MOVL         3308(AX)(DX*4), R13
+	MOVL         40300(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X3, X3
 	VPINSRD      $0x03, (R9)(R13*2), X4, X4
-	MOVL         3312(AX)(DX*4), R13
+	MOVL         40304(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X6
 	VMOVD        (R9)(R13*2), X7
-	MOVL         3316(AX)(DX*4), R13
+	MOVL         40308(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X6, X6
 	VPINSRD      $0x01, (R9)(R13*2), X7, X7
-	MOVL         3320(AX)(DX*4), R13
+	MOVL         40312(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X6, X6
 	VPINSRD      $0x02, (R9)(R13*2), X7, X7
-	MOVL         3324(AX)(DX*4), R13
+	MOVL         40316(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X6, X6
 	VPINSRD      $0x03, (R9)(R13*2), X7, X7
 	VINSERTF32X4 $0x01, X5, Y1, Y5
@@ -1333,27 +1543,27 @@ channel4:
 	VINSERTF64X4 $0x01, Y0, Z5, Z0
 	VPSLLD       $0x10, Z0, Z7
 	VPANDD       all32_ffff0000<>+0(SB), Z0, Z0
-	CMPL         23936(AX)(DX*4), $0x00
+	CMPL         50048(AX)(DX*4), $0x00
 	JEQ          within5
-	KMOVW        13056(AX)(DX*4), K1
-	KMOVW        14144(AX)(DX*4), K2
+	KMOVW        45696(AX)(DX*4), K1
+	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z8
 	VMOVAPS      Z8, K2, Z6
 	VMOVAPS      Z0, K1, Z7
 	VMOVAPS      Z7, K2, Z0
-	KMOVW        15232(AX)(DX*4), K1
-	KMOVW        16320(AX)(DX*4), K2
+	KMOVW        47872(AX)(DX*4), K1
+	KMOVW        48960(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z8
 	VMOVAPS      Z8, K2, Z7
 	VMOVAPS      Z0, K1, Z6
 	VMOVAPS      Z6, K2, Z0
-	KMOVW        8704(AX)(DX*4), K1
+	KMOVW        41344(AX)(DX*4), K1
 	VMOVAPS.Z    Z8, K1, Z8
-	KMOVW        9792(AX)(DX*4), K1
+	KMOVW        42432(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	KMOVW        10880(AX)(DX*4), K1
+	KMOVW        43520(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	KMOVW        11968(AX)(DX*4), K1
+	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
 within5:
@@ -1380,7 +1590,7 @@ within5:
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
 	JLE       few6
-	VMOVUPS   25024(AX)(DX*4), Z0
+	VMOVUPS   23936(AX)(DX*4), Z0
 	VMOVUPS   (R8), Z6
 	VMOVUPS   2048(R8), Z7
 	VADDPS    Z7, Z6, Z6
@@ -1413,8 +1623,8 @@ within5:
 	VADDPS    Z8, Z7, Z7
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   Z0, 25024(AX)(DX*4)
-	VMOVUPS   26112(AX)(DX*4), Z0
+	VMOVUPS   Z0, 23936(AX)(DX*4)
+	VMOVUPS   25024(AX)(DX*4), Z0
 	VMOVUPS   64(R8), Z6
 	VMOVUPS   2112(R8), Z7
 	VADDPS    Z7, Z6, Z6
@@ -1447,8 +1657,8 @@ within5:
 	VADDPS    Z8, Z7, Z7
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   Z0, 26112(AX)(DX*4)
-	VMOVUPS   27200(AX)(DX*4), Z0
+	VMOVUPS   Z0, 25024(AX)(DX*4)
+	VMOVUPS   26112(AX)(DX*4), Z0
 	VMOVUPS   128(R8), Z6
 	VMOVUPS   2176(R8), Z7
 	VADDPS    Z7, Z6, Z6
@@ -1481,8 +1691,8 @@ within5:
 	VADDPS    Z8, Z7, Z7
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   Z0, 27200(AX)(DX*4)
-	VMOVUPS   28288(AX)(DX*4), Z0
+	VMOVUPS   Z0, 26112(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Z0
 	VMOVUPS   192(R8), Z6
 	VMOVUPS   2240(R8), Z7
 	VADDPS    Z7, Z6, Z6
@@ -1515,11 +1725,11 @@ within5:
 	VADDPS    Z8, Z7, Z7
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   Z0, 28288(AX)(DX*4)
+	VMOVUPS   Z0, 27200(AX)(DX*4)
 	JMP       folded7
 
 few6:
-	VMOVUPS 25024(AX)(DX*4), Z0
+	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -1536,8 +1746,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 25024(AX)(DX*4)
-	VMOVUPS 26112(AX)(DX*4), Z0
+	VMOVUPS Z0, 23936(AX)(DX*4)
+	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS 64(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -1554,8 +1764,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 26112(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Z0
+	VMOVUPS Z0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Z0
 	VMOVUPS 128(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -1572,8 +1782,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 27200(AX)(DX*4)
-	VMOVUPS 28288(AX)(DX*4), Z0
+	VMOVUPS Z0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Z0
 	VMOVUPS 192(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -1590,7 +1800,7 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 28288(AX)(DX*4)
+	VMOVUPS Z0, 27200(AX)(DX*4)
 
 folded7:
 	ADDQ $0x00000010, DX
@@ -1614,58 +1824,58 @@ TEXT ·gridSampleAVX512F16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	MOVL         3520(AX)(DX*4), R8
+	MOVL         40512(AX)(DX*4), R8
 	PREFETCHT0   (BX)(R8*2)
 	PREFETCHT0   (SI)(R8*2)
-	MOVL         3552(AX)(DX*4), R8
+	MOVL         40544(AX)(DX*4), R8
 	PREFETCHT0   (BX)(R8*2)
 	PREFETCHT0   (SI)(R8*2)
-	MOVL         3264(AX)(DX*4), R8
+	MOVL         40256(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X0
 	VMOVD        (SI)(R8*2), X1
-	MOVL         3268(AX)(DX*4), R8
+	MOVL         40260(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X0, X0
 	VPINSRD      $0x01, (SI)(R8*2), X1, X1
-	MOVL         3272(AX)(DX*4), R8
+	MOVL         40264(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X0, X0
 	VPINSRD      $0x02, (SI)(R8*2), X1, X1
-	MOVL         3276(AX)(DX*4), R8
+	MOVL         40268(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X0, X0
 	VPINSRD      $0x03, (SI)(R8*2), X1, X1
-	MOVL         3280(AX)(DX*4), R8
+	MOVL         40272(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X2
 	VMOVD        (SI)(R8*2), X3
-	MOVL         3284(AX)(DX*4), R8
+	MOVL         40276(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X2, X2
 	VPINSRD      $0x01, (SI)(R8*2), X3, X3
-	MOVL         3288(AX)(DX*4), R8
+	MOVL         40280(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X2, X2
 	VPINSRD      $0x02, (SI)(R8*2), X3, X3
-	MOVL         3292(AX)(DX*4), R8
+	MOVL         40284(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X2, X2
 	VPINSRD      $0x03, (SI)(R8*2), X3, X3
-	MOVL         3296(AX)(DX*4), R8
+	MOVL         40288(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X4
 	VMOVD        (SI)(R8*2), X5
-	MOVL         3300(AX)(DX*4), R8
+	MOVL         40292(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X4, X4
 	VPINSRD      $0x01, (SI)(R8*2), X5, X5
-	MOVL         3304(AX)(DX*4), R8
+	MOVL         40296(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X4, X4
 	VPINSRD      $0x02, (SI)(R8*2), X5, X5
-	MOVL         3308(AX)(DX*4), R8
+	MOVL         40300(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X4, X4
 	VPINSRD      $0x03, (SI)(R8*2), X5, X5
-	MOVL         3312(AX)(DX*4), R8
+	MOVL         40304(AX)(DX*4), R8
 	VMOVD        (BX)(R8*2), X6
 	VMOVD        (SI)(R8*2), X7
-	MOVL         3316(AX)(DX*4), R8
+	MOVL         40308(AX)(DX*4), R8
 	VPINSRD      $0x01, (BX)(R8*2), X6, X6
 	VPINSRD      $0x01, (SI)(R8*2), X7, X7
-	MOVL         3320(AX)(DX*4), R8
+	MOVL         40312(AX)(DX*4), R8
 	VPINSRD      $0x02, (BX)(R8*2), X6, X6
 	VPINSRD      $0x02, (SI)(R8*2), X7, X7
-	MOVL         3324(AX)(DX*4), R8
+	MOVL         40316(AX)(DX*4), R8
 	VPINSRD      $0x03, (BX)(R8*2), X6, X6
 	VPINSRD      $0x03, (SI)(R8*2), X7, X7
 	VINSERTF32X4 $0x01, X2, Y0, Y2
@@ -1684,27 +1894,27 @@ vector1:
 	VPSRLD       $0x10, Z3, Z3
 	VPMOVDW      Z3, Y2
 	VCVTPH2PS    Y2, Z3
-	CMPL         23936(AX)(DX*4), $0x00
+	CMPL         50048(AX)(DX*4), $0x00
 	JEQ          within3
-	KMOVW        13056(AX)(DX*4), K1
-	KMOVW        14144(AX)(DX*4), K2
+	KMOVW        45696(AX)(DX*4), K1
+	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z8
 	VMOVAPS      Z8, K2, Z6
 	VMOVAPS      Z3, K1, Z7
 	VMOVAPS      Z7, K2, Z3
-	KMOVW        15232(AX)(DX*4), K1
-	KMOVW        16320(AX)(DX*4), K2
+	KMOVW        47872(AX)(DX*4), K1
+	KMOVW        48960(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z8
 	VMOVAPS      Z8, K2, Z7
 	VMOVAPS      Z3, K1, Z6
 	VMOVAPS      Z6, K2, Z3
-	KMOVW        8704(AX)(DX*4), K1
+	KMOVW        41344(AX)(DX*4), K1
 	VMOVAPS.Z    Z8, K1, Z8
-	KMOVW        9792(AX)(DX*4), K1
+	KMOVW        42432(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	KMOVW        10880(AX)(DX*4), K1
+	KMOVW        43520(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	KMOVW        11968(AX)(DX*4), K1
+	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z3, K1, Z3
 
 within3:
@@ -1832,55 +2042,55 @@ vector2:
 
 channel4:
 	LEAQ         (R8)(BX*1), R9
-	MOVL         3392(AX)(DX*4), R13
+	MOVL         40384(AX)(DX*4), R13
 	PREFETCHT0   (R8)(R13*2)
 	PREFETCHT0   (R9)(R13*2)
-	MOVL         3264(AX)(DX*4), R13
+	MOVL         40256(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X1
 	VMOVD        (R9)(R13*2), X2
-	MOVL         3268(AX)(DX*4), R13
+	MOVL         40260(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X1, X1
 	VPINSRD      $0x01, (R9)(R13*2), X2, X2
-	MOVL         3272(AX)(DX*4), R13
+	MOVL         40264(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X1, X1
 	VPINSRD      $0x02, (R9)(R13*2), X2, X2
-	MOVL         3276(AX)(DX*4), R13
+	MOVL         40268(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X1, X1
 	VPINSRD      $0x03, (R9)(R13*2), X2, X2
-	MOVL         3280(AX)(DX*4), R13
+	MOVL         40272(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X5
 	VMOVD        (R9)(R13*2), X0
-	MOVL         3284(AX)(DX*4), R13
+	MOVL         40276(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X5, X5
 	VPINSRD      $0x01, (R9)(R13*2), X0, X0
-	MOVL         3288(AX)(DX*4), R13
+	MOVL         40280(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X5, X5
 	VPINSRD      $0x02, (R9)(R13*2), X0, X0
-	MOVL         3292(AX)(DX*4), R13
+	MOVL         40284(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X5, X5
 	VPINSRD      $0x03, (R9)(R13*2), X0, X0
-	MOVL         3296(AX)(DX*4), R13
+	MOVL         40288(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X3
 	VMOVD        (R9)(R13*2), X4
-	MOVL         3300(AX)(DX*4), R13
+	MOVL         40292(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X3, X3
 	VPINSRD      $0x01, (R9)(R13*2), X4, X4
-	MOVL         3304(AX)(DX*4), R13
+	MOVL         40296(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X3, X3
 	VPINSRD      $0x02, (R9)(R13*2), X4, X4
-	MOVL         3308(AX)(DX*4), R13
+	MOVL         40300(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X3, X3
 	VPINSRD      $0x03, (R9)(R13*2), X4, X4
-	MOVL         3312(AX)(DX*4), R13
+	MOVL         40304(AX)(DX*4), R13
 	VMOVD        (R8)(R13*2), X6
 	VMOVD        (R9)(R13*2), X7
-	MOVL         3316(AX)(DX*4), R13
+	MOVL         40308(AX)(DX*4), R13
 	VPINSRD      $0x01, (R8)(R13*2), X6, X6
 	VPINSRD      $0x01, (R9)(R13*2), X7, X7
-	MOVL         3320(AX)(DX*4), R13
+	MOVL         40312(AX)(DX*4), R13
 	VPINSRD      $0x02, (R8)(R13*2), X6, X6
 	VPINSRD      $0x02, (R9)(R13*2), X7, X7
-	MOVL         3324(AX)(DX*4), R13
+	MOVL         40316(AX)(DX*4), R13
 	VPINSRD      $0x03, (R8)(R13*2), X6, X6
 	VPINSRD      $0x03, (R9)(R13*2), X7, X7
 	VINSERTF32X4 $0x01, X5, Y1, Y5
@@ -1899,27 +2109,27 @@ channel4:
 	VPSRLD       $0x10, Z0, Z0
 	VPMOVDW      Z0, Y0
 	VCVTPH2PS    Y0, Z0
-	CMPL         23936(AX)(DX*4), $0x00
+	CMPL         50048(AX)(DX*4), $0x00
 	JEQ          within5
-	KMOVW        13056(AX)(DX*4), K1
-	KMOVW        14144(AX)(DX*4), K2
+	KMOVW        45696(AX)(DX*4), K1
+	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z8
 	VMOVAPS      Z8, K2, Z6
 	VMOVAPS      Z0, K1, Z7
 	VMOVAPS      Z7, K2, Z0
-	KMOVW        15232(AX)(DX*4), K1
-	KMOVW        16320(AX)(DX*4), K2
+	KMOVW        47872(AX)(DX*4), K1
+	KMOVW        48960(AX)(DX*4), K2
 	VMOVAPS      Z7, K1, Z8
 	VMOVAPS      Z8, K2, Z7
 	VMOVAPS      Z0, K1, Z6
 	VMOVAPS      Z6, K2, Z0
-	KMOVW        8704(AX)(DX*4), K1
+	KMOVW        41344(AX)(DX*4), K1
 	VMOVAPS.Z    Z8, K1, Z8
-	KMOVW        9792(AX)(DX*4), K1
+	KMOVW        42432(AX)(DX*4), K1
 	VMOVAPS.Z    Z6, K1, Z6
-	KMOVW        10880(AX)(DX*4), K1
+	KMOVW        43520(AX)(DX*4), K1
 	VMOVAPS.Z    Z7, K1, Z7
-	KMOVW        11968(AX)(DX*4), K1
+	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
 within5:
@@ -1945,7 +2155,7 @@ within5:
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
 	JLE       few6
-	VMOVUPS   25024(AX)(DX*4), Z0
+	VMOVUPS   23936(AX)(DX*4), Z0
 	VMOVUPS   (R8), Z6
 	VMOVUPS   2048(R8), Z7
 	VADDPS    Z7, Z6, Z6
@@ -1978,8 +2188,8 @@ within5:
 	VADDPS    Z8, Z7, Z7
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   Z0, 25024(AX)(DX*4)
-	VMOVUPS   26112(AX)(DX*4), Z0
+	VMOVUPS   Z0, 23936(AX)(DX*4)
+	VMOVUPS   25024(AX)(DX*4), Z0
 	VMOVUPS   64(R8), Z6
 	VMOVUPS   2112(R8), Z7
 	VADDPS    Z7, Z6, Z6
@@ -2012,8 +2222,8 @@ within5:
 	VADDPS    Z8, Z7, Z7
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   Z0, 26112(AX)(DX*4)
-	VMOVUPS   27200(AX)(DX*4), Z0
+	VMOVUPS   Z0, 25024(AX)(DX*4)
+	VMOVUPS   26112(AX)(DX*4), Z0
 	VMOVUPS   128(R8), Z6
 	VMOVUPS   2176(R8), Z7
 	VADDPS    Z7, Z6, Z6
@@ -2046,8 +2256,8 @@ within5:
 	VADDPS    Z8, Z7, Z7
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   Z0, 27200(AX)(DX*4)
-	VMOVUPS   28288(AX)(DX*4), Z0
+	VMOVUPS   Z0, 26112(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Z0
 	VMOVUPS   192(R8), Z6
 	VMOVUPS   2240(R8), Z7
 	VADDPS    Z7, Z6, Z6
@@ -2080,11 +2290,11 @@ within5:
 	VADDPS    Z8, Z7, Z7
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS   Z0, 28288(AX)(DX*4)
+	VMOVUPS   Z0, 27200(AX)(DX*4)
 	JMP       folded7
 
 few6:
-	VMOVUPS 25024(AX)(DX*4), Z0
+	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -2101,8 +2311,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 25024(AX)(DX*4)
-	VMOVUPS 26112(AX)(DX*4), Z0
+	VMOVUPS Z0, 23936(AX)(DX*4)
+	VMOVUPS 25024(AX)(DX*4), Z0
 	VMOVUPS 64(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -2119,8 +2329,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 26112(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Z0
+	VMOVUPS Z0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Z0
 	VMOVUPS 128(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -2137,8 +2347,8 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 27200(AX)(DX*4)
-	VMOVUPS 28288(AX)(DX*4), Z0
+	VMOVUPS Z0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Z0
 	VMOVUPS 192(R8), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
 	VADDPS  Z7, Z6, Z6
@@ -2155,7 +2365,7 @@ few6:
 	VADDPS  Z8, Z7, Z7
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
-	VMOVUPS Z0, 28288(AX)(DX*4)
+	VMOVUPS Z0, 27200(AX)(DX*4)
 
 folded7:
 	ADDQ $0x00000010, DX
@@ -2238,8 +2448,8 @@ TEXT ·gridJoinAVX512(SB), NOSPLIT, $0-24
 vector1:
 	CMPQ      DX, CX
 	JGE       done2
-	VMOVUPS   29376(AX)(DX*4), Z0
-	VMOVUPS   30464(AX)(DX*4), Z1
+	VMOVUPS   36992(AX)(DX*4), Z0
+	VMOVUPS   38080(AX)(DX*4), Z1
 	VMOVDQU32 zipped0<>+0(SB), Z2
 	VPERMI2PS Z1, Z0, Z2
 	VMOVUPS   Z2, (BX)(DX*8)
@@ -2299,26 +2509,26 @@ TEXT ·gridCombineAVX512(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	KMOVW        8704(AX)(DX*4), K1
-	KMOVW        9792(AX)(DX*4), K2
+	KMOVW        41344(AX)(DX*4), K1
+	KMOVW        42432(AX)(DX*4), K2
 	KORW         K2, K1, K1
-	KMOVW        10880(AX)(DX*4), K2
+	KMOVW        43520(AX)(DX*4), K2
 	KORW         K2, K1, K1
-	KMOVW        11968(AX)(DX*4), K2
+	KMOVW        44608(AX)(DX*4), K2
 	KORW         K2, K1, K1
-	VMOVUPS      25024(AX)(DX*4), Z0
-	VMOVUPS      26112(AX)(DX*4), Z1
-	VMOVUPS      27200(AX)(DX*4), Z2
-	VMOVUPS      28288(AX)(DX*4), Z3
-	VMOVUPS      18496(AX)(DX*4), Z4
+	VMOVUPS      23936(AX)(DX*4), Z0
+	VMOVUPS      25024(AX)(DX*4), Z1
+	VMOVUPS      26112(AX)(DX*4), Z2
+	VMOVUPS      27200(AX)(DX*4), Z3
+	VMOVUPS      14144(AX)(DX*4), Z4
 	VMULPS       Z4, Z0, Z0
-	VMOVUPS      20672(AX)(DX*4), Z4
+	VMOVUPS      17408(AX)(DX*4), Z4
 	VMULPS       Z4, Z1, Z1
 	VADDPS       Z1, Z0, Z0
-	VBROADCASTSS 24(AX), Z1
-	CMPL         60(AX), $0x00000000
+	VBROADCASTSS 36(AX), Z1
+	CMPL         392(AX), $0x00000000
 	JEQ          zeros3
-	VMOVUPS      21760(AX)(DX*4), Z1
+	VMOVUPS      19584(AX)(DX*4), Z1
 	VMOVUPS      all32_0<>+0(SB), Z4
 	VCMPPS       $0x04, Z4, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
@@ -2327,16 +2537,16 @@ vector1:
 zeros3:
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      Z0, 29376(AX)(DX*4)
-	VMOVUPS      17408(AX)(DX*4), Z0
+	VMOVUPS      Z0, 36992(AX)(DX*4)
+	VMOVUPS      13056(AX)(DX*4), Z0
 	VMULPS       Z0, Z2, Z0
-	VMOVUPS      19584(AX)(DX*4), Z1
+	VMOVUPS      16320(AX)(DX*4), Z1
 	VMULPS       Z1, Z3, Z1
 	VADDPS       Z1, Z0, Z0
-	VBROADCASTSS 28(AX), Z1
-	CMPL         60(AX), $0x00000000
+	VBROADCASTSS 40(AX), Z1
+	CMPL         392(AX), $0x00000000
 	JEQ          zeros4
-	VMOVUPS      22848(AX)(DX*4), Z1
+	VMOVUPS      20672(AX)(DX*4), Z1
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x04, Z2, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
@@ -2345,7 +2555,7 @@ zeros3:
 zeros4:
 	VMULPS    Z1, Z0, Z0
 	VMOVAPS.Z Z0, K1, Z0
-	VMOVUPS   Z0, 30464(AX)(DX*4)
+	VMOVUPS   Z0, 38080(AX)(DX*4)
 	ADDQ      $0x00000010, DX
 	JMP       vector1
 
@@ -2364,57 +2574,57 @@ TEXT ·gridPixelsAVX512(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	VPBROADCASTD 56(AX), Z1
-	VPBROADCASTD 64(AX), Z2
-	VMOVUPS      3264(AX)(DX*4), Z3
+	VPBROADCASTD 384(AX), Z1
+	VPBROADCASTD 396(AX), Z2
+	VMOVUPS      40256(AX)(DX*4), Z3
 	VPSUBD       Z2, Z3, Z2
-	KMOVW        13056(AX)(DX*4), K1
-	KMOVW        14144(AX)(DX*4), K2
+	KMOVW        45696(AX)(DX*4), K1
+	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS.Z    Z0, K1, Z3
 	VMOVUPS      all32_0<>+0(SB), Z14
 	VBLENDMPS    Z14, Z0, K2, Z4
-	KMOVW        15232(AX)(DX*4), K1
-	KMOVW        16320(AX)(DX*4), K2
+	KMOVW        47872(AX)(DX*4), K1
+	KMOVW        48960(AX)(DX*4), K2
 	VMOVAPS.Z    Z1, K1, Z14
 	VMOVUPS      all32_0<>+0(SB), Z15
 	VBLENDMPS    Z15, Z1, K2, Z5
-	VPBROADCASTD 68(AX), Z1
+	VPBROADCASTD 400(AX), Z1
 	VPADDD       Z14, Z2, Z15
 	VPADDD       Z3, Z15, Z15
-	KMOVW        8704(AX)(DX*4), K1
+	KMOVW        41344(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z16
 	VBLENDMPS    Z15, Z16, K1, Z6
 	VPCMPGTD     Z6, Z1, K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z15
 	VBLENDMPS    Z6, Z15, K1, Z7
-	VMOVUPS      Z7, 25024(AX)(DX*4)
+	VMOVUPS      Z7, 51136(AX)(DX*4)
 	VPADDD       Z14, Z2, Z14
 	VPADDD       Z4, Z14, Z14
-	KMOVW        9792(AX)(DX*4), K1
+	KMOVW        42432(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z15
 	VBLENDMPS    Z14, Z15, K1, Z8
 	VPCMPGTD     Z8, Z1, K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z14
 	VBLENDMPS    Z8, Z14, K1, Z9
-	VMOVUPS      Z9, 26112(AX)(DX*4)
+	VMOVUPS      Z9, 52224(AX)(DX*4)
 	VPADDD       Z5, Z2, Z14
 	VPADDD       Z3, Z14, Z3
-	KMOVW        10880(AX)(DX*4), K1
+	KMOVW        43520(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z14
 	VBLENDMPS    Z3, Z14, K1, Z10
 	VPCMPGTD     Z10, Z1, K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z3
 	VBLENDMPS    Z10, Z3, K1, Z11
-	VMOVUPS      Z11, 27200(AX)(DX*4)
+	VMOVUPS      Z11, 53312(AX)(DX*4)
 	VPADDD       Z5, Z2, Z2
 	VPADDD       Z4, Z2, Z2
-	KMOVW        11968(AX)(DX*4), K1
+	KMOVW        44608(AX)(DX*4), K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z3
 	VBLENDMPS    Z2, Z3, K1, Z12
 	VPCMPGTD     Z12, Z1, K1
 	VMOVUPS      all32_ffffffff<>+0(SB), Z1
 	VBLENDMPS    Z12, Z1, K1, Z13
-	VMOVUPS      Z13, 28288(AX)(DX*4)
+	VMOVUPS      Z13, 54400(AX)(DX*4)
 	ADDQ         $0x00000010, DX
 	JMP          vector1
 
@@ -2470,7 +2680,7 @@ position:
 	TESTQ        CX, CX
 	JLE          done
 	VMOVUPS      (BX), Z0
-	MOVLQSX      25024(AX), SI
+	MOVLQSX      51136(AX), SI
 	TESTQ        SI, SI
 	JLT          skip0
 	SHLQ         $0x06, SI
@@ -2480,7 +2690,7 @@ position:
 	VMOVUPS      Z1, (DX)(SI*1)
 
 skip0:
-	MOVLQSX      26112(AX), SI
+	MOVLQSX      52224(AX), SI
 	TESTQ        SI, SI
 	JLT          skip1
 	SHLQ         $0x06, SI
@@ -2490,7 +2700,7 @@ skip0:
 	VMOVUPS      Z1, (DX)(SI*1)
 
 skip1:
-	MOVLQSX      27200(AX), SI
+	MOVLQSX      53312(AX), SI
 	TESTQ        SI, SI
 	JLT          skip2
 	SHLQ         $0x06, SI
@@ -2500,7 +2710,7 @@ skip1:
 	VMOVUPS      Z1, (DX)(SI*1)
 
 skip2:
-	MOVLQSX      28288(AX), SI
+	MOVLQSX      54400(AX), SI
 	TESTQ        SI, SI
 	JLT          skip3
 	SHLQ         $0x06, SI
@@ -2530,114 +2740,192 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Z0
-	CMPL         60(AX), $0x00000002
-	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Z1
 	VADDPS       Z1, Z0, Z0
 	VBROADCASTSS (AX), Z1
 	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 8(AX), Z1
+	VBROADCASTSS 12(AX), Z1
 	VSUBPS       Z1, Z0, Z0
-	VBROADCASTSS 16(AX), Z1
+	VBROADCASTSS 24(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS      Z0, Z0
-	CMPL         60(AX), $0x00000000
-	JEQ          ready3
-	VBROADCASTSS 24(AX), Z1
+	CMPL         392(AX), $0x00000000
+	JEQ          padded3
+	VBROADCASTSS 36(AX), Z1
 	VMOVAPS      Z1, Z1
+	CMPL         392(AX), $0x00000001
+	JEQ          border4
+	VBROADCASTSS 84(AX), Z2
+	VBROADCASTSS 96(AX), Z3
+	VMOVUPS      all32_80000000<>+0(SB), Z4
+	VSUBPS       Z2, Z0, Z5
+	VPANDND      Z5, Z4, Z5
+	VDIVPS       Z3, Z5, Z18
+	VRNDSCALEPS  $0x0b, Z18, Z18
+	VMOVAPS      Z5, Z5
+	VFNMADD231PS Z3, Z18, Z5
+	VMOVUPS      all32_0<>+0(SB), Z19
+	VCMPPS       $0x11, Z19, Z5, K1
+	VADDPS       Z3, Z5, Z19
+	VBLENDMPS    Z19, Z5, K1, Z6
+	VMOVAPS      Z6, Z5
+	VMOVUPS      all32_3f800000<>+0(SB), Z19
+	VSUBPS       Z19, Z18, Z19
+	VBLENDMPS    Z19, Z18, K1, Z7
+	VMOVAPS      Z7, Z18
+	VMOVUPS      all32_3f000000<>+0(SB), Z19
+	VMULPS       Z19, Z18, Z19
+	VRNDSCALEPS  $0x09, Z19, Z20
+	VCMPPS       $0x0c, Z19, Z20, K1
+	VCMPPS       $0x11, Z2, Z0, K2
+	VMOVAPS.Z    Z4, K2, Z0
+	VPXORD       Z0, Z1, Z0
+	VMOVAPS      Z0, Z1
+	VMOVAPS.Z    Z4, K1, Z0
+	VPXORD       Z0, Z1, Z0
+	VMOVAPS      Z0, Z1
+	VSUBPS       Z5, Z3, Z0
+	VBLENDMPS    Z0, Z5, K1, Z8
+	VADDPS       Z2, Z8, Z0
+	VMOVUPS      all32_4b000000<>+0(SB), Z2
+	VCMPPS       $0x11, Z2, Z18, K1
+	VMOVUPS      all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z0, Z2, K1, Z9
+	VMOVAPS      Z9, Z0
+
+border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVAPS      Z0, Z0
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVAPS      Z1, Z1
-	VBROADCASTSS 40(AX), Z2
+	VBROADCASTSS 60(AX), Z2
 	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z3
-	VMOVAPS      Z3, Z0
+	VBLENDMPS    Z2, Z0, K1, Z10
+	VMOVAPS      Z10, Z0
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z4
-	VMOVAPS      Z4, Z1
-	VMOVUPS      Z1, 21760(AX)(DX*4)
+	VBLENDMPS    Z2, Z1, K1, Z11
+	VMOVAPS      Z11, Z1
+	VMOVUPS      Z1, 19584(AX)(DX*4)
 
-ready3:
+padded3:
 	VRNDSCALEPS  $0x09, Z0, Z1
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z2
-	VSUBPS       Z1, Z0, Z7
+	VSUBPS       Z1, Z0, Z3
 	VSUBPS       Z0, Z2, Z0
-	VMOVUPS      Z7, 19584(AX)(DX*4)
-	VMOVUPS      Z0, 17408(AX)(DX*4)
-	VBROADCASTSS 72(AX), Z8
-	VBROADCASTSS 80(AX), Z9
-	VCMPPS       $0x1d, Z8, Z1, K1
-	VCMPPS       $0x12, Z9, Z1, K1, K1
+	VMOVUPS      Z3, 16320(AX)(DX*4)
+	VMOVUPS      Z0, 13056(AX)(DX*4)
+	VBROADCASTSS 108(AX), Z4
+	VBROADCASTSS 120(AX), Z5
+	VCMPPS       $0x1d, Z4, Z1, K1
+	VCMPPS       $0x12, Z5, Z1, K1, K1
 	VCVTTPS2DQ   Z2, Z1
 	VMOVUPS      2176(AX)(DX*4), Z2
-	CMPL         60(AX), $0x00000002
-	JEQ          ready4
-	VMOVUPS      all32_3f800000<>+0(SB), Z8
-	VADDPS       Z8, Z2, Z2
-	VBROADCASTSS 4(AX), Z8
-	VMULPS       Z8, Z2, Z2
-	VBROADCASTSS 12(AX), Z8
-	VSUBPS       Z8, Z2, Z2
-	VBROADCASTSS 20(AX), Z8
-	VMULPS       Z8, Z2, Z2
+	VMOVUPS      all32_3f800000<>+0(SB), Z4
+	VADDPS       Z4, Z2, Z2
+	VBROADCASTSS 4(AX), Z4
+	VMULPS       Z4, Z2, Z2
+	VBROADCASTSS 16(AX), Z4
+	VSUBPS       Z4, Z2, Z2
+	VBROADCASTSS 28(AX), Z4
+	VMULPS       Z4, Z2, Z2
 	VMOVAPS      Z2, Z2
-	CMPL         60(AX), $0x00000000
-	JEQ          ready4
-	VBROADCASTSS 28(AX), Z8
-	VMOVAPS      Z8, Z8
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VCMPPS       $0x1e, Z9, Z2, K2
+	CMPL         392(AX), $0x00000000
+	JEQ          padded5
+	VBROADCASTSS 40(AX), Z4
+	VMOVAPS      Z4, Z4
+	CMPL         392(AX), $0x00000001
+	JEQ          border6
+	VBROADCASTSS 88(AX), Z5
+	VBROADCASTSS 100(AX), Z18
+	VMOVUPS      all32_80000000<>+0(SB), Z19
+	VSUBPS       Z5, Z2, Z20
+	VPANDND      Z20, Z19, Z20
+	VDIVPS       Z18, Z20, Z21
+	VRNDSCALEPS  $0x0b, Z21, Z21
+	VMOVAPS      Z20, Z20
+	VFNMADD231PS Z18, Z21, Z20
+	VMOVUPS      all32_0<>+0(SB), Z22
+	VCMPPS       $0x11, Z22, Z20, K2
+	VADDPS       Z18, Z20, Z22
+	VBLENDMPS    Z22, Z20, K2, Z12
+	VMOVAPS      Z12, Z20
+	VMOVUPS      all32_3f800000<>+0(SB), Z22
+	VSUBPS       Z22, Z21, Z22
+	VBLENDMPS    Z22, Z21, K2, Z13
+	VMOVAPS      Z13, Z21
+	VMOVUPS      all32_3f000000<>+0(SB), Z22
+	VMULPS       Z22, Z21, Z22
+	VRNDSCALEPS  $0x09, Z22, Z23
+	VCMPPS       $0x0c, Z22, Z23, K2
+	VCMPPS       $0x11, Z5, Z2, K3
+	VMOVAPS.Z    Z19, K3, Z2
+	VPXORD       Z2, Z4, Z2
+	VMOVAPS      Z2, Z4
+	VMOVAPS.Z    Z19, K2, Z2
+	VPXORD       Z2, Z4, Z2
+	VMOVAPS      Z2, Z4
+	VSUBPS       Z20, Z18, Z2
+	VBLENDMPS    Z2, Z20, K2, Z14
+	VADDPS       Z5, Z14, Z2
+	VMOVUPS      all32_4b000000<>+0(SB), Z5
+	VCMPPS       $0x11, Z5, Z21, K2
+	VMOVUPS      all32_7fc00000<>+0(SB), Z5
+	VBLENDMPS    Z2, Z5, K2, Z15
+	VMOVAPS      Z15, Z2
+
+border6:
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z2, K2
 	VMOVAPS.Z    Z2, K2, Z2
 	VMOVAPS      Z2, Z2
-	VMOVAPS.Z    Z8, K2, Z8
-	VMOVAPS      Z8, Z8
-	VBROADCASTSS 44(AX), Z9
-	VCMPPS       $0x1d, Z9, Z2, K2
-	VBLENDMPS    Z9, Z2, K2, Z5
-	VMOVAPS      Z5, Z2
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VBLENDMPS    Z9, Z8, K2, Z6
-	VMOVAPS      Z6, Z8
-	VMOVUPS      Z8, 22848(AX)(DX*4)
+	VMOVAPS.Z    Z4, K2, Z4
+	VMOVAPS      Z4, Z4
+	VBROADCASTSS 64(AX), Z5
+	VCMPPS       $0x1d, Z5, Z2, K2
+	VBLENDMPS    Z5, Z2, K2, Z16
+	VMOVAPS      Z16, Z2
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VBLENDMPS    Z5, Z4, K2, Z17
+	VMOVAPS      Z17, Z4
+	VMOVUPS      Z4, 20672(AX)(DX*4)
 
-ready4:
-	VRNDSCALEPS  $0x09, Z2, Z8
-	VMOVUPS      all32_3f800000<>+0(SB), Z9
-	VADDPS       Z9, Z8, Z9
-	VSUBPS       Z8, Z2, Z10
-	VSUBPS       Z2, Z9, Z2
-	VMOVUPS      Z10, 20672(AX)(DX*4)
-	VMOVUPS      Z2, 18496(AX)(DX*4)
-	VBROADCASTSS 76(AX), Z11
-	VBROADCASTSS 84(AX), Z12
-	VCMPPS       $0x1d, Z11, Z8, K2
-	VCMPPS       $0x12, Z12, Z8, K2, K2
+padded5:
+	VRNDSCALEPS  $0x09, Z2, Z4
+	VMOVUPS      all32_3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z5
+	VSUBPS       Z4, Z2, Z18
+	VSUBPS       Z2, Z5, Z2
+	VMOVUPS      Z18, 17408(AX)(DX*4)
+	VMOVUPS      Z2, 14144(AX)(DX*4)
+	VBROADCASTSS 112(AX), Z19
+	VBROADCASTSS 124(AX), Z20
+	VCMPPS       $0x1d, Z19, Z4, K2
+	VCMPPS       $0x12, Z20, Z4, K2, K2
 	KANDW        K2, K1, K1
-	VCVTTPS2DQ   Z9, Z8
-	VPBROADCASTD 56(AX), Z9
-	VPBROADCASTD 88(AX), Z11
-	VPMULLD      Z9, Z8, Z8
-	VPADDD       Z11, Z1, Z1
-	VPADDD       Z8, Z1, Z1
+	VCVTTPS2DQ   Z5, Z4
+	VPBROADCASTD 384(AX), Z5
+	VPMULLD      Z5, Z4, Z4
+	VPBROADCASTD 404(AX), Z5
+	VPADDD       Z5, Z1, Z1
+	VPADDD       Z4, Z1, Z1
 	VMOVAPS.Z    Z1, K1, Z1
-	VMOVUPS      Z1, 3264(AX)(DX*4)
+	VMOVUPS      Z1, 40256(AX)(DX*4)
 	VMULPS       Z2, Z0, Z1
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVUPS      Z1, 4352(AX)(DX*4)
-	VMULPS       Z2, Z7, Z1
+	VMULPS       Z2, Z3, Z1
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVUPS      Z1, 5440(AX)(DX*4)
-	VMULPS       Z10, Z0, Z0
+	VMULPS       Z18, Z0, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 6528(AX)(DX*4)
-	VMULPS       Z10, Z7, Z0
+	VMULPS       Z18, Z3, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
-	KMOVW        K1, 8704(AX)(DX*4)
+	KMOVW        K1, 41344(AX)(DX*4)
 	ADDQ         $0x00000010, DX
 	JMP          vector1
 
@@ -2656,105 +2944,183 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Z0
-	CMPL         60(AX), $0x00000002
-	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Z1
 	VADDPS       Z1, Z0, Z0
 	VBROADCASTSS (AX), Z1
 	VMULPS       Z1, Z0, Z0
-	VBROADCASTSS 8(AX), Z1
+	VBROADCASTSS 12(AX), Z1
 	VSUBPS       Z1, Z0, Z0
-	VBROADCASTSS 16(AX), Z1
+	VBROADCASTSS 24(AX), Z1
 	VMULPS       Z1, Z0, Z0
 	VMOVAPS      Z0, Z0
-	CMPL         60(AX), $0x00000000
-	JEQ          ready3
-	VBROADCASTSS 24(AX), Z1
+	CMPL         392(AX), $0x00000000
+	JEQ          padded3
+	VBROADCASTSS 36(AX), Z1
 	VMOVAPS      Z1, Z1
+	CMPL         392(AX), $0x00000001
+	JEQ          border4
+	VBROADCASTSS 84(AX), Z2
+	VBROADCASTSS 96(AX), Z3
+	VMOVUPS      all32_80000000<>+0(SB), Z4
+	VSUBPS       Z2, Z0, Z5
+	VPANDND      Z5, Z4, Z5
+	VDIVPS       Z3, Z5, Z18
+	VRNDSCALEPS  $0x0b, Z18, Z18
+	VMOVAPS      Z5, Z5
+	VFNMADD231PS Z3, Z18, Z5
+	VMOVUPS      all32_0<>+0(SB), Z19
+	VCMPPS       $0x11, Z19, Z5, K1
+	VADDPS       Z3, Z5, Z19
+	VBLENDMPS    Z19, Z5, K1, Z6
+	VMOVAPS      Z6, Z5
+	VMOVUPS      all32_3f800000<>+0(SB), Z19
+	VSUBPS       Z19, Z18, Z19
+	VBLENDMPS    Z19, Z18, K1, Z7
+	VMOVAPS      Z7, Z18
+	VMOVUPS      all32_3f000000<>+0(SB), Z19
+	VMULPS       Z19, Z18, Z19
+	VRNDSCALEPS  $0x09, Z19, Z20
+	VCMPPS       $0x0c, Z19, Z20, K1
+	VCMPPS       $0x11, Z2, Z0, K2
+	VMOVAPS.Z    Z4, K2, Z0
+	VPXORD       Z0, Z1, Z0
+	VMOVAPS      Z0, Z1
+	VMOVAPS.Z    Z4, K1, Z0
+	VPXORD       Z0, Z1, Z0
+	VMOVAPS      Z0, Z1
+	VSUBPS       Z5, Z3, Z0
+	VBLENDMPS    Z0, Z5, K1, Z8
+	VADDPS       Z2, Z8, Z0
+	VMOVUPS      all32_4b000000<>+0(SB), Z2
+	VCMPPS       $0x11, Z2, Z18, K1
+	VMOVUPS      all32_7fc00000<>+0(SB), Z2
+	VBLENDMPS    Z0, Z2, K1, Z9
+	VMOVAPS      Z9, Z0
+
+border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1e, Z2, Z0, K1
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVAPS      Z0, Z0
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVAPS      Z1, Z1
-	VBROADCASTSS 40(AX), Z2
+	VBROADCASTSS 60(AX), Z2
 	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z3
-	VMOVAPS      Z3, Z0
+	VBLENDMPS    Z2, Z0, K1, Z10
+	VMOVAPS      Z10, Z0
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z4
-	VMOVAPS      Z4, Z1
+	VBLENDMPS    Z2, Z1, K1, Z11
+	VMOVAPS      Z11, Z1
 
-ready3:
+padded3:
 	VRNDSCALEPS  $0x09, Z0, Z1
 	VMOVUPS      all32_3f800000<>+0(SB), Z2
 	VADDPS       Z2, Z1, Z2
-	VSUBPS       Z1, Z0, Z7
+	VSUBPS       Z1, Z0, Z3
 	VSUBPS       Z0, Z2, Z0
-	VBROADCASTSS 72(AX), Z8
-	VBROADCASTSS 80(AX), Z9
-	VCMPPS       $0x1d, Z8, Z1, K1
-	VCMPPS       $0x12, Z9, Z1, K1, K1
+	VBROADCASTSS 108(AX), Z4
+	VBROADCASTSS 120(AX), Z5
+	VCMPPS       $0x1d, Z4, Z1, K1
+	VCMPPS       $0x12, Z5, Z1, K1, K1
 	VCVTTPS2DQ   Z2, Z1
 	VMOVUPS      2176(AX)(DX*4), Z2
-	CMPL         60(AX), $0x00000002
-	JEQ          ready4
-	VMOVUPS      all32_3f800000<>+0(SB), Z8
-	VADDPS       Z8, Z2, Z2
-	VBROADCASTSS 4(AX), Z8
-	VMULPS       Z8, Z2, Z2
-	VBROADCASTSS 12(AX), Z8
-	VSUBPS       Z8, Z2, Z2
-	VBROADCASTSS 20(AX), Z8
-	VMULPS       Z8, Z2, Z2
+	VMOVUPS      all32_3f800000<>+0(SB), Z4
+	VADDPS       Z4, Z2, Z2
+	VBROADCASTSS 4(AX), Z4
+	VMULPS       Z4, Z2, Z2
+	VBROADCASTSS 16(AX), Z4
+	VSUBPS       Z4, Z2, Z2
+	VBROADCASTSS 28(AX), Z4
+	VMULPS       Z4, Z2, Z2
 	VMOVAPS      Z2, Z2
-	CMPL         60(AX), $0x00000000
-	JEQ          ready4
-	VBROADCASTSS 28(AX), Z8
-	VMOVAPS      Z8, Z8
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VCMPPS       $0x1e, Z9, Z2, K2
+	CMPL         392(AX), $0x00000000
+	JEQ          padded5
+	VBROADCASTSS 40(AX), Z4
+	VMOVAPS      Z4, Z4
+	CMPL         392(AX), $0x00000001
+	JEQ          border6
+	VBROADCASTSS 88(AX), Z5
+	VBROADCASTSS 100(AX), Z18
+	VMOVUPS      all32_80000000<>+0(SB), Z19
+	VSUBPS       Z5, Z2, Z20
+	VPANDND      Z20, Z19, Z20
+	VDIVPS       Z18, Z20, Z21
+	VRNDSCALEPS  $0x0b, Z21, Z21
+	VMOVAPS      Z20, Z20
+	VFNMADD231PS Z18, Z21, Z20
+	VMOVUPS      all32_0<>+0(SB), Z22
+	VCMPPS       $0x11, Z22, Z20, K2
+	VADDPS       Z18, Z20, Z22
+	VBLENDMPS    Z22, Z20, K2, Z12
+	VMOVAPS      Z12, Z20
+	VMOVUPS      all32_3f800000<>+0(SB), Z22
+	VSUBPS       Z22, Z21, Z22
+	VBLENDMPS    Z22, Z21, K2, Z13
+	VMOVAPS      Z13, Z21
+	VMOVUPS      all32_3f000000<>+0(SB), Z22
+	VMULPS       Z22, Z21, Z22
+	VRNDSCALEPS  $0x09, Z22, Z23
+	VCMPPS       $0x0c, Z22, Z23, K2
+	VCMPPS       $0x11, Z5, Z2, K3
+	VMOVAPS.Z    Z19, K3, Z2
+	VPXORD       Z2, Z4, Z2
+	VMOVAPS      Z2, Z4
+	VMOVAPS.Z    Z19, K2, Z2
+	VPXORD       Z2, Z4, Z2
+	VMOVAPS      Z2, Z4
+	VSUBPS       Z20, Z18, Z2
+	VBLENDMPS    Z2, Z20, K2, Z14
+	VADDPS       Z5, Z14, Z2
+	VMOVUPS      all32_4b000000<>+0(SB), Z5
+	VCMPPS       $0x11, Z5, Z21, K2
+	VMOVUPS      all32_7fc00000<>+0(SB), Z5
+	VBLENDMPS    Z2, Z5, K2, Z15
+	VMOVAPS      Z15, Z2
+
+border6:
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VCMPPS       $0x1e, Z5, Z2, K2
 	VMOVAPS.Z    Z2, K2, Z2
 	VMOVAPS      Z2, Z2
-	VMOVAPS.Z    Z8, K2, Z8
-	VMOVAPS      Z8, Z8
-	VBROADCASTSS 44(AX), Z9
-	VCMPPS       $0x1d, Z9, Z2, K2
-	VBLENDMPS    Z9, Z2, K2, Z5
-	VMOVAPS      Z5, Z2
-	VMOVUPS      all32_0<>+0(SB), Z9
-	VBLENDMPS    Z9, Z8, K2, Z6
-	VMOVAPS      Z6, Z8
+	VMOVAPS.Z    Z4, K2, Z4
+	VMOVAPS      Z4, Z4
+	VBROADCASTSS 64(AX), Z5
+	VCMPPS       $0x1d, Z5, Z2, K2
+	VBLENDMPS    Z5, Z2, K2, Z16
+	VMOVAPS      Z16, Z2
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VBLENDMPS    Z5, Z4, K2, Z17
+	VMOVAPS      Z17, Z4
 
-ready4:
-	VRNDSCALEPS  $0x09, Z2, Z8
-	VMOVUPS      all32_3f800000<>+0(SB), Z9
-	VADDPS       Z9, Z8, Z9
-	VSUBPS       Z8, Z2, Z10
-	VSUBPS       Z2, Z9, Z2
-	VBROADCASTSS 76(AX), Z11
-	VBROADCASTSS 84(AX), Z12
-	VCMPPS       $0x1d, Z11, Z8, K2
-	VCMPPS       $0x12, Z12, Z8, K2, K2
+padded5:
+	VRNDSCALEPS  $0x09, Z2, Z4
+	VMOVUPS      all32_3f800000<>+0(SB), Z5
+	VADDPS       Z5, Z4, Z5
+	VSUBPS       Z4, Z2, Z18
+	VSUBPS       Z2, Z5, Z2
+	VBROADCASTSS 112(AX), Z19
+	VBROADCASTSS 124(AX), Z20
+	VCMPPS       $0x1d, Z19, Z4, K2
+	VCMPPS       $0x12, Z20, Z4, K2, K2
 	KANDW        K2, K1, K1
-	VCVTTPS2DQ   Z9, Z8
-	VPBROADCASTD 56(AX), Z9
-	VPBROADCASTD 88(AX), Z11
-	VPMULLD      Z9, Z8, Z8
-	VPADDD       Z11, Z1, Z1
-	VPADDD       Z8, Z1, Z1
+	VCVTTPS2DQ   Z5, Z4
+	VPBROADCASTD 384(AX), Z5
+	VPMULLD      Z5, Z4, Z4
+	VPBROADCASTD 404(AX), Z5
+	VPADDD       Z5, Z1, Z1
+	VPADDD       Z4, Z1, Z1
 	VMOVAPS.Z    Z1, K1, Z1
-	VMOVUPS      Z1, 3264(AX)(DX*4)
+	VMOVUPS      Z1, 40256(AX)(DX*4)
 	VMULPS       Z2, Z0, Z1
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVUPS      Z1, 4352(AX)(DX*4)
-	VMULPS       Z2, Z7, Z1
+	VMULPS       Z2, Z3, Z1
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVUPS      Z1, 5440(AX)(DX*4)
-	VMULPS       Z10, Z0, Z0
+	VMULPS       Z18, Z0, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 6528(AX)(DX*4)
-	VMULPS       Z10, Z7, Z0
+	VMULPS       Z18, Z3, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
 	ADDQ         $0x00000010, DX
@@ -2778,26 +3144,26 @@ TEXT ·gridFramedSampleAVX512(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	MOVL         3264(AX)(DX*4), R8
-	MOVL         3268(AX)(DX*4), R9
+	MOVL         40256(AX)(DX*4), R8
+	MOVL         40260(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X0
 	VMOVHPS      (BX)(R9*4), X0, X0
 	VMOVSD       (SI)(R8*4), X1
 	VMOVHPS      (SI)(R9*4), X1, X1
-	MOVL         3280(AX)(DX*4), R8
-	MOVL         3284(AX)(DX*4), R9
+	MOVL         40272(AX)(DX*4), R8
+	MOVL         40276(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X2
 	VMOVHPS      (BX)(R9*4), X2, X2
 	VMOVSD       (SI)(R8*4), X3
 	VMOVHPS      (SI)(R9*4), X3, X3
-	MOVL         3296(AX)(DX*4), R8
-	MOVL         3300(AX)(DX*4), R9
+	MOVL         40288(AX)(DX*4), R8
+	MOVL         40292(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X4
 	VMOVHPS      (BX)(R9*4), X4, X4
 	VMOVSD       (SI)(R8*4), X5
 	VMOVHPS      (SI)(R9*4), X5, X5
-	MOVL         3312(AX)(DX*4), R8
-	MOVL         3316(AX)(DX*4), R9
+	MOVL         40304(AX)(DX*4), R8
+	MOVL         40308(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X6
 	VMOVHPS      (BX)(R9*4), X6, X6
 	VMOVSD       (SI)(R8*4), X7
@@ -2808,26 +3174,26 @@ vector1:
 	VINSERTF32X4 $0x01, X3, Y1, Y2
 	VINSERTF32X4 $0x01, X7, Y5, Y3
 	VINSERTF64X4 $0x01, Y3, Z2, Z3
-	MOVL         3272(AX)(DX*4), R8
-	MOVL         3276(AX)(DX*4), R9
+	MOVL         40264(AX)(DX*4), R8
+	MOVL         40268(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X0
 	VMOVHPS      (BX)(R9*4), X0, X0
 	VMOVSD       (SI)(R8*4), X1
 	VMOVHPS      (SI)(R9*4), X1, X1
-	MOVL         3288(AX)(DX*4), R8
-	MOVL         3292(AX)(DX*4), R9
+	MOVL         40280(AX)(DX*4), R8
+	MOVL         40284(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X2
 	VMOVHPS      (BX)(R9*4), X2, X2
 	VMOVSD       (SI)(R8*4), X8
 	VMOVHPS      (SI)(R9*4), X8, X8
-	MOVL         3304(AX)(DX*4), R8
-	MOVL         3308(AX)(DX*4), R9
+	MOVL         40296(AX)(DX*4), R8
+	MOVL         40300(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X4
 	VMOVHPS      (BX)(R9*4), X4, X4
 	VMOVSD       (SI)(R8*4), X5
 	VMOVHPS      (SI)(R9*4), X5, X5
-	MOVL         3320(AX)(DX*4), R8
-	MOVL         3324(AX)(DX*4), R9
+	MOVL         40312(AX)(DX*4), R8
+	MOVL         40316(AX)(DX*4), R9
 	VMOVSD       (BX)(R8*4), X7
 	VMOVHPS      (BX)(R9*4), X7, X7
 	VMOVSD       (SI)(R8*4), X9
@@ -2967,26 +3333,26 @@ vector2:
 
 channel6:
 	LEAQ         (R8)(BX*1), R9
-	MOVL         3264(AX)(DX*4), R13
-	MOVL         3268(AX)(DX*4), R14
+	MOVL         40256(AX)(DX*4), R13
+	MOVL         40260(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X1
 	VMOVHPS      (R8)(R14*4), X1, X1
 	VMOVSD       (R9)(R13*4), X2
 	VMOVHPS      (R9)(R14*4), X2, X2
-	MOVL         3280(AX)(DX*4), R13
-	MOVL         3284(AX)(DX*4), R14
+	MOVL         40272(AX)(DX*4), R13
+	MOVL         40276(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X5
 	VMOVHPS      (R8)(R14*4), X5, X5
 	VMOVSD       (R9)(R13*4), X0
 	VMOVHPS      (R9)(R14*4), X0, X0
-	MOVL         3296(AX)(DX*4), R13
-	MOVL         3300(AX)(DX*4), R14
+	MOVL         40288(AX)(DX*4), R13
+	MOVL         40292(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X3
 	VMOVHPS      (R8)(R14*4), X3, X3
 	VMOVSD       (R9)(R13*4), X4
 	VMOVHPS      (R9)(R14*4), X4, X4
-	MOVL         3312(AX)(DX*4), R13
-	MOVL         3316(AX)(DX*4), R14
+	MOVL         40304(AX)(DX*4), R13
+	MOVL         40308(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X6
 	VMOVHPS      (R8)(R14*4), X6, X6
 	VMOVSD       (R9)(R13*4), X7
@@ -2997,26 +3363,26 @@ channel6:
 	VINSERTF32X4 $0x01, X0, Y2, Y5
 	VINSERTF32X4 $0x01, X7, Y4, Y0
 	VINSERTF64X4 $0x01, Y0, Z5, Z0
-	MOVL         3272(AX)(DX*4), R13
-	MOVL         3276(AX)(DX*4), R14
+	MOVL         40264(AX)(DX*4), R13
+	MOVL         40268(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X1
 	VMOVHPS      (R8)(R14*4), X1, X1
 	VMOVSD       (R9)(R13*4), X2
 	VMOVHPS      (R9)(R14*4), X2, X2
-	MOVL         3288(AX)(DX*4), R13
-	MOVL         3292(AX)(DX*4), R14
+	MOVL         40280(AX)(DX*4), R13
+	MOVL         40284(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X5
 	VMOVHPS      (R8)(R14*4), X5, X5
 	VMOVSD       (R9)(R13*4), X7
 	VMOVHPS      (R9)(R14*4), X7, X7
-	MOVL         3304(AX)(DX*4), R13
-	MOVL         3308(AX)(DX*4), R14
+	MOVL         40296(AX)(DX*4), R13
+	MOVL         40300(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X3
 	VMOVHPS      (R8)(R14*4), X3, X3
 	VMOVSD       (R9)(R13*4), X4
 	VMOVHPS      (R9)(R14*4), X4, X4
-	MOVL         3320(AX)(DX*4), R13
-	MOVL         3324(AX)(DX*4), R14
+	MOVL         40312(AX)(DX*4), R13
+	MOVL         40316(AX)(DX*4), R14
 	VMOVSD       (R8)(R13*4), X8
 	VMOVHPS      (R8)(R14*4), X8, X8
 	VMOVSD       (R9)(R13*4), X9
@@ -3260,26 +3626,26 @@ few7:
 
 one4:
 	LEAQ         (R8)(BX*1), R9
-	MOVL         3264(AX)(DX*4), R11
-	MOVL         3268(AX)(DX*4), R12
+	MOVL         40256(AX)(DX*4), R11
+	MOVL         40260(AX)(DX*4), R12
 	VMOVSD       (R8)(R11*4), X1
 	VMOVHPS      (R8)(R12*4), X1, X1
 	VMOVSD       (R9)(R11*4), X2
 	VMOVHPS      (R9)(R12*4), X2, X2
-	MOVL         3280(AX)(DX*4), R11
-	MOVL         3284(AX)(DX*4), R12
+	MOVL         40272(AX)(DX*4), R11
+	MOVL         40276(AX)(DX*4), R12
 	VMOVSD       (R8)(R11*4), X5
 	VMOVHPS      (R8)(R12*4), X5, X5
 	VMOVSD       (R9)(R11*4), X0
 	VMOVHPS      (R9)(R12*4), X0, X0
-	MOVL         3296(AX)(DX*4), R11
-	MOVL         3300(AX)(DX*4), R12
+	MOVL         40288(AX)(DX*4), R11
+	MOVL         40292(AX)(DX*4), R12
 	VMOVSD       (R8)(R11*4), X3
 	VMOVHPS      (R8)(R12*4), X3, X3
 	VMOVSD       (R9)(R11*4), X4
 	VMOVHPS      (R9)(R12*4), X4, X4
-	MOVL         3312(AX)(DX*4), R11
-	MOVL         3316(AX)(DX*4), R12
+	MOVL         40304(AX)(DX*4), R11
+	MOVL         40308(AX)(DX*4), R12
 	VMOVSD       (R8)(R11*4), X7
 	VMOVHPS      (R8)(R12*4), X7, X7
 	VMOVSD       (R9)(R11*4), X6
@@ -3290,26 +3656,26 @@ one4:
 	VINSERTF32X4 $0x01, X0, Y2, Y5
 	VINSERTF32X4 $0x01, X6, Y4, Y0
 	VINSERTF64X4 $0x01, Y0, Z5, Z0
-	MOVL         3272(AX)(DX*4), R11
-	MOVL         3276(AX)(DX*4), R12
+	MOVL         40264(AX)(DX*4), R11
+	MOVL         40268(AX)(DX*4), R12
 	VMOVSD       (R8)(R11*4), X1
 	VMOVHPS      (R8)(R12*4), X1, X1
 	VMOVSD       (R9)(R11*4), X2
 	VMOVHPS      (R9)(R12*4), X2, X2
-	MOVL         3288(AX)(DX*4), R11
-	MOVL         3292(AX)(DX*4), R12
+	MOVL         40280(AX)(DX*4), R11
+	MOVL         40284(AX)(DX*4), R12
 	VMOVSD       (R8)(R11*4), X5
 	VMOVHPS      (R8)(R12*4), X5, X5
 	VMOVSD       (R9)(R11*4), X6
 	VMOVHPS      (R9)(R12*4), X6, X6
-	MOVL         3304(AX)(DX*4), R11
-	MOVL         3308(AX)(DX*4), R12
+	MOVL         40296(AX)(DX*4), R11
+	MOVL         40300(AX)(DX*4), R12
 	VMOVSD       (R8)(R11*4), X3
 	VMOVHPS      (R8)(R12*4), X3, X3
 	VMOVSD       (R9)(R11*4), X4
 	VMOVHPS      (R9)(R12*4), X4, X4
-	MOVL         3320(AX)(DX*4), R11
-	MOVL         3324(AX)(DX*4), R12
+	MOVL         40312(AX)(DX*4), R11
+	MOVL         40316(AX)(DX*4), R12
 	VMOVSD       (R8)(R11*4), X9
 	VMOVHPS      (R8)(R12*4), X9, X9
 	VMOVSD       (R9)(R11*4), X7
@@ -3343,16 +3709,16 @@ one4:
 	VADDPS       Z9, Z8, Z8
 
 combine5:
-	KMOVW        8704(AX)(DX*4), K1
-	VMOVUPS      18496(AX)(DX*4), Z9
+	KMOVW        41344(AX)(DX*4), K1
+	VMOVUPS      14144(AX)(DX*4), Z9
 	VMULPS       Z9, Z0, Z0
-	VMOVUPS      20672(AX)(DX*4), Z9
+	VMOVUPS      17408(AX)(DX*4), Z9
 	VMULPS       Z9, Z6, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 24(AX), Z6
-	CMPL         60(AX), $0x00000000
+	VBROADCASTSS 36(AX), Z6
+	CMPL         392(AX), $0x00000000
 	JEQ          zeros8
-	VMOVUPS      21760(AX)(DX*4), Z6
+	VMOVUPS      19584(AX)(DX*4), Z6
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VCMPPS       $0x04, Z9, Z6, K2
 	VMOVAPS.Z    Z0, K2, Z0
@@ -3361,16 +3727,16 @@ combine5:
 zeros8:
 	VMULPS       Z6, Z0, Z0
 	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      Z0, 29376(AX)(DX*4)
-	VMOVUPS      17408(AX)(DX*4), Z0
+	VMOVUPS      Z0, 36992(AX)(DX*4)
+	VMOVUPS      13056(AX)(DX*4), Z0
 	VMULPS       Z0, Z7, Z0
-	VMOVUPS      19584(AX)(DX*4), Z6
+	VMOVUPS      16320(AX)(DX*4), Z6
 	VMULPS       Z6, Z8, Z6
 	VADDPS       Z6, Z0, Z0
-	VBROADCASTSS 28(AX), Z6
-	CMPL         60(AX), $0x00000000
+	VBROADCASTSS 40(AX), Z6
+	CMPL         392(AX), $0x00000000
 	JEQ          zeros9
-	VMOVUPS      22848(AX)(DX*4), Z6
+	VMOVUPS      20672(AX)(DX*4), Z6
 	VMOVUPS      all32_0<>+0(SB), Z7
 	VCMPPS       $0x04, Z7, Z6, K2
 	VMOVAPS.Z    Z0, K2, Z0
@@ -3379,7 +3745,7 @@ zeros8:
 zeros9:
 	VMULPS    Z6, Z0, Z0
 	VMOVAPS.Z Z0, K1, Z0
-	VMOVUPS   Z0, 30464(AX)(DX*4)
+	VMOVUPS   Z0, 38080(AX)(DX*4)
 	ADDQ      $0x00000010, DX
 	JMP       vector2
 
@@ -3857,7 +4223,7 @@ done:
 	RET
 
 // func gridLocateAVX2(cells *byte, n int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·gridLocateAVX2(SB), NOSPLIT, $0-16
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -3867,146 +4233,224 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Y0
-	CMPL         60(AX), $0x00000002
-	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Y1
 	VADDPS       Y1, Y0, Y0
 	VBROADCASTSS (AX), Y1
 	VMULPS       Y1, Y0, Y0
-	VBROADCASTSS 8(AX), Y1
+	VBROADCASTSS 12(AX), Y1
 	VSUBPS       Y1, Y0, Y0
-	VBROADCASTSS 16(AX), Y1
+	VBROADCASTSS 24(AX), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVAPS      Y0, Y0
-	CMPL         60(AX), $0x00000000
-	JEQ          ready3
-	VBROADCASTSS 24(AX), Y1
+	CMPL         392(AX), $0x00000000
+	JEQ          padded3
+	VBROADCASTSS 36(AX), Y1
 	VMOVAPS      Y1, Y1
+	CMPL         392(AX), $0x00000001
+	JEQ          border4
+	VBROADCASTSS 84(AX), Y2
+	VBROADCASTSS 96(AX), Y3
+	VMOVUPS      all32_80000000<>+0(SB), Y4
+	VSUBPS       Y2, Y0, Y5
+	VPANDN       Y5, Y4, Y5
+	VDIVPS       Y3, Y5, Y6
+	VROUNDPS     $0x0b, Y6, Y6
+	VMOVAPS      Y5, Y5
+	VFNMADD231PS Y3, Y6, Y5
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y5, Y7
+	VADDPS       Y3, Y5, Y8
+	VBLENDVPS    Y7, Y8, Y5, Y5
+	VMOVAPS      Y5, Y5
+	VMOVUPS      all32_3f800000<>+0(SB), Y8
+	VSUBPS       Y8, Y6, Y8
+	VBLENDVPS    Y7, Y8, Y6, Y6
+	VMOVAPS      Y6, Y6
+	VMOVUPS      all32_3f000000<>+0(SB), Y7
+	VMULPS       Y7, Y6, Y7
+	VROUNDPS     $0x09, Y7, Y8
+	VCMPPS       $0x0c, Y7, Y8, Y7
+	VCMPPS       $0x11, Y2, Y0, Y0
+	VANDPS       Y4, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VMOVAPS      Y0, Y1
+	VANDPS       Y4, Y7, Y0
+	VPXOR        Y0, Y1, Y0
+	VMOVAPS      Y0, Y1
+	VSUBPS       Y5, Y3, Y0
+	VBLENDVPS    Y7, Y0, Y5, Y0
+	VADDPS       Y2, Y0, Y0
+	VMOVUPS      all32_4b000000<>+0(SB), Y2
+	VCMPPS       $0x11, Y2, Y6, Y2
+	VMOVUPS      all32_7fc00000<>+0(SB), Y3
+	VBLENDVPS    Y2, Y0, Y3, Y0
+	VMOVAPS      Y0, Y0
+
+border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VCMPPS       $0x1e, Y2, Y0, Y2
 	VANDPS       Y0, Y2, Y0
 	VMOVAPS      Y0, Y0
 	VANDPS       Y1, Y2, Y1
 	VMOVAPS      Y1, Y1
-	VBROADCASTSS 40(AX), Y2
+	VBROADCASTSS 60(AX), Y2
 	VCMPPS       $0x1d, Y2, Y0, Y3
 	VBLENDVPS    Y3, Y2, Y0, Y0
 	VMOVAPS      Y0, Y0
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
-	VMOVUPS      Y1, 21760(AX)(DX*4)
+	VMOVUPS      Y1, 19584(AX)(DX*4)
 
-ready3:
+padded3:
 	VROUNDPS     $0x09, Y0, Y1
 	VMOVUPS      all32_3f800000<>+0(SB), Y2
 	VADDPS       Y2, Y1, Y2
 	VSUBPS       Y1, Y0, Y3
 	VSUBPS       Y0, Y2, Y0
-	VMOVUPS      Y3, 19584(AX)(DX*4)
-	VMOVUPS      Y0, 17408(AX)(DX*4)
-	VBROADCASTSS 48(AX), Y4
+	VMOVUPS      Y3, 16320(AX)(DX*4)
+	VMOVUPS      Y0, 13056(AX)(DX*4)
+	VBROADCASTSS 72(AX), Y4
 	VMINPS       Y4, Y1, Y4
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VMAXPS       Y5, Y4, Y4
-	VBROADCASTSS 40(AX), Y5
+	VBROADCASTSS 60(AX), Y5
 	VCMPPS       $0x00, Y5, Y1, Y5
-	VMOVUPS      Y5, 13056(AX)(DX*4)
+	VMOVUPS      Y5, 45696(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Y5
 	VCMPPS       $0x00, Y5, Y1, Y5
-	VMOVUPS      Y5, 14144(AX)(DX*4)
+	VMOVUPS      Y5, 46784(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VCMPPS       $0x1d, Y5, Y1, Y5
-	VBROADCASTSS 32(AX), Y6
+	VBROADCASTSS 48(AX), Y6
 	VCMPPS       $0x11, Y6, Y1, Y1
 	VANDPS       Y1, Y5, Y1
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VCMPPS       $0x1d, Y5, Y2, Y5
-	VBROADCASTSS 32(AX), Y6
+	VBROADCASTSS 48(AX), Y6
 	VCMPPS       $0x11, Y6, Y2, Y2
 	VANDPS       Y2, Y5, Y2
 	VMOVUPS      2176(AX)(DX*4), Y5
-	CMPL         60(AX), $0x00000002
-	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
 	VADDPS       Y6, Y5, Y5
 	VBROADCASTSS 4(AX), Y6
 	VMULPS       Y6, Y5, Y5
-	VBROADCASTSS 12(AX), Y6
+	VBROADCASTSS 16(AX), Y6
 	VSUBPS       Y6, Y5, Y5
-	VBROADCASTSS 20(AX), Y6
+	VBROADCASTSS 28(AX), Y6
 	VMULPS       Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
-	CMPL         60(AX), $0x00000000
-	JEQ          ready4
-	VBROADCASTSS 28(AX), Y6
+	CMPL         392(AX), $0x00000000
+	JEQ          padded5
+	VBROADCASTSS 40(AX), Y6
 	VMOVAPS      Y6, Y6
+	CMPL         392(AX), $0x00000001
+	JEQ          border6
+	VBROADCASTSS 88(AX), Y7
+	VBROADCASTSS 100(AX), Y8
+	VMOVUPS      all32_80000000<>+0(SB), Y9
+	VSUBPS       Y7, Y5, Y10
+	VPANDN       Y10, Y9, Y10
+	VDIVPS       Y8, Y10, Y11
+	VROUNDPS     $0x0b, Y11, Y11
+	VMOVAPS      Y10, Y10
+	VFNMADD231PS Y8, Y11, Y10
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x11, Y12, Y10, Y12
+	VADDPS       Y8, Y10, Y13
+	VBLENDVPS    Y12, Y13, Y10, Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_3f800000<>+0(SB), Y13
+	VSUBPS       Y13, Y11, Y13
+	VBLENDVPS    Y12, Y13, Y11, Y11
+	VMOVAPS      Y11, Y11
+	VMOVUPS      all32_3f000000<>+0(SB), Y12
+	VMULPS       Y12, Y11, Y12
+	VROUNDPS     $0x09, Y12, Y13
+	VCMPPS       $0x0c, Y12, Y13, Y12
+	VCMPPS       $0x11, Y7, Y5, Y5
+	VANDPS       Y9, Y5, Y5
+	VPXOR        Y5, Y6, Y5
+	VMOVAPS      Y5, Y6
+	VANDPS       Y9, Y12, Y5
+	VPXOR        Y5, Y6, Y5
+	VMOVAPS      Y5, Y6
+	VSUBPS       Y10, Y8, Y5
+	VBLENDVPS    Y12, Y5, Y10, Y5
+	VADDPS       Y7, Y5, Y5
+	VMOVUPS      all32_4b000000<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y11, Y7
+	VMOVUPS      all32_7fc00000<>+0(SB), Y8
+	VBLENDVPS    Y7, Y5, Y8, Y5
+	VMOVAPS      Y5, Y5
+
+border6:
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VCMPPS       $0x1e, Y7, Y5, Y7
 	VANDPS       Y5, Y7, Y5
 	VMOVAPS      Y5, Y5
 	VANDPS       Y6, Y7, Y6
 	VMOVAPS      Y6, Y6
-	VBROADCASTSS 44(AX), Y7
+	VBROADCASTSS 64(AX), Y7
 	VCMPPS       $0x1d, Y7, Y5, Y8
 	VBLENDVPS    Y8, Y7, Y5, Y5
 	VMOVAPS      Y5, Y5
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMOVAPS      Y6, Y6
-	VMOVUPS      Y6, 22848(AX)(DX*4)
+	VMOVUPS      Y6, 20672(AX)(DX*4)
 
-ready4:
+padded5:
 	VROUNDPS     $0x09, Y5, Y6
 	VMOVUPS      all32_3f800000<>+0(SB), Y7
 	VADDPS       Y7, Y6, Y7
 	VSUBPS       Y6, Y5, Y8
 	VSUBPS       Y5, Y7, Y5
-	VMOVUPS      Y8, 20672(AX)(DX*4)
-	VMOVUPS      Y5, 18496(AX)(DX*4)
-	VBROADCASTSS 52(AX), Y9
+	VMOVUPS      Y8, 17408(AX)(DX*4)
+	VMOVUPS      Y5, 14144(AX)(DX*4)
+	VBROADCASTSS 76(AX), Y9
 	VMINPS       Y9, Y6, Y9
 	VMOVUPS      all32_0<>+0(SB), Y10
 	VMAXPS       Y10, Y9, Y9
-	VBROADCASTSS 44(AX), Y10
+	VBROADCASTSS 64(AX), Y10
 	VCMPPS       $0x00, Y10, Y6, Y10
-	VMOVUPS      Y10, 15232(AX)(DX*4)
+	VMOVUPS      Y10, 47872(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Y10
 	VCMPPS       $0x00, Y10, Y6, Y10
-	VMOVUPS      Y10, 16320(AX)(DX*4)
+	VMOVUPS      Y10, 48960(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Y10
 	VCMPPS       $0x1d, Y10, Y6, Y10
-	VBROADCASTSS 36(AX), Y11
+	VBROADCASTSS 52(AX), Y11
 	VCMPPS       $0x11, Y11, Y6, Y6
 	VANDPS       Y6, Y10, Y6
 	VMOVUPS      all32_0<>+0(SB), Y10
 	VCMPPS       $0x1d, Y10, Y7, Y10
-	VBROADCASTSS 36(AX), Y11
+	VBROADCASTSS 52(AX), Y11
 	VCMPPS       $0x11, Y11, Y7, Y7
 	VANDPS       Y7, Y10, Y7
 	VCVTTPS2DQ   Y4, Y4
 	VCVTTPS2DQ   Y9, Y9
-	VPBROADCASTD 56(AX), Y10
+	VPBROADCASTD 384(AX), Y10
 	VPMULLD      Y10, Y9, Y9
 	VPADDD       Y9, Y4, Y4
-	VMOVUPS      Y4, 3264(AX)(DX*4)
+	VMOVUPS      Y4, 40256(AX)(DX*4)
 	VANDPS       Y6, Y1, Y4
-	VMOVUPS      Y4, 8704(AX)(DX*4)
+	VMOVUPS      Y4, 41344(AX)(DX*4)
 	VMULPS       Y5, Y0, Y9
 	VANDPS       Y9, Y4, Y4
 	VMOVUPS      Y4, 4352(AX)(DX*4)
 	VANDPS       Y6, Y2, Y4
-	VMOVUPS      Y4, 9792(AX)(DX*4)
+	VMOVUPS      Y4, 42432(AX)(DX*4)
 	VMULPS       Y5, Y3, Y5
 	VANDPS       Y5, Y4, Y4
 	VMOVUPS      Y4, 5440(AX)(DX*4)
 	VANDPS       Y7, Y1, Y4
-	VMOVUPS      Y4, 10880(AX)(DX*4)
+	VMOVUPS      Y4, 43520(AX)(DX*4)
 	VMULPS       Y8, Y0, Y0
 	VANDPS       Y0, Y4, Y0
 	VMOVUPS      Y0, 6528(AX)(DX*4)
 	VANDPS       Y7, Y2, Y0
-	VMOVUPS      Y0, 11968(AX)(DX*4)
+	VMOVUPS      Y0, 44608(AX)(DX*4)
 	VMULPS       Y8, Y3, Y3
 	VANDPS       Y3, Y0, Y0
 	VMOVUPS      Y0, 7616(AX)(DX*4)
@@ -4015,7 +4459,7 @@ ready4:
 	VANDPS       Y1, Y0, Y0
 	VMOVMSKPS    Y0, BX
 	XORL         $0x000000ff, BX
-	MOVL         BX, 23936(AX)(DX*4)
+	MOVL         BX, 50048(AX)(DX*4)
 	ADDQ         $0x00000008, DX
 	JMP          vector1
 
@@ -4024,7 +4468,7 @@ done2:
 	RET
 
 // func gridPlaceAVX2(cells *byte, n int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·gridPlaceAVX2(SB), NOSPLIT, $0-16
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -4034,28 +4478,67 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Y0
-	CMPL         60(AX), $0x00000002
-	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Y1
 	VADDPS       Y1, Y0, Y0
 	VBROADCASTSS (AX), Y1
 	VMULPS       Y1, Y0, Y0
-	VBROADCASTSS 8(AX), Y1
+	VBROADCASTSS 12(AX), Y1
 	VSUBPS       Y1, Y0, Y0
-	VBROADCASTSS 16(AX), Y1
+	VBROADCASTSS 24(AX), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVAPS      Y0, Y0
-	CMPL         60(AX), $0x00000000
-	JEQ          ready3
-	VBROADCASTSS 24(AX), Y1
+	CMPL         392(AX), $0x00000000
+	JEQ          padded3
+	VBROADCASTSS 36(AX), Y1
 	VMOVAPS      Y1, Y1
+	CMPL         392(AX), $0x00000001
+	JEQ          border4
+	VBROADCASTSS 84(AX), Y2
+	VBROADCASTSS 96(AX), Y3
+	VMOVUPS      all32_80000000<>+0(SB), Y4
+	VSUBPS       Y2, Y0, Y5
+	VPANDN       Y5, Y4, Y5
+	VDIVPS       Y3, Y5, Y6
+	VROUNDPS     $0x0b, Y6, Y6
+	VMOVAPS      Y5, Y5
+	VFNMADD231PS Y3, Y6, Y5
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y5, Y7
+	VADDPS       Y3, Y5, Y8
+	VBLENDVPS    Y7, Y8, Y5, Y5
+	VMOVAPS      Y5, Y5
+	VMOVUPS      all32_3f800000<>+0(SB), Y8
+	VSUBPS       Y8, Y6, Y8
+	VBLENDVPS    Y7, Y8, Y6, Y6
+	VMOVAPS      Y6, Y6
+	VMOVUPS      all32_3f000000<>+0(SB), Y7
+	VMULPS       Y7, Y6, Y7
+	VROUNDPS     $0x09, Y7, Y8
+	VCMPPS       $0x0c, Y7, Y8, Y7
+	VCMPPS       $0x11, Y2, Y0, Y0
+	VANDPS       Y4, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VMOVAPS      Y0, Y1
+	VANDPS       Y4, Y7, Y0
+	VPXOR        Y0, Y1, Y0
+	VMOVAPS      Y0, Y1
+	VSUBPS       Y5, Y3, Y0
+	VBLENDVPS    Y7, Y0, Y5, Y0
+	VADDPS       Y2, Y0, Y0
+	VMOVUPS      all32_4b000000<>+0(SB), Y2
+	VCMPPS       $0x11, Y2, Y6, Y2
+	VMOVUPS      all32_7fc00000<>+0(SB), Y3
+	VBLENDVPS    Y2, Y0, Y3, Y0
+	VMOVAPS      Y0, Y0
+
+border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VCMPPS       $0x1e, Y2, Y0, Y2
 	VANDPS       Y0, Y2, Y0
 	VMOVAPS      Y0, Y0
 	VANDPS       Y1, Y2, Y1
 	VMOVAPS      Y1, Y1
-	VBROADCASTSS 40(AX), Y2
+	VBROADCASTSS 60(AX), Y2
 	VCMPPS       $0x1d, Y2, Y0, Y3
 	VBLENDVPS    Y3, Y2, Y0, Y0
 	VMOVAPS      Y0, Y0
@@ -4063,55 +4546,94 @@ vector1:
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
 
-ready3:
+padded3:
 	VROUNDPS     $0x09, Y0, Y1
 	VMOVUPS      all32_3f800000<>+0(SB), Y2
 	VADDPS       Y2, Y1, Y2
 	VSUBPS       Y1, Y0, Y3
 	VSUBPS       Y0, Y2, Y0
-	VBROADCASTSS 48(AX), Y4
+	VBROADCASTSS 72(AX), Y4
 	VMINPS       Y4, Y1, Y4
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VMAXPS       Y5, Y4, Y4
-	VBROADCASTSS 40(AX), Y5
+	VBROADCASTSS 60(AX), Y5
 	VCMPPS       $0x00, Y5, Y1, Y5
-	VMOVUPS      Y5, 13056(AX)(DX*4)
+	VMOVUPS      Y5, 45696(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Y5
 	VCMPPS       $0x00, Y5, Y1, Y5
-	VMOVUPS      Y5, 14144(AX)(DX*4)
+	VMOVUPS      Y5, 46784(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VCMPPS       $0x1d, Y5, Y1, Y5
-	VBROADCASTSS 32(AX), Y6
+	VBROADCASTSS 48(AX), Y6
 	VCMPPS       $0x11, Y6, Y1, Y1
 	VANDPS       Y1, Y5, Y1
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VCMPPS       $0x1d, Y5, Y2, Y5
-	VBROADCASTSS 32(AX), Y6
+	VBROADCASTSS 48(AX), Y6
 	VCMPPS       $0x11, Y6, Y2, Y2
 	VANDPS       Y2, Y5, Y2
 	VMOVUPS      2176(AX)(DX*4), Y5
-	CMPL         60(AX), $0x00000002
-	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
 	VADDPS       Y6, Y5, Y5
 	VBROADCASTSS 4(AX), Y6
 	VMULPS       Y6, Y5, Y5
-	VBROADCASTSS 12(AX), Y6
+	VBROADCASTSS 16(AX), Y6
 	VSUBPS       Y6, Y5, Y5
-	VBROADCASTSS 20(AX), Y6
+	VBROADCASTSS 28(AX), Y6
 	VMULPS       Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
-	CMPL         60(AX), $0x00000000
-	JEQ          ready4
-	VBROADCASTSS 28(AX), Y6
+	CMPL         392(AX), $0x00000000
+	JEQ          padded5
+	VBROADCASTSS 40(AX), Y6
 	VMOVAPS      Y6, Y6
+	CMPL         392(AX), $0x00000001
+	JEQ          border6
+	VBROADCASTSS 88(AX), Y7
+	VBROADCASTSS 100(AX), Y8
+	VMOVUPS      all32_80000000<>+0(SB), Y9
+	VSUBPS       Y7, Y5, Y10
+	VPANDN       Y10, Y9, Y10
+	VDIVPS       Y8, Y10, Y11
+	VROUNDPS     $0x0b, Y11, Y11
+	VMOVAPS      Y10, Y10
+	VFNMADD231PS Y8, Y11, Y10
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x11, Y12, Y10, Y12
+	VADDPS       Y8, Y10, Y13
+	VBLENDVPS    Y12, Y13, Y10, Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_3f800000<>+0(SB), Y13
+	VSUBPS       Y13, Y11, Y13
+	VBLENDVPS    Y12, Y13, Y11, Y11
+	VMOVAPS      Y11, Y11
+	VMOVUPS      all32_3f000000<>+0(SB), Y12
+	VMULPS       Y12, Y11, Y12
+	VROUNDPS     $0x09, Y12, Y13
+	VCMPPS       $0x0c, Y12, Y13, Y12
+	VCMPPS       $0x11, Y7, Y5, Y5
+	VANDPS       Y9, Y5, Y5
+	VPXOR        Y5, Y6, Y5
+	VMOVAPS      Y5, Y6
+	VANDPS       Y9, Y12, Y5
+	VPXOR        Y5, Y6, Y5
+	VMOVAPS      Y5, Y6
+	VSUBPS       Y10, Y8, Y5
+	VBLENDVPS    Y12, Y5, Y10, Y5
+	VADDPS       Y7, Y5, Y5
+	VMOVUPS      all32_4b000000<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y11, Y7
+	VMOVUPS      all32_7fc00000<>+0(SB), Y8
+	VBLENDVPS    Y7, Y5, Y8, Y5
+	VMOVAPS      Y5, Y5
+
+border6:
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VCMPPS       $0x1e, Y7, Y5, Y7
 	VANDPS       Y5, Y7, Y5
 	VMOVAPS      Y5, Y5
 	VANDPS       Y6, Y7, Y6
 	VMOVAPS      Y6, Y6
-	VBROADCASTSS 44(AX), Y7
+	VBROADCASTSS 64(AX), Y7
 	VCMPPS       $0x1d, Y7, Y5, Y8
 	VBLENDVPS    Y8, Y7, Y5, Y5
 	VMOVAPS      Y5, Y5
@@ -4119,55 +4641,55 @@ ready3:
 	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMOVAPS      Y6, Y6
 
-ready4:
+padded5:
 	VROUNDPS     $0x09, Y5, Y6
 	VMOVUPS      all32_3f800000<>+0(SB), Y7
 	VADDPS       Y7, Y6, Y7
 	VSUBPS       Y6, Y5, Y8
 	VSUBPS       Y5, Y7, Y5
-	VBROADCASTSS 52(AX), Y9
+	VBROADCASTSS 76(AX), Y9
 	VMINPS       Y9, Y6, Y9
 	VMOVUPS      all32_0<>+0(SB), Y10
 	VMAXPS       Y10, Y9, Y9
-	VBROADCASTSS 44(AX), Y10
+	VBROADCASTSS 64(AX), Y10
 	VCMPPS       $0x00, Y10, Y6, Y10
-	VMOVUPS      Y10, 15232(AX)(DX*4)
+	VMOVUPS      Y10, 47872(AX)(DX*4)
 	VMOVUPS      all32_bf800000<>+0(SB), Y10
 	VCMPPS       $0x00, Y10, Y6, Y10
-	VMOVUPS      Y10, 16320(AX)(DX*4)
+	VMOVUPS      Y10, 48960(AX)(DX*4)
 	VMOVUPS      all32_0<>+0(SB), Y10
 	VCMPPS       $0x1d, Y10, Y6, Y10
-	VBROADCASTSS 36(AX), Y11
+	VBROADCASTSS 52(AX), Y11
 	VCMPPS       $0x11, Y11, Y6, Y6
 	VANDPS       Y6, Y10, Y6
 	VMOVUPS      all32_0<>+0(SB), Y10
 	VCMPPS       $0x1d, Y10, Y7, Y10
-	VBROADCASTSS 36(AX), Y11
+	VBROADCASTSS 52(AX), Y11
 	VCMPPS       $0x11, Y11, Y7, Y7
 	VANDPS       Y7, Y10, Y7
 	VCVTTPS2DQ   Y4, Y4
 	VCVTTPS2DQ   Y9, Y9
-	VPBROADCASTD 56(AX), Y10
+	VPBROADCASTD 384(AX), Y10
 	VPMULLD      Y10, Y9, Y9
 	VPADDD       Y9, Y4, Y4
-	VMOVUPS      Y4, 3264(AX)(DX*4)
+	VMOVUPS      Y4, 40256(AX)(DX*4)
 	VANDPS       Y6, Y1, Y4
-	VMOVUPS      Y4, 8704(AX)(DX*4)
+	VMOVUPS      Y4, 41344(AX)(DX*4)
 	VMULPS       Y5, Y0, Y9
 	VANDPS       Y9, Y4, Y4
 	VMOVUPS      Y4, 4352(AX)(DX*4)
 	VANDPS       Y6, Y2, Y4
-	VMOVUPS      Y4, 9792(AX)(DX*4)
+	VMOVUPS      Y4, 42432(AX)(DX*4)
 	VMULPS       Y5, Y3, Y5
 	VANDPS       Y5, Y4, Y4
 	VMOVUPS      Y4, 5440(AX)(DX*4)
 	VANDPS       Y7, Y1, Y4
-	VMOVUPS      Y4, 10880(AX)(DX*4)
+	VMOVUPS      Y4, 43520(AX)(DX*4)
 	VMULPS       Y8, Y0, Y0
 	VANDPS       Y0, Y4, Y0
 	VMOVUPS      Y0, 6528(AX)(DX*4)
 	VANDPS       Y7, Y2, Y0
-	VMOVUPS      Y0, 11968(AX)(DX*4)
+	VMOVUPS      Y0, 44608(AX)(DX*4)
 	VMULPS       Y8, Y3, Y3
 	VANDPS       Y3, Y0, Y0
 	VMOVUPS      Y0, 7616(AX)(DX*4)
@@ -4176,7 +4698,7 @@ ready4:
 	VANDPS       Y1, Y0, Y0
 	VMOVMSKPS    Y0, BX
 	XORL         $0x000000ff, BX
-	MOVL         BX, 23936(AX)(DX*4)
+	MOVL         BX, 50048(AX)(DX*4)
 	ADDQ         $0x00000008, DX
 	JMP          vector1
 
@@ -4198,34 +4720,34 @@ TEXT ·gridSampleAVX2F32(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
-	MOVL        3520(AX)(DX*4), R8
+	MOVL        40512(AX)(DX*4), R8
 	PREFETCHT0  (BX)(R8*4)
 	PREFETCHT0  (SI)(R8*4)
-	MOVL        3536(AX)(DX*4), R8
+	MOVL        40528(AX)(DX*4), R8
 	PREFETCHT0  (BX)(R8*4)
 	PREFETCHT0  (SI)(R8*4)
-	MOVL        3264(AX)(DX*4), R8
-	MOVL        3268(AX)(DX*4), R9
+	MOVL        40256(AX)(DX*4), R8
+	MOVL        40260(AX)(DX*4), R9
 	VMOVSD      (BX)(R8*4), X0
 	VMOVHPS     (BX)(R9*4), X0, X0
 	VMOVSD      (SI)(R8*4), X1
 	VMOVHPS     (SI)(R9*4), X1, X1
-	MOVL        3280(AX)(DX*4), R8
-	MOVL        3284(AX)(DX*4), R9
+	MOVL        40272(AX)(DX*4), R8
+	MOVL        40276(AX)(DX*4), R9
 	VMOVSD      (BX)(R8*4), X2
 	VMOVHPS     (BX)(R9*4), X2, X2
 	VMOVSD      (SI)(R8*4), X3
 	VMOVHPS     (SI)(R9*4), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y2
 	VINSERTF128 $0x01, X3, Y1, Y3
-	MOVL        3272(AX)(DX*4), R8
-	MOVL        3276(AX)(DX*4), R9
+	MOVL        40264(AX)(DX*4), R8
+	MOVL        40268(AX)(DX*4), R9
 	VMOVSD      (BX)(R8*4), X0
 	VMOVHPS     (BX)(R9*4), X0, X0
 	VMOVSD      (SI)(R8*4), X1
 	VMOVHPS     (SI)(R9*4), X1, X1
-	MOVL        3288(AX)(DX*4), R8
-	MOVL        3292(AX)(DX*4), R9
+	MOVL        40280(AX)(DX*4), R8
+	MOVL        40284(AX)(DX*4), R9
 	VMOVSD      (BX)(R8*4), X4
 	VMOVHPS     (BX)(R9*4), X4, X4
 	VMOVSD      (SI)(R8*4), X5
@@ -4236,27 +4758,27 @@ vector1:
 	VSHUFPS     $0xdd, Y4, Y2, Y2
 	VSHUFPS     $0x88, Y5, Y3, Y4
 	VSHUFPS     $0xdd, Y5, Y3, Y3
-	CMPL        23936(AX)(DX*4), $0x00
+	CMPL        50048(AX)(DX*4), $0x00
 	JEQ         within3
-	VMOVUPS     13056(AX)(DX*4), Y5
-	VMOVUPS     14144(AX)(DX*4), Y7
+	VMOVUPS     45696(AX)(DX*4), Y5
+	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y5, Y2, Y6, Y6
 	VBLENDVPS   Y7, Y6, Y2, Y2
 	VBLENDVPS   Y5, Y3, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y3, Y3
-	VMOVUPS     15232(AX)(DX*4), Y5
-	VMOVUPS     16320(AX)(DX*4), Y7
+	VMOVUPS     47872(AX)(DX*4), Y5
+	VMOVUPS     48960(AX)(DX*4), Y7
 	VBLENDVPS   Y5, Y4, Y6, Y6
 	VBLENDVPS   Y7, Y6, Y4, Y4
 	VBLENDVPS   Y5, Y3, Y2, Y2
 	VBLENDVPS   Y7, Y2, Y3, Y3
-	VMOVUPS     8704(AX)(DX*4), Y5
+	VMOVUPS     41344(AX)(DX*4), Y5
 	VANDPS      Y5, Y6, Y6
-	VMOVUPS     9792(AX)(DX*4), Y5
+	VMOVUPS     42432(AX)(DX*4), Y5
 	VANDPS      Y5, Y2, Y2
-	VMOVUPS     10880(AX)(DX*4), Y5
+	VMOVUPS     43520(AX)(DX*4), Y5
 	VANDPS      Y5, Y4, Y4
-	VMOVUPS     11968(AX)(DX*4), Y5
+	VMOVUPS     44608(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
 
 within3:
@@ -4383,31 +4905,31 @@ vector2:
 
 channel4:
 	LEAQ        (R8)(BX*1), R9
-	MOVL        3392(AX)(DX*4), R13
+	MOVL        40384(AX)(DX*4), R13
 	PREFETCHT0  (R8)(R13*4)
 	PREFETCHT0  (R9)(R13*4)
-	MOVL        3264(AX)(DX*4), R13
-	MOVL        3268(AX)(DX*4), R14
+	MOVL        40256(AX)(DX*4), R13
+	MOVL        40260(AX)(DX*4), R14
 	VMOVSD      (R8)(R13*4), X1
 	VMOVHPS     (R8)(R14*4), X1, X1
 	VMOVSD      (R9)(R13*4), X2
 	VMOVHPS     (R9)(R14*4), X2, X2
-	MOVL        3280(AX)(DX*4), R13
-	MOVL        3284(AX)(DX*4), R14
+	MOVL        40272(AX)(DX*4), R13
+	MOVL        40276(AX)(DX*4), R14
 	VMOVSD      (R8)(R13*4), X0
 	VMOVHPS     (R8)(R14*4), X0, X0
 	VMOVSD      (R9)(R13*4), X3
 	VMOVHPS     (R9)(R14*4), X3, X3
 	VINSERTF128 $0x01, X0, Y1, Y0
 	VINSERTF128 $0x01, X3, Y2, Y3
-	MOVL        3272(AX)(DX*4), R13
-	MOVL        3276(AX)(DX*4), R14
+	MOVL        40264(AX)(DX*4), R13
+	MOVL        40268(AX)(DX*4), R14
 	VMOVSD      (R8)(R13*4), X1
 	VMOVHPS     (R8)(R14*4), X1, X1
 	VMOVSD      (R9)(R13*4), X2
 	VMOVHPS     (R9)(R14*4), X2, X2
-	MOVL        3288(AX)(DX*4), R13
-	MOVL        3292(AX)(DX*4), R14
+	MOVL        40280(AX)(DX*4), R13
+	MOVL        40284(AX)(DX*4), R14
 	VMOVSD      (R8)(R13*4), X4
 	VMOVHPS     (R8)(R14*4), X4, X4
 	VMOVSD      (R9)(R13*4), X5
@@ -4418,27 +4940,27 @@ channel4:
 	VSHUFPS     $0xdd, Y4, Y0, Y0
 	VSHUFPS     $0x88, Y5, Y3, Y4
 	VSHUFPS     $0xdd, Y5, Y3, Y3
-	CMPL        23936(AX)(DX*4), $0x00
+	CMPL        50048(AX)(DX*4), $0x00
 	JEQ         within5
-	VMOVUPS     13056(AX)(DX*4), Y5
-	VMOVUPS     14144(AX)(DX*4), Y7
+	VMOVUPS     45696(AX)(DX*4), Y5
+	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y5, Y0, Y6, Y6
 	VBLENDVPS   Y7, Y6, Y0, Y0
 	VBLENDVPS   Y5, Y3, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y3, Y3
-	VMOVUPS     15232(AX)(DX*4), Y5
-	VMOVUPS     16320(AX)(DX*4), Y7
+	VMOVUPS     47872(AX)(DX*4), Y5
+	VMOVUPS     48960(AX)(DX*4), Y7
 	VBLENDVPS   Y5, Y4, Y6, Y6
 	VBLENDVPS   Y7, Y6, Y4, Y4
 	VBLENDVPS   Y5, Y3, Y0, Y0
 	VBLENDVPS   Y7, Y0, Y3, Y3
-	VMOVUPS     8704(AX)(DX*4), Y5
+	VMOVUPS     41344(AX)(DX*4), Y5
 	VANDPS      Y5, Y6, Y6
-	VMOVUPS     9792(AX)(DX*4), Y5
+	VMOVUPS     42432(AX)(DX*4), Y5
 	VANDPS      Y5, Y0, Y0
-	VMOVUPS     10880(AX)(DX*4), Y5
+	VMOVUPS     43520(AX)(DX*4), Y5
 	VANDPS      Y5, Y4, Y4
-	VMOVUPS     11968(AX)(DX*4), Y5
+	VMOVUPS     44608(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
 
 within5:
@@ -4464,7 +4986,7 @@ within5:
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
 	JLE     few6
-	VMOVUPS 25024(AX)(DX*4), Y0
+	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (R8), Y3
 	VMOVUPS 1024(R8), Y4
 	VADDPS  Y4, Y3, Y3
@@ -4497,8 +5019,8 @@ within5:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 25024(AX)(DX*4)
-	VMOVUPS 26112(AX)(DX*4), Y0
+	VMOVUPS Y0, 23936(AX)(DX*4)
+	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS 32(R8), Y3
 	VMOVUPS 1056(R8), Y4
 	VADDPS  Y4, Y3, Y3
@@ -4531,8 +5053,8 @@ within5:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 26112(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Y0
+	VMOVUPS Y0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Y0
 	VMOVUPS 64(R8), Y3
 	VMOVUPS 1088(R8), Y4
 	VADDPS  Y4, Y3, Y3
@@ -4565,8 +5087,8 @@ within5:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 27200(AX)(DX*4)
-	VMOVUPS 28288(AX)(DX*4), Y0
+	VMOVUPS Y0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y0
 	VMOVUPS 96(R8), Y3
 	VMOVUPS 1120(R8), Y4
 	VADDPS  Y4, Y3, Y3
@@ -4599,11 +5121,11 @@ within5:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 28288(AX)(DX*4)
+	VMOVUPS Y0, 27200(AX)(DX*4)
 	JMP     folded7
 
 few6:
-	VMOVUPS 25024(AX)(DX*4), Y0
+	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -4620,8 +5142,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 25024(AX)(DX*4)
-	VMOVUPS 26112(AX)(DX*4), Y0
+	VMOVUPS Y0, 23936(AX)(DX*4)
+	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS 32(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -4638,8 +5160,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 26112(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Y0
+	VMOVUPS Y0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Y0
 	VMOVUPS 64(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -4656,8 +5178,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 27200(AX)(DX*4)
-	VMOVUPS 28288(AX)(DX*4), Y0
+	VMOVUPS Y0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y0
 	VMOVUPS 96(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -4674,7 +5196,7 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 28288(AX)(DX*4)
+	VMOVUPS Y0, 27200(AX)(DX*4)
 
 folded7:
 	ADDQ $0x00000008, DX
@@ -4698,34 +5220,34 @@ TEXT ·gridSampleAVX2BF16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
-	MOVL        3520(AX)(DX*4), R8
+	MOVL        40512(AX)(DX*4), R8
 	PREFETCHT0  (BX)(R8*2)
 	PREFETCHT0  (SI)(R8*2)
-	MOVL        3536(AX)(DX*4), R8
+	MOVL        40528(AX)(DX*4), R8
 	PREFETCHT0  (BX)(R8*2)
 	PREFETCHT0  (SI)(R8*2)
-	MOVL        3264(AX)(DX*4), R8
+	MOVL        40256(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X0
 	VMOVD       (SI)(R8*2), X1
-	MOVL        3268(AX)(DX*4), R8
+	MOVL        40260(AX)(DX*4), R8
 	VPINSRD     $0x01, (BX)(R8*2), X0, X0
 	VPINSRD     $0x01, (SI)(R8*2), X1, X1
-	MOVL        3272(AX)(DX*4), R8
+	MOVL        40264(AX)(DX*4), R8
 	VPINSRD     $0x02, (BX)(R8*2), X0, X0
 	VPINSRD     $0x02, (SI)(R8*2), X1, X1
-	MOVL        3276(AX)(DX*4), R8
+	MOVL        40268(AX)(DX*4), R8
 	VPINSRD     $0x03, (BX)(R8*2), X0, X0
 	VPINSRD     $0x03, (SI)(R8*2), X1, X1
-	MOVL        3280(AX)(DX*4), R8
+	MOVL        40272(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X2
 	VMOVD       (SI)(R8*2), X3
-	MOVL        3284(AX)(DX*4), R8
+	MOVL        40276(AX)(DX*4), R8
 	VPINSRD     $0x01, (BX)(R8*2), X2, X2
 	VPINSRD     $0x01, (SI)(R8*2), X3, X3
-	MOVL        3288(AX)(DX*4), R8
+	MOVL        40280(AX)(DX*4), R8
 	VPINSRD     $0x02, (BX)(R8*2), X2, X2
 	VPINSRD     $0x02, (SI)(R8*2), X3, X3
-	MOVL        3292(AX)(DX*4), R8
+	MOVL        40284(AX)(DX*4), R8
 	VPINSRD     $0x03, (BX)(R8*2), X2, X2
 	VPINSRD     $0x03, (SI)(R8*2), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y2
@@ -4734,27 +5256,27 @@ vector1:
 	VINSERTF128 $0x01, X3, Y1, Y3
 	VPSLLD      $0x10, Y3, Y5
 	VPAND       all32_ffff0000<>+0(SB), Y3, Y3
-	CMPL        23936(AX)(DX*4), $0x00
+	CMPL        50048(AX)(DX*4), $0x00
 	JEQ         within3
-	VMOVUPS     13056(AX)(DX*4), Y6
-	VMOVUPS     14144(AX)(DX*4), Y7
+	VMOVUPS     45696(AX)(DX*4), Y6
+	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y2, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y2, Y2
 	VBLENDVPS   Y6, Y3, Y5, Y5
 	VBLENDVPS   Y7, Y5, Y3, Y3
-	VMOVUPS     15232(AX)(DX*4), Y6
-	VMOVUPS     16320(AX)(DX*4), Y7
+	VMOVUPS     47872(AX)(DX*4), Y6
+	VMOVUPS     48960(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y5, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y5, Y5
 	VBLENDVPS   Y6, Y3, Y2, Y2
 	VBLENDVPS   Y7, Y2, Y3, Y3
-	VMOVUPS     8704(AX)(DX*4), Y6
+	VMOVUPS     41344(AX)(DX*4), Y6
 	VANDPS      Y6, Y4, Y4
-	VMOVUPS     9792(AX)(DX*4), Y6
+	VMOVUPS     42432(AX)(DX*4), Y6
 	VANDPS      Y6, Y2, Y2
-	VMOVUPS     10880(AX)(DX*4), Y6
+	VMOVUPS     43520(AX)(DX*4), Y6
 	VANDPS      Y6, Y5, Y5
-	VMOVUPS     11968(AX)(DX*4), Y6
+	VMOVUPS     44608(AX)(DX*4), Y6
 	VANDPS      Y6, Y3, Y3
 
 within3:
@@ -4897,31 +5419,31 @@ vector2:
 
 channel4:
 	LEAQ        (R8)(BX*1), R9
-	MOVL        3392(AX)(DX*4), R13
+	MOVL        40384(AX)(DX*4), R13
 	PREFETCHT0  (R8)(R13*2)
 	PREFETCHT0  (R9)(R13*2)
-	MOVL        3264(AX)(DX*4), R13
+	MOVL        40256(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X1
 	VMOVD       (R9)(R13*2), X2
-	MOVL        3268(AX)(DX*4), R13
+	MOVL        40260(AX)(DX*4), R13
 	VPINSRD     $0x01, (R8)(R13*2), X1, X1
 	VPINSRD     $0x01, (R9)(R13*2), X2, X2
-	MOVL        3272(AX)(DX*4), R13
+	MOVL        40264(AX)(DX*4), R13
 	VPINSRD     $0x02, (R8)(R13*2), X1, X1
 	VPINSRD     $0x02, (R9)(R13*2), X2, X2
-	MOVL        3276(AX)(DX*4), R13
+	MOVL        40268(AX)(DX*4), R13
 	VPINSRD     $0x03, (R8)(R13*2), X1, X1
 	VPINSRD     $0x03, (R9)(R13*2), X2, X2
-	MOVL        3280(AX)(DX*4), R13
+	MOVL        40272(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X0
 	VMOVD       (R9)(R13*2), X3
-	MOVL        3284(AX)(DX*4), R13
+	MOVL        40276(AX)(DX*4), R13
 	VPINSRD     $0x01, (R8)(R13*2), X0, X0
 	VPINSRD     $0x01, (R9)(R13*2), X3, X3
-	MOVL        3288(AX)(DX*4), R13
+	MOVL        40280(AX)(DX*4), R13
 	VPINSRD     $0x02, (R8)(R13*2), X0, X0
 	VPINSRD     $0x02, (R9)(R13*2), X3, X3
-	MOVL        3292(AX)(DX*4), R13
+	MOVL        40284(AX)(DX*4), R13
 	VPINSRD     $0x03, (R8)(R13*2), X0, X0
 	VPINSRD     $0x03, (R9)(R13*2), X3, X3
 	VINSERTF128 $0x01, X0, Y1, Y0
@@ -4930,27 +5452,27 @@ channel4:
 	VINSERTF128 $0x01, X3, Y2, Y3
 	VPSLLD      $0x10, Y3, Y5
 	VPAND       all32_ffff0000<>+0(SB), Y3, Y3
-	CMPL        23936(AX)(DX*4), $0x00
+	CMPL        50048(AX)(DX*4), $0x00
 	JEQ         within5
-	VMOVUPS     13056(AX)(DX*4), Y6
-	VMOVUPS     14144(AX)(DX*4), Y7
+	VMOVUPS     45696(AX)(DX*4), Y6
+	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y0, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y0, Y0
 	VBLENDVPS   Y6, Y3, Y5, Y5
 	VBLENDVPS   Y7, Y5, Y3, Y3
-	VMOVUPS     15232(AX)(DX*4), Y6
-	VMOVUPS     16320(AX)(DX*4), Y7
+	VMOVUPS     47872(AX)(DX*4), Y6
+	VMOVUPS     48960(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y5, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y5, Y5
 	VBLENDVPS   Y6, Y3, Y0, Y0
 	VBLENDVPS   Y7, Y0, Y3, Y3
-	VMOVUPS     8704(AX)(DX*4), Y6
+	VMOVUPS     41344(AX)(DX*4), Y6
 	VANDPS      Y6, Y4, Y4
-	VMOVUPS     9792(AX)(DX*4), Y6
+	VMOVUPS     42432(AX)(DX*4), Y6
 	VANDPS      Y6, Y0, Y0
-	VMOVUPS     10880(AX)(DX*4), Y6
+	VMOVUPS     43520(AX)(DX*4), Y6
 	VANDPS      Y6, Y5, Y5
-	VMOVUPS     11968(AX)(DX*4), Y6
+	VMOVUPS     44608(AX)(DX*4), Y6
 	VANDPS      Y6, Y3, Y3
 
 within5:
@@ -4977,7 +5499,7 @@ within5:
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
 	JLE       few6
-	VMOVUPS   25024(AX)(DX*4), Y0
+	VMOVUPS   23936(AX)(DX*4), Y0
 	VMOVUPS   (R8), Y3
 	VMOVUPS   1024(R8), Y4
 	VADDPS    Y4, Y3, Y3
@@ -5010,8 +5532,8 @@ within5:
 	VADDPS    Y5, Y4, Y4
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
-	VMOVUPS   Y0, 25024(AX)(DX*4)
-	VMOVUPS   26112(AX)(DX*4), Y0
+	VMOVUPS   Y0, 23936(AX)(DX*4)
+	VMOVUPS   25024(AX)(DX*4), Y0
 	VMOVUPS   32(R8), Y3
 	VMOVUPS   1056(R8), Y4
 	VADDPS    Y4, Y3, Y3
@@ -5044,8 +5566,8 @@ within5:
 	VADDPS    Y5, Y4, Y4
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
-	VMOVUPS   Y0, 26112(AX)(DX*4)
-	VMOVUPS   27200(AX)(DX*4), Y0
+	VMOVUPS   Y0, 25024(AX)(DX*4)
+	VMOVUPS   26112(AX)(DX*4), Y0
 	VMOVUPS   64(R8), Y3
 	VMOVUPS   1088(R8), Y4
 	VADDPS    Y4, Y3, Y3
@@ -5078,8 +5600,8 @@ within5:
 	VADDPS    Y5, Y4, Y4
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
-	VMOVUPS   Y0, 27200(AX)(DX*4)
-	VMOVUPS   28288(AX)(DX*4), Y0
+	VMOVUPS   Y0, 26112(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Y0
 	VMOVUPS   96(R8), Y3
 	VMOVUPS   1120(R8), Y4
 	VADDPS    Y4, Y3, Y3
@@ -5112,11 +5634,11 @@ within5:
 	VADDPS    Y5, Y4, Y4
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
-	VMOVUPS   Y0, 28288(AX)(DX*4)
+	VMOVUPS   Y0, 27200(AX)(DX*4)
 	JMP       folded7
 
 few6:
-	VMOVUPS 25024(AX)(DX*4), Y0
+	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -5133,8 +5655,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 25024(AX)(DX*4)
-	VMOVUPS 26112(AX)(DX*4), Y0
+	VMOVUPS Y0, 23936(AX)(DX*4)
+	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS 32(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -5151,8 +5673,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 26112(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Y0
+	VMOVUPS Y0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Y0
 	VMOVUPS 64(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -5169,8 +5691,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 27200(AX)(DX*4)
-	VMOVUPS 28288(AX)(DX*4), Y0
+	VMOVUPS Y0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y0
 	VMOVUPS 96(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -5187,7 +5709,7 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 28288(AX)(DX*4)
+	VMOVUPS Y0, 27200(AX)(DX*4)
 
 folded7:
 	ADDQ $0x00000008, DX
@@ -5211,34 +5733,34 @@ TEXT ·gridSampleAVX2F16(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
-	MOVL        3520(AX)(DX*4), R8
+	MOVL        40512(AX)(DX*4), R8
 	PREFETCHT0  (BX)(R8*2)
 	PREFETCHT0  (SI)(R8*2)
-	MOVL        3536(AX)(DX*4), R8
+	MOVL        40528(AX)(DX*4), R8
 	PREFETCHT0  (BX)(R8*2)
 	PREFETCHT0  (SI)(R8*2)
-	MOVL        3264(AX)(DX*4), R8
+	MOVL        40256(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X0
 	VMOVD       (SI)(R8*2), X1
-	MOVL        3268(AX)(DX*4), R8
+	MOVL        40260(AX)(DX*4), R8
 	VPINSRD     $0x01, (BX)(R8*2), X0, X0
 	VPINSRD     $0x01, (SI)(R8*2), X1, X1
-	MOVL        3272(AX)(DX*4), R8
+	MOVL        40264(AX)(DX*4), R8
 	VPINSRD     $0x02, (BX)(R8*2), X0, X0
 	VPINSRD     $0x02, (SI)(R8*2), X1, X1
-	MOVL        3276(AX)(DX*4), R8
+	MOVL        40268(AX)(DX*4), R8
 	VPINSRD     $0x03, (BX)(R8*2), X0, X0
 	VPINSRD     $0x03, (SI)(R8*2), X1, X1
-	MOVL        3280(AX)(DX*4), R8
+	MOVL        40272(AX)(DX*4), R8
 	VMOVD       (BX)(R8*2), X2
 	VMOVD       (SI)(R8*2), X3
-	MOVL        3284(AX)(DX*4), R8
+	MOVL        40276(AX)(DX*4), R8
 	VPINSRD     $0x01, (BX)(R8*2), X2, X2
 	VPINSRD     $0x01, (SI)(R8*2), X3, X3
-	MOVL        3288(AX)(DX*4), R8
+	MOVL        40280(AX)(DX*4), R8
 	VPINSRD     $0x02, (BX)(R8*2), X2, X2
 	VPINSRD     $0x02, (SI)(R8*2), X3, X3
-	MOVL        3292(AX)(DX*4), R8
+	MOVL        40284(AX)(DX*4), R8
 	VPINSRD     $0x03, (BX)(R8*2), X2, X2
 	VPINSRD     $0x03, (SI)(R8*2), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y2
@@ -5261,27 +5783,27 @@ vector1:
 	VPACKUSDW   Y3, Y3, Y3
 	VPERMQ      $0xd8, Y3, Y3
 	VCVTPH2PS   X3, Y3
-	CMPL        23936(AX)(DX*4), $0x00
+	CMPL        50048(AX)(DX*4), $0x00
 	JEQ         within3
-	VMOVUPS     13056(AX)(DX*4), Y6
-	VMOVUPS     14144(AX)(DX*4), Y7
+	VMOVUPS     45696(AX)(DX*4), Y6
+	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y2, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y2, Y2
 	VBLENDVPS   Y6, Y3, Y5, Y5
 	VBLENDVPS   Y7, Y5, Y3, Y3
-	VMOVUPS     15232(AX)(DX*4), Y6
-	VMOVUPS     16320(AX)(DX*4), Y7
+	VMOVUPS     47872(AX)(DX*4), Y6
+	VMOVUPS     48960(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y5, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y5, Y5
 	VBLENDVPS   Y6, Y3, Y2, Y2
 	VBLENDVPS   Y7, Y2, Y3, Y3
-	VMOVUPS     8704(AX)(DX*4), Y6
+	VMOVUPS     41344(AX)(DX*4), Y6
 	VANDPS      Y6, Y4, Y4
-	VMOVUPS     9792(AX)(DX*4), Y6
+	VMOVUPS     42432(AX)(DX*4), Y6
 	VANDPS      Y6, Y2, Y2
-	VMOVUPS     10880(AX)(DX*4), Y6
+	VMOVUPS     43520(AX)(DX*4), Y6
 	VANDPS      Y6, Y5, Y5
-	VMOVUPS     11968(AX)(DX*4), Y6
+	VMOVUPS     44608(AX)(DX*4), Y6
 	VANDPS      Y6, Y3, Y3
 
 within3:
@@ -5427,31 +5949,31 @@ vector2:
 
 channel4:
 	LEAQ        (R8)(BX*1), R9
-	MOVL        3392(AX)(DX*4), R13
+	MOVL        40384(AX)(DX*4), R13
 	PREFETCHT0  (R8)(R13*2)
 	PREFETCHT0  (R9)(R13*2)
-	MOVL        3264(AX)(DX*4), R13
+	MOVL        40256(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X1
 	VMOVD       (R9)(R13*2), X2
-	MOVL        3268(AX)(DX*4), R13
+	MOVL        40260(AX)(DX*4), R13
 	VPINSRD     $0x01, (R8)(R13*2), X1, X1
 	VPINSRD     $0x01, (R9)(R13*2), X2, X2
-	MOVL        3272(AX)(DX*4), R13
+	MOVL        40264(AX)(DX*4), R13
 	VPINSRD     $0x02, (R8)(R13*2), X1, X1
 	VPINSRD     $0x02, (R9)(R13*2), X2, X2
-	MOVL        3276(AX)(DX*4), R13
+	MOVL        40268(AX)(DX*4), R13
 	VPINSRD     $0x03, (R8)(R13*2), X1, X1
 	VPINSRD     $0x03, (R9)(R13*2), X2, X2
-	MOVL        3280(AX)(DX*4), R13
+	MOVL        40272(AX)(DX*4), R13
 	VMOVD       (R8)(R13*2), X0
 	VMOVD       (R9)(R13*2), X3
-	MOVL        3284(AX)(DX*4), R13
+	MOVL        40276(AX)(DX*4), R13
 	VPINSRD     $0x01, (R8)(R13*2), X0, X0
 	VPINSRD     $0x01, (R9)(R13*2), X3, X3
-	MOVL        3288(AX)(DX*4), R13
+	MOVL        40280(AX)(DX*4), R13
 	VPINSRD     $0x02, (R8)(R13*2), X0, X0
 	VPINSRD     $0x02, (R9)(R13*2), X3, X3
-	MOVL        3292(AX)(DX*4), R13
+	MOVL        40284(AX)(DX*4), R13
 	VPINSRD     $0x03, (R8)(R13*2), X0, X0
 	VPINSRD     $0x03, (R9)(R13*2), X3, X3
 	VINSERTF128 $0x01, X0, Y1, Y0
@@ -5474,27 +5996,27 @@ channel4:
 	VPACKUSDW   Y3, Y3, Y3
 	VPERMQ      $0xd8, Y3, Y3
 	VCVTPH2PS   X3, Y3
-	CMPL        23936(AX)(DX*4), $0x00
+	CMPL        50048(AX)(DX*4), $0x00
 	JEQ         within5
-	VMOVUPS     13056(AX)(DX*4), Y6
-	VMOVUPS     14144(AX)(DX*4), Y7
+	VMOVUPS     45696(AX)(DX*4), Y6
+	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y0, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y0, Y0
 	VBLENDVPS   Y6, Y3, Y5, Y5
 	VBLENDVPS   Y7, Y5, Y3, Y3
-	VMOVUPS     15232(AX)(DX*4), Y6
-	VMOVUPS     16320(AX)(DX*4), Y7
+	VMOVUPS     47872(AX)(DX*4), Y6
+	VMOVUPS     48960(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y5, Y4, Y4
 	VBLENDVPS   Y7, Y4, Y5, Y5
 	VBLENDVPS   Y6, Y3, Y0, Y0
 	VBLENDVPS   Y7, Y0, Y3, Y3
-	VMOVUPS     8704(AX)(DX*4), Y6
+	VMOVUPS     41344(AX)(DX*4), Y6
 	VANDPS      Y6, Y4, Y4
-	VMOVUPS     9792(AX)(DX*4), Y6
+	VMOVUPS     42432(AX)(DX*4), Y6
 	VANDPS      Y6, Y0, Y0
-	VMOVUPS     10880(AX)(DX*4), Y6
+	VMOVUPS     43520(AX)(DX*4), Y6
 	VANDPS      Y6, Y5, Y5
-	VMOVUPS     11968(AX)(DX*4), Y6
+	VMOVUPS     44608(AX)(DX*4), Y6
 	VANDPS      Y6, Y3, Y3
 
 within5:
@@ -5520,7 +6042,7 @@ within5:
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
 	JLE       few6
-	VMOVUPS   25024(AX)(DX*4), Y0
+	VMOVUPS   23936(AX)(DX*4), Y0
 	VMOVUPS   (R8), Y3
 	VMOVUPS   1024(R8), Y4
 	VADDPS    Y4, Y3, Y3
@@ -5553,8 +6075,8 @@ within5:
 	VADDPS    Y5, Y4, Y4
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
-	VMOVUPS   Y0, 25024(AX)(DX*4)
-	VMOVUPS   26112(AX)(DX*4), Y0
+	VMOVUPS   Y0, 23936(AX)(DX*4)
+	VMOVUPS   25024(AX)(DX*4), Y0
 	VMOVUPS   32(R8), Y3
 	VMOVUPS   1056(R8), Y4
 	VADDPS    Y4, Y3, Y3
@@ -5587,8 +6109,8 @@ within5:
 	VADDPS    Y5, Y4, Y4
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
-	VMOVUPS   Y0, 26112(AX)(DX*4)
-	VMOVUPS   27200(AX)(DX*4), Y0
+	VMOVUPS   Y0, 25024(AX)(DX*4)
+	VMOVUPS   26112(AX)(DX*4), Y0
 	VMOVUPS   64(R8), Y3
 	VMOVUPS   1088(R8), Y4
 	VADDPS    Y4, Y3, Y3
@@ -5621,8 +6143,8 @@ within5:
 	VADDPS    Y5, Y4, Y4
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
-	VMOVUPS   Y0, 27200(AX)(DX*4)
-	VMOVUPS   28288(AX)(DX*4), Y0
+	VMOVUPS   Y0, 26112(AX)(DX*4)
+	VMOVUPS   27200(AX)(DX*4), Y0
 	VMOVUPS   96(R8), Y3
 	VMOVUPS   1120(R8), Y4
 	VADDPS    Y4, Y3, Y3
@@ -5655,11 +6177,11 @@ within5:
 	VADDPS    Y5, Y4, Y4
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
-	VMOVUPS   Y0, 28288(AX)(DX*4)
+	VMOVUPS   Y0, 27200(AX)(DX*4)
 	JMP       folded7
 
 few6:
-	VMOVUPS 25024(AX)(DX*4), Y0
+	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -5676,8 +6198,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 25024(AX)(DX*4)
-	VMOVUPS 26112(AX)(DX*4), Y0
+	VMOVUPS Y0, 23936(AX)(DX*4)
+	VMOVUPS 25024(AX)(DX*4), Y0
 	VMOVUPS 32(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -5694,8 +6216,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 26112(AX)(DX*4)
-	VMOVUPS 27200(AX)(DX*4), Y0
+	VMOVUPS Y0, 25024(AX)(DX*4)
+	VMOVUPS 26112(AX)(DX*4), Y0
 	VMOVUPS 64(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -5712,8 +6234,8 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 27200(AX)(DX*4)
-	VMOVUPS 28288(AX)(DX*4), Y0
+	VMOVUPS Y0, 26112(AX)(DX*4)
+	VMOVUPS 27200(AX)(DX*4), Y0
 	VMOVUPS 96(R8), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
 	VADDPS  Y4, Y3, Y3
@@ -5730,7 +6252,7 @@ few6:
 	VADDPS  Y5, Y4, Y4
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
-	VMOVUPS Y0, 28288(AX)(DX*4)
+	VMOVUPS Y0, 27200(AX)(DX*4)
 
 folded7:
 	ADDQ $0x00000008, DX
@@ -5777,8 +6299,8 @@ TEXT ·gridJoinAVX2(SB), NOSPLIT, $0-24
 vector1:
 	CMPQ       DX, CX
 	JGE        done2
-	VMOVUPS    29376(AX)(DX*4), Y0
-	VMOVUPS    30464(AX)(DX*4), Y1
+	VMOVUPS    36992(AX)(DX*4), Y0
+	VMOVUPS    38080(AX)(DX*4), Y1
 	VUNPCKLPS  Y1, Y0, Y2
 	VUNPCKHPS  Y1, Y0, Y3
 	VPERM2F128 $0x20, Y3, Y2, Y2
@@ -5804,26 +6326,26 @@ TEXT ·gridCombineAVX2(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	VMOVUPS      8704(AX)(DX*4), Y0
-	VMOVUPS      9792(AX)(DX*4), Y1
+	VMOVUPS      41344(AX)(DX*4), Y0
+	VMOVUPS      42432(AX)(DX*4), Y1
 	VORPS        Y1, Y0, Y0
-	VMOVUPS      10880(AX)(DX*4), Y1
+	VMOVUPS      43520(AX)(DX*4), Y1
 	VORPS        Y1, Y0, Y0
-	VMOVUPS      11968(AX)(DX*4), Y1
+	VMOVUPS      44608(AX)(DX*4), Y1
 	VORPS        Y1, Y0, Y0
-	VMOVUPS      25024(AX)(DX*4), Y1
-	VMOVUPS      26112(AX)(DX*4), Y2
-	VMOVUPS      27200(AX)(DX*4), Y3
-	VMOVUPS      28288(AX)(DX*4), Y4
-	VMOVUPS      18496(AX)(DX*4), Y5
+	VMOVUPS      23936(AX)(DX*4), Y1
+	VMOVUPS      25024(AX)(DX*4), Y2
+	VMOVUPS      26112(AX)(DX*4), Y3
+	VMOVUPS      27200(AX)(DX*4), Y4
+	VMOVUPS      14144(AX)(DX*4), Y5
 	VMULPS       Y5, Y1, Y1
-	VMOVUPS      20672(AX)(DX*4), Y5
+	VMOVUPS      17408(AX)(DX*4), Y5
 	VMULPS       Y5, Y2, Y2
 	VADDPS       Y2, Y1, Y1
-	VBROADCASTSS 24(AX), Y2
-	CMPL         60(AX), $0x00000000
+	VBROADCASTSS 36(AX), Y2
+	CMPL         392(AX), $0x00000000
 	JEQ          zeros3
-	VMOVUPS      21760(AX)(DX*4), Y2
+	VMOVUPS      19584(AX)(DX*4), Y2
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VCMPPS       $0x04, Y5, Y2, Y5
 	VANDPS       Y1, Y5, Y1
@@ -5832,16 +6354,16 @@ vector1:
 zeros3:
 	VMULPS       Y2, Y1, Y1
 	VANDPS       Y1, Y0, Y1
-	VMOVUPS      Y1, 29376(AX)(DX*4)
-	VMOVUPS      17408(AX)(DX*4), Y1
+	VMOVUPS      Y1, 36992(AX)(DX*4)
+	VMOVUPS      13056(AX)(DX*4), Y1
 	VMULPS       Y1, Y3, Y1
-	VMOVUPS      19584(AX)(DX*4), Y2
+	VMOVUPS      16320(AX)(DX*4), Y2
 	VMULPS       Y2, Y4, Y2
 	VADDPS       Y2, Y1, Y1
-	VBROADCASTSS 28(AX), Y2
-	CMPL         60(AX), $0x00000000
+	VBROADCASTSS 40(AX), Y2
+	CMPL         392(AX), $0x00000000
 	JEQ          zeros4
-	VMOVUPS      22848(AX)(DX*4), Y2
+	VMOVUPS      20672(AX)(DX*4), Y2
 	VMOVUPS      all32_0<>+0(SB), Y3
 	VCMPPS       $0x04, Y3, Y2, Y3
 	VANDPS       Y1, Y3, Y1
@@ -5850,7 +6372,7 @@ zeros3:
 zeros4:
 	VMULPS  Y2, Y1, Y1
 	VANDPS  Y1, Y0, Y0
-	VMOVUPS Y0, 30464(AX)(DX*4)
+	VMOVUPS Y0, 38080(AX)(DX*4)
 	ADDQ    $0x00000008, DX
 	JMP     vector1
 
@@ -5869,57 +6391,57 @@ TEXT ·gridPixelsAVX2(SB), NOSPLIT, $0-16
 vector1:
 	CMPQ         DX, CX
 	JGE          done2
-	VPBROADCASTD 56(AX), Y1
-	VPBROADCASTD 64(AX), Y2
-	VMOVUPS      3264(AX)(DX*4), Y3
+	VPBROADCASTD 384(AX), Y1
+	VPBROADCASTD 396(AX), Y2
+	VMOVUPS      40256(AX)(DX*4), Y3
 	VPSUBD       Y2, Y3, Y2
-	VMOVUPS      13056(AX)(DX*4), Y3
-	VMOVUPS      14144(AX)(DX*4), Y4
+	VMOVUPS      45696(AX)(DX*4), Y3
+	VMOVUPS      46784(AX)(DX*4), Y4
 	VANDPS       Y0, Y3, Y3
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VBLENDVPS    Y4, Y5, Y0, Y4
-	VMOVUPS      15232(AX)(DX*4), Y5
-	VMOVUPS      16320(AX)(DX*4), Y6
+	VMOVUPS      47872(AX)(DX*4), Y5
+	VMOVUPS      48960(AX)(DX*4), Y6
 	VANDPS       Y1, Y5, Y5
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VBLENDVPS    Y6, Y7, Y1, Y1
-	VPBROADCASTD 68(AX), Y6
+	VPBROADCASTD 400(AX), Y6
 	VPADDD       Y5, Y2, Y7
 	VPADDD       Y3, Y7, Y7
-	VMOVUPS      8704(AX)(DX*4), Y8
+	VMOVUPS      41344(AX)(DX*4), Y8
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VBLENDVPS    Y8, Y7, Y9, Y7
 	VPCMPGTD     Y7, Y6, Y8
 	VMOVUPS      all32_ffffffff<>+0(SB), Y9
 	VBLENDVPS    Y8, Y7, Y9, Y7
-	VMOVUPS      Y7, 25024(AX)(DX*4)
+	VMOVUPS      Y7, 51136(AX)(DX*4)
 	VPADDD       Y5, Y2, Y5
 	VPADDD       Y4, Y5, Y5
-	VMOVUPS      9792(AX)(DX*4), Y7
+	VMOVUPS      42432(AX)(DX*4), Y7
 	VMOVUPS      all32_ffffffff<>+0(SB), Y8
 	VBLENDVPS    Y7, Y5, Y8, Y5
 	VPCMPGTD     Y5, Y6, Y7
 	VMOVUPS      all32_ffffffff<>+0(SB), Y8
 	VBLENDVPS    Y7, Y5, Y8, Y5
-	VMOVUPS      Y5, 26112(AX)(DX*4)
+	VMOVUPS      Y5, 52224(AX)(DX*4)
 	VPADDD       Y1, Y2, Y5
 	VPADDD       Y3, Y5, Y3
-	VMOVUPS      10880(AX)(DX*4), Y5
+	VMOVUPS      43520(AX)(DX*4), Y5
 	VMOVUPS      all32_ffffffff<>+0(SB), Y7
 	VBLENDVPS    Y5, Y3, Y7, Y3
 	VPCMPGTD     Y3, Y6, Y5
 	VMOVUPS      all32_ffffffff<>+0(SB), Y7
 	VBLENDVPS    Y5, Y3, Y7, Y3
-	VMOVUPS      Y3, 27200(AX)(DX*4)
+	VMOVUPS      Y3, 53312(AX)(DX*4)
 	VPADDD       Y1, Y2, Y1
 	VPADDD       Y4, Y1, Y1
-	VMOVUPS      11968(AX)(DX*4), Y2
+	VMOVUPS      44608(AX)(DX*4), Y2
 	VMOVUPS      all32_ffffffff<>+0(SB), Y3
 	VBLENDVPS    Y2, Y1, Y3, Y1
 	VPCMPGTD     Y1, Y6, Y2
 	VMOVUPS      all32_ffffffff<>+0(SB), Y3
 	VBLENDVPS    Y2, Y1, Y3, Y1
-	VMOVUPS      Y1, 28288(AX)(DX*4)
+	VMOVUPS      Y1, 54400(AX)(DX*4)
 	ADDQ         $0x00000008, DX
 	JMP          vector1
 
@@ -5940,7 +6462,7 @@ position:
 	JLE          done
 	VMOVUPS      (BX), Y0
 	VMOVUPS      32(BX), Y1
-	MOVLQSX      25024(AX), SI
+	MOVLQSX      51136(AX), SI
 	TESTQ        SI, SI
 	JLT          skip0
 	SHLQ         $0x06, SI
@@ -5953,7 +6475,7 @@ position:
 	VMOVUPS      Y2, 32(DX)(SI*1)
 
 skip0:
-	MOVLQSX      26112(AX), SI
+	MOVLQSX      52224(AX), SI
 	TESTQ        SI, SI
 	JLT          skip1
 	SHLQ         $0x06, SI
@@ -5966,7 +6488,7 @@ skip0:
 	VMOVUPS      Y2, 32(DX)(SI*1)
 
 skip1:
-	MOVLQSX      27200(AX), SI
+	MOVLQSX      53312(AX), SI
 	TESTQ        SI, SI
 	JLT          skip2
 	SHLQ         $0x06, SI
@@ -5979,7 +6501,7 @@ skip1:
 	VMOVUPS      Y2, 32(DX)(SI*1)
 
 skip2:
-	MOVLQSX      28288(AX), SI
+	MOVLQSX      54400(AX), SI
 	TESTQ        SI, SI
 	JLT          skip3
 	SHLQ         $0x06, SI
@@ -6002,7 +6524,7 @@ done:
 	RET
 
 // func gridFramedLocateAVX2(cells *byte, n int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·gridFramedLocateAVX2(SB), NOSPLIT, $0-16
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -6012,103 +6534,181 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Y0
-	CMPL         60(AX), $0x00000002
-	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Y1
 	VADDPS       Y1, Y0, Y0
 	VBROADCASTSS (AX), Y1
 	VMULPS       Y1, Y0, Y0
-	VBROADCASTSS 8(AX), Y1
+	VBROADCASTSS 12(AX), Y1
 	VSUBPS       Y1, Y0, Y0
-	VBROADCASTSS 16(AX), Y1
+	VBROADCASTSS 24(AX), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVAPS      Y0, Y0
-	CMPL         60(AX), $0x00000000
-	JEQ          ready3
-	VBROADCASTSS 24(AX), Y1
+	CMPL         392(AX), $0x00000000
+	JEQ          padded3
+	VBROADCASTSS 36(AX), Y1
 	VMOVAPS      Y1, Y1
+	CMPL         392(AX), $0x00000001
+	JEQ          border4
+	VBROADCASTSS 84(AX), Y2
+	VBROADCASTSS 96(AX), Y3
+	VMOVUPS      all32_80000000<>+0(SB), Y4
+	VSUBPS       Y2, Y0, Y5
+	VPANDN       Y5, Y4, Y5
+	VDIVPS       Y3, Y5, Y6
+	VROUNDPS     $0x0b, Y6, Y6
+	VMOVAPS      Y5, Y5
+	VFNMADD231PS Y3, Y6, Y5
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y5, Y7
+	VADDPS       Y3, Y5, Y8
+	VBLENDVPS    Y7, Y8, Y5, Y5
+	VMOVAPS      Y5, Y5
+	VMOVUPS      all32_3f800000<>+0(SB), Y8
+	VSUBPS       Y8, Y6, Y8
+	VBLENDVPS    Y7, Y8, Y6, Y6
+	VMOVAPS      Y6, Y6
+	VMOVUPS      all32_3f000000<>+0(SB), Y7
+	VMULPS       Y7, Y6, Y7
+	VROUNDPS     $0x09, Y7, Y8
+	VCMPPS       $0x0c, Y7, Y8, Y7
+	VCMPPS       $0x11, Y2, Y0, Y0
+	VANDPS       Y4, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VMOVAPS      Y0, Y1
+	VANDPS       Y4, Y7, Y0
+	VPXOR        Y0, Y1, Y0
+	VMOVAPS      Y0, Y1
+	VSUBPS       Y5, Y3, Y0
+	VBLENDVPS    Y7, Y0, Y5, Y0
+	VADDPS       Y2, Y0, Y0
+	VMOVUPS      all32_4b000000<>+0(SB), Y2
+	VCMPPS       $0x11, Y2, Y6, Y2
+	VMOVUPS      all32_7fc00000<>+0(SB), Y3
+	VBLENDVPS    Y2, Y0, Y3, Y0
+	VMOVAPS      Y0, Y0
+
+border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VCMPPS       $0x1e, Y2, Y0, Y2
 	VANDPS       Y0, Y2, Y0
 	VMOVAPS      Y0, Y0
 	VANDPS       Y1, Y2, Y1
 	VMOVAPS      Y1, Y1
-	VBROADCASTSS 40(AX), Y2
+	VBROADCASTSS 60(AX), Y2
 	VCMPPS       $0x1d, Y2, Y0, Y3
 	VBLENDVPS    Y3, Y2, Y0, Y0
 	VMOVAPS      Y0, Y0
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
-	VMOVUPS      Y1, 21760(AX)(DX*4)
+	VMOVUPS      Y1, 19584(AX)(DX*4)
 
-ready3:
+padded3:
 	VROUNDPS     $0x09, Y0, Y1
 	VMOVUPS      all32_3f800000<>+0(SB), Y2
 	VADDPS       Y2, Y1, Y2
 	VSUBPS       Y1, Y0, Y3
 	VSUBPS       Y0, Y2, Y0
-	VMOVUPS      Y3, 19584(AX)(DX*4)
-	VMOVUPS      Y0, 17408(AX)(DX*4)
-	VBROADCASTSS 72(AX), Y4
-	VBROADCASTSS 80(AX), Y5
+	VMOVUPS      Y3, 16320(AX)(DX*4)
+	VMOVUPS      Y0, 13056(AX)(DX*4)
+	VBROADCASTSS 108(AX), Y4
+	VBROADCASTSS 120(AX), Y5
 	VCMPPS       $0x1d, Y4, Y1, Y4
 	VCMPPS       $0x12, Y5, Y1, Y1
 	VANDPS       Y1, Y4, Y1
 	VCVTTPS2DQ   Y2, Y2
 	VMOVUPS      2176(AX)(DX*4), Y4
-	CMPL         60(AX), $0x00000002
-	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Y5
 	VADDPS       Y5, Y4, Y4
 	VBROADCASTSS 4(AX), Y5
 	VMULPS       Y5, Y4, Y4
-	VBROADCASTSS 12(AX), Y5
+	VBROADCASTSS 16(AX), Y5
 	VSUBPS       Y5, Y4, Y4
-	VBROADCASTSS 20(AX), Y5
+	VBROADCASTSS 28(AX), Y5
 	VMULPS       Y5, Y4, Y4
 	VMOVAPS      Y4, Y4
-	CMPL         60(AX), $0x00000000
-	JEQ          ready4
-	VBROADCASTSS 28(AX), Y5
+	CMPL         392(AX), $0x00000000
+	JEQ          padded5
+	VBROADCASTSS 40(AX), Y5
 	VMOVAPS      Y5, Y5
+	CMPL         392(AX), $0x00000001
+	JEQ          border6
+	VBROADCASTSS 88(AX), Y6
+	VBROADCASTSS 100(AX), Y7
+	VMOVUPS      all32_80000000<>+0(SB), Y8
+	VSUBPS       Y6, Y4, Y9
+	VPANDN       Y9, Y8, Y9
+	VDIVPS       Y7, Y9, Y10
+	VROUNDPS     $0x0b, Y10, Y10
+	VMOVAPS      Y9, Y9
+	VFNMADD231PS Y7, Y10, Y9
+	VMOVUPS      all32_0<>+0(SB), Y11
+	VCMPPS       $0x11, Y11, Y9, Y11
+	VADDPS       Y7, Y9, Y12
+	VBLENDVPS    Y11, Y12, Y9, Y9
+	VMOVAPS      Y9, Y9
+	VMOVUPS      all32_3f800000<>+0(SB), Y12
+	VSUBPS       Y12, Y10, Y12
+	VBLENDVPS    Y11, Y12, Y10, Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_3f000000<>+0(SB), Y11
+	VMULPS       Y11, Y10, Y11
+	VROUNDPS     $0x09, Y11, Y12
+	VCMPPS       $0x0c, Y11, Y12, Y11
+	VCMPPS       $0x11, Y6, Y4, Y4
+	VANDPS       Y8, Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VMOVAPS      Y4, Y5
+	VANDPS       Y8, Y11, Y4
+	VPXOR        Y4, Y5, Y4
+	VMOVAPS      Y4, Y5
+	VSUBPS       Y9, Y7, Y4
+	VBLENDVPS    Y11, Y4, Y9, Y4
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      all32_4b000000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y10, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y4, Y7, Y4
+	VMOVAPS      Y4, Y4
+
+border6:
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VCMPPS       $0x1e, Y6, Y4, Y6
 	VANDPS       Y4, Y6, Y4
 	VMOVAPS      Y4, Y4
 	VANDPS       Y5, Y6, Y5
 	VMOVAPS      Y5, Y5
-	VBROADCASTSS 44(AX), Y6
+	VBROADCASTSS 64(AX), Y6
 	VCMPPS       $0x1d, Y6, Y4, Y7
 	VBLENDVPS    Y7, Y6, Y4, Y4
 	VMOVAPS      Y4, Y4
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
-	VMOVUPS      Y5, 22848(AX)(DX*4)
+	VMOVUPS      Y5, 20672(AX)(DX*4)
 
-ready4:
+padded5:
 	VROUNDPS     $0x09, Y4, Y5
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
 	VADDPS       Y6, Y5, Y6
 	VSUBPS       Y5, Y4, Y7
 	VSUBPS       Y4, Y6, Y4
-	VMOVUPS      Y7, 20672(AX)(DX*4)
-	VMOVUPS      Y4, 18496(AX)(DX*4)
-	VBROADCASTSS 76(AX), Y8
-	VBROADCASTSS 84(AX), Y9
+	VMOVUPS      Y7, 17408(AX)(DX*4)
+	VMOVUPS      Y4, 14144(AX)(DX*4)
+	VBROADCASTSS 112(AX), Y8
+	VBROADCASTSS 124(AX), Y9
 	VCMPPS       $0x1d, Y8, Y5, Y8
 	VCMPPS       $0x12, Y9, Y5, Y5
 	VANDPS       Y5, Y8, Y5
 	VANDPS       Y5, Y1, Y1
 	VCVTTPS2DQ   Y6, Y5
-	VPBROADCASTD 56(AX), Y6
-	VPBROADCASTD 88(AX), Y8
+	VPBROADCASTD 384(AX), Y6
 	VPMULLD      Y6, Y5, Y5
-	VPADDD       Y8, Y2, Y2
+	VPBROADCASTD 404(AX), Y6
+	VPADDD       Y6, Y2, Y2
 	VPADDD       Y5, Y2, Y2
 	VANDPS       Y2, Y1, Y2
-	VMOVUPS      Y2, 3264(AX)(DX*4)
+	VMOVUPS      Y2, 40256(AX)(DX*4)
 	VMULPS       Y4, Y0, Y2
 	VANDPS       Y2, Y1, Y2
 	VMOVUPS      Y2, 4352(AX)(DX*4)
@@ -6121,7 +6721,7 @@ ready4:
 	VMULPS       Y7, Y3, Y0
 	VANDPS       Y0, Y1, Y0
 	VMOVUPS      Y0, 7616(AX)(DX*4)
-	VMOVUPS      Y1, 8704(AX)(DX*4)
+	VMOVUPS      Y1, 41344(AX)(DX*4)
 	ADDQ         $0x00000008, DX
 	JMP          vector1
 
@@ -6130,7 +6730,7 @@ done2:
 	RET
 
 // func gridFramedPlaceAVX2(cells *byte, n int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·gridFramedPlaceAVX2(SB), NOSPLIT, $0-16
 	MOVQ cells+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -6140,28 +6740,67 @@ vector1:
 	CMPQ         DX, CX
 	JGE          done2
 	VMOVUPS      1088(AX)(DX*4), Y0
-	CMPL         60(AX), $0x00000002
-	JEQ          ready3
 	VMOVUPS      all32_3f800000<>+0(SB), Y1
 	VADDPS       Y1, Y0, Y0
 	VBROADCASTSS (AX), Y1
 	VMULPS       Y1, Y0, Y0
-	VBROADCASTSS 8(AX), Y1
+	VBROADCASTSS 12(AX), Y1
 	VSUBPS       Y1, Y0, Y0
-	VBROADCASTSS 16(AX), Y1
+	VBROADCASTSS 24(AX), Y1
 	VMULPS       Y1, Y0, Y0
 	VMOVAPS      Y0, Y0
-	CMPL         60(AX), $0x00000000
-	JEQ          ready3
-	VBROADCASTSS 24(AX), Y1
+	CMPL         392(AX), $0x00000000
+	JEQ          padded3
+	VBROADCASTSS 36(AX), Y1
 	VMOVAPS      Y1, Y1
+	CMPL         392(AX), $0x00000001
+	JEQ          border4
+	VBROADCASTSS 84(AX), Y2
+	VBROADCASTSS 96(AX), Y3
+	VMOVUPS      all32_80000000<>+0(SB), Y4
+	VSUBPS       Y2, Y0, Y5
+	VPANDN       Y5, Y4, Y5
+	VDIVPS       Y3, Y5, Y6
+	VROUNDPS     $0x0b, Y6, Y6
+	VMOVAPS      Y5, Y5
+	VFNMADD231PS Y3, Y6, Y5
+	VMOVUPS      all32_0<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y5, Y7
+	VADDPS       Y3, Y5, Y8
+	VBLENDVPS    Y7, Y8, Y5, Y5
+	VMOVAPS      Y5, Y5
+	VMOVUPS      all32_3f800000<>+0(SB), Y8
+	VSUBPS       Y8, Y6, Y8
+	VBLENDVPS    Y7, Y8, Y6, Y6
+	VMOVAPS      Y6, Y6
+	VMOVUPS      all32_3f000000<>+0(SB), Y7
+	VMULPS       Y7, Y6, Y7
+	VROUNDPS     $0x09, Y7, Y8
+	VCMPPS       $0x0c, Y7, Y8, Y7
+	VCMPPS       $0x11, Y2, Y0, Y0
+	VANDPS       Y4, Y0, Y0
+	VPXOR        Y0, Y1, Y0
+	VMOVAPS      Y0, Y1
+	VANDPS       Y4, Y7, Y0
+	VPXOR        Y0, Y1, Y0
+	VMOVAPS      Y0, Y1
+	VSUBPS       Y5, Y3, Y0
+	VBLENDVPS    Y7, Y0, Y5, Y0
+	VADDPS       Y2, Y0, Y0
+	VMOVUPS      all32_4b000000<>+0(SB), Y2
+	VCMPPS       $0x11, Y2, Y6, Y2
+	VMOVUPS      all32_7fc00000<>+0(SB), Y3
+	VBLENDVPS    Y2, Y0, Y3, Y0
+	VMOVAPS      Y0, Y0
+
+border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
 	VCMPPS       $0x1e, Y2, Y0, Y2
 	VANDPS       Y0, Y2, Y0
 	VMOVAPS      Y0, Y0
 	VANDPS       Y1, Y2, Y1
 	VMOVAPS      Y1, Y1
-	VBROADCASTSS 40(AX), Y2
+	VBROADCASTSS 60(AX), Y2
 	VCMPPS       $0x1d, Y2, Y0, Y3
 	VBLENDVPS    Y3, Y2, Y0, Y0
 	VMOVAPS      Y0, Y0
@@ -6169,41 +6808,80 @@ vector1:
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
 
-ready3:
+padded3:
 	VROUNDPS     $0x09, Y0, Y1
 	VMOVUPS      all32_3f800000<>+0(SB), Y2
 	VADDPS       Y2, Y1, Y2
 	VSUBPS       Y1, Y0, Y3
 	VSUBPS       Y0, Y2, Y0
-	VBROADCASTSS 72(AX), Y4
-	VBROADCASTSS 80(AX), Y5
+	VBROADCASTSS 108(AX), Y4
+	VBROADCASTSS 120(AX), Y5
 	VCMPPS       $0x1d, Y4, Y1, Y4
 	VCMPPS       $0x12, Y5, Y1, Y1
 	VANDPS       Y1, Y4, Y1
 	VCVTTPS2DQ   Y2, Y2
 	VMOVUPS      2176(AX)(DX*4), Y4
-	CMPL         60(AX), $0x00000002
-	JEQ          ready4
 	VMOVUPS      all32_3f800000<>+0(SB), Y5
 	VADDPS       Y5, Y4, Y4
 	VBROADCASTSS 4(AX), Y5
 	VMULPS       Y5, Y4, Y4
-	VBROADCASTSS 12(AX), Y5
+	VBROADCASTSS 16(AX), Y5
 	VSUBPS       Y5, Y4, Y4
-	VBROADCASTSS 20(AX), Y5
+	VBROADCASTSS 28(AX), Y5
 	VMULPS       Y5, Y4, Y4
 	VMOVAPS      Y4, Y4
-	CMPL         60(AX), $0x00000000
-	JEQ          ready4
-	VBROADCASTSS 28(AX), Y5
+	CMPL         392(AX), $0x00000000
+	JEQ          padded5
+	VBROADCASTSS 40(AX), Y5
 	VMOVAPS      Y5, Y5
+	CMPL         392(AX), $0x00000001
+	JEQ          border6
+	VBROADCASTSS 88(AX), Y6
+	VBROADCASTSS 100(AX), Y7
+	VMOVUPS      all32_80000000<>+0(SB), Y8
+	VSUBPS       Y6, Y4, Y9
+	VPANDN       Y9, Y8, Y9
+	VDIVPS       Y7, Y9, Y10
+	VROUNDPS     $0x0b, Y10, Y10
+	VMOVAPS      Y9, Y9
+	VFNMADD231PS Y7, Y10, Y9
+	VMOVUPS      all32_0<>+0(SB), Y11
+	VCMPPS       $0x11, Y11, Y9, Y11
+	VADDPS       Y7, Y9, Y12
+	VBLENDVPS    Y11, Y12, Y9, Y9
+	VMOVAPS      Y9, Y9
+	VMOVUPS      all32_3f800000<>+0(SB), Y12
+	VSUBPS       Y12, Y10, Y12
+	VBLENDVPS    Y11, Y12, Y10, Y10
+	VMOVAPS      Y10, Y10
+	VMOVUPS      all32_3f000000<>+0(SB), Y11
+	VMULPS       Y11, Y10, Y11
+	VROUNDPS     $0x09, Y11, Y12
+	VCMPPS       $0x0c, Y11, Y12, Y11
+	VCMPPS       $0x11, Y6, Y4, Y4
+	VANDPS       Y8, Y4, Y4
+	VPXOR        Y4, Y5, Y4
+	VMOVAPS      Y4, Y5
+	VANDPS       Y8, Y11, Y4
+	VPXOR        Y4, Y5, Y4
+	VMOVAPS      Y4, Y5
+	VSUBPS       Y9, Y7, Y4
+	VBLENDVPS    Y11, Y4, Y9, Y4
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      all32_4b000000<>+0(SB), Y6
+	VCMPPS       $0x11, Y6, Y10, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y4, Y7, Y4
+	VMOVAPS      Y4, Y4
+
+border6:
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VCMPPS       $0x1e, Y6, Y4, Y6
 	VANDPS       Y4, Y6, Y4
 	VMOVAPS      Y4, Y4
 	VANDPS       Y5, Y6, Y5
 	VMOVAPS      Y5, Y5
-	VBROADCASTSS 44(AX), Y6
+	VBROADCASTSS 64(AX), Y6
 	VCMPPS       $0x1d, Y6, Y4, Y7
 	VBLENDVPS    Y7, Y6, Y4, Y4
 	VMOVAPS      Y4, Y4
@@ -6211,26 +6889,26 @@ ready3:
 	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
 
-ready4:
+padded5:
 	VROUNDPS     $0x09, Y4, Y5
 	VMOVUPS      all32_3f800000<>+0(SB), Y6
 	VADDPS       Y6, Y5, Y6
 	VSUBPS       Y5, Y4, Y7
 	VSUBPS       Y4, Y6, Y4
-	VBROADCASTSS 76(AX), Y8
-	VBROADCASTSS 84(AX), Y9
+	VBROADCASTSS 112(AX), Y8
+	VBROADCASTSS 124(AX), Y9
 	VCMPPS       $0x1d, Y8, Y5, Y8
 	VCMPPS       $0x12, Y9, Y5, Y5
 	VANDPS       Y5, Y8, Y5
 	VANDPS       Y5, Y1, Y1
 	VCVTTPS2DQ   Y6, Y5
-	VPBROADCASTD 56(AX), Y6
-	VPBROADCASTD 88(AX), Y8
+	VPBROADCASTD 384(AX), Y6
 	VPMULLD      Y6, Y5, Y5
-	VPADDD       Y8, Y2, Y2
+	VPBROADCASTD 404(AX), Y6
+	VPADDD       Y6, Y2, Y2
 	VPADDD       Y5, Y2, Y2
 	VANDPS       Y2, Y1, Y2
-	VMOVUPS      Y2, 3264(AX)(DX*4)
+	VMOVUPS      Y2, 40256(AX)(DX*4)
 	VMULPS       Y4, Y0, Y2
 	VANDPS       Y2, Y1, Y2
 	VMOVUPS      Y2, 4352(AX)(DX*4)
@@ -6264,28 +6942,28 @@ TEXT ·gridFramedSampleAVX2(SB), NOSPLIT, $0-40
 vector1:
 	CMPQ        DX, CX
 	JGE         done2
-	MOVL        3264(AX)(DX*4), R8
-	MOVL        3268(AX)(DX*4), R9
+	MOVL        40256(AX)(DX*4), R8
+	MOVL        40260(AX)(DX*4), R9
 	VMOVSD      (BX)(R8*4), X0
 	VMOVHPS     (BX)(R9*4), X0, X0
 	VMOVSD      (SI)(R8*4), X1
 	VMOVHPS     (SI)(R9*4), X1, X1
-	MOVL        3280(AX)(DX*4), R8
-	MOVL        3284(AX)(DX*4), R9
+	MOVL        40272(AX)(DX*4), R8
+	MOVL        40276(AX)(DX*4), R9
 	VMOVSD      (BX)(R8*4), X2
 	VMOVHPS     (BX)(R9*4), X2, X2
 	VMOVSD      (SI)(R8*4), X3
 	VMOVHPS     (SI)(R9*4), X3, X3
 	VINSERTF128 $0x01, X2, Y0, Y2
 	VINSERTF128 $0x01, X3, Y1, Y3
-	MOVL        3272(AX)(DX*4), R8
-	MOVL        3276(AX)(DX*4), R9
+	MOVL        40264(AX)(DX*4), R8
+	MOVL        40268(AX)(DX*4), R9
 	VMOVSD      (BX)(R8*4), X0
 	VMOVHPS     (BX)(R9*4), X0, X0
 	VMOVSD      (SI)(R8*4), X1
 	VMOVHPS     (SI)(R9*4), X1, X1
-	MOVL        3288(AX)(DX*4), R8
-	MOVL        3292(AX)(DX*4), R9
+	MOVL        40280(AX)(DX*4), R8
+	MOVL        40284(AX)(DX*4), R9
 	VMOVSD      (BX)(R8*4), X4
 	VMOVHPS     (BX)(R9*4), X4, X4
 	VMOVSD      (SI)(R8*4), X5
@@ -6421,28 +7099,28 @@ vector2:
 
 channel6:
 	LEAQ        (R8)(BX*1), R9
-	MOVL        3264(AX)(DX*4), R13
-	MOVL        3268(AX)(DX*4), R14
+	MOVL        40256(AX)(DX*4), R13
+	MOVL        40260(AX)(DX*4), R14
 	VMOVSD      (R8)(R13*4), X1
 	VMOVHPS     (R8)(R14*4), X1, X1
 	VMOVSD      (R9)(R13*4), X2
 	VMOVHPS     (R9)(R14*4), X2, X2
-	MOVL        3280(AX)(DX*4), R13
-	MOVL        3284(AX)(DX*4), R14
+	MOVL        40272(AX)(DX*4), R13
+	MOVL        40276(AX)(DX*4), R14
 	VMOVSD      (R8)(R13*4), X0
 	VMOVHPS     (R8)(R14*4), X0, X0
 	VMOVSD      (R9)(R13*4), X3
 	VMOVHPS     (R9)(R14*4), X3, X3
 	VINSERTF128 $0x01, X0, Y1, Y0
 	VINSERTF128 $0x01, X3, Y2, Y3
-	MOVL        3272(AX)(DX*4), R13
-	MOVL        3276(AX)(DX*4), R14
+	MOVL        40264(AX)(DX*4), R13
+	MOVL        40268(AX)(DX*4), R14
 	VMOVSD      (R8)(R13*4), X1
 	VMOVHPS     (R8)(R14*4), X1, X1
 	VMOVSD      (R9)(R13*4), X2
 	VMOVHPS     (R9)(R14*4), X2, X2
-	MOVL        3288(AX)(DX*4), R13
-	MOVL        3292(AX)(DX*4), R14
+	MOVL        40280(AX)(DX*4), R13
+	MOVL        40284(AX)(DX*4), R14
 	VMOVSD      (R8)(R13*4), X4
 	VMOVHPS     (R8)(R14*4), X4, X4
 	VMOVSD      (R9)(R13*4), X5
@@ -6682,28 +7360,28 @@ few7:
 
 one4:
 	LEAQ        (R8)(BX*1), R9
-	MOVL        3264(AX)(DX*4), R11
-	MOVL        3268(AX)(DX*4), R12
+	MOVL        40256(AX)(DX*4), R11
+	MOVL        40260(AX)(DX*4), R12
 	VMOVSD      (R8)(R11*4), X1
 	VMOVHPS     (R8)(R12*4), X1, X1
 	VMOVSD      (R9)(R11*4), X2
 	VMOVHPS     (R9)(R12*4), X2, X2
-	MOVL        3280(AX)(DX*4), R11
-	MOVL        3284(AX)(DX*4), R12
+	MOVL        40272(AX)(DX*4), R11
+	MOVL        40276(AX)(DX*4), R12
 	VMOVSD      (R8)(R11*4), X3
 	VMOVHPS     (R8)(R12*4), X3, X3
 	VMOVSD      (R9)(R11*4), X0
 	VMOVHPS     (R9)(R12*4), X0, X0
 	VINSERTF128 $0x01, X3, Y1, Y5
 	VINSERTF128 $0x01, X0, Y2, Y0
-	MOVL        3272(AX)(DX*4), R11
-	MOVL        3276(AX)(DX*4), R12
+	MOVL        40264(AX)(DX*4), R11
+	MOVL        40268(AX)(DX*4), R12
 	VMOVSD      (R8)(R11*4), X1
 	VMOVHPS     (R8)(R12*4), X1, X1
 	VMOVSD      (R9)(R11*4), X2
 	VMOVHPS     (R9)(R12*4), X2, X2
-	MOVL        3288(AX)(DX*4), R11
-	MOVL        3292(AX)(DX*4), R12
+	MOVL        40280(AX)(DX*4), R11
+	MOVL        40284(AX)(DX*4), R12
 	VMOVSD      (R8)(R11*4), X4
 	VMOVHPS     (R8)(R12*4), X4, X4
 	VMOVSD      (R9)(R11*4), X3
@@ -6733,16 +7411,16 @@ one4:
 	VADDPS      Y6, Y5, Y5
 
 combine5:
-	VMOVUPS      8704(AX)(DX*4), Y6
-	VMOVUPS      18496(AX)(DX*4), Y7
+	VMOVUPS      41344(AX)(DX*4), Y6
+	VMOVUPS      14144(AX)(DX*4), Y7
 	VMULPS       Y7, Y0, Y0
-	VMOVUPS      20672(AX)(DX*4), Y7
+	VMOVUPS      17408(AX)(DX*4), Y7
 	VMULPS       Y7, Y3, Y3
 	VADDPS       Y3, Y0, Y0
-	VBROADCASTSS 24(AX), Y3
-	CMPL         60(AX), $0x00000000
+	VBROADCASTSS 36(AX), Y3
+	CMPL         392(AX), $0x00000000
 	JEQ          zeros8
-	VMOVUPS      21760(AX)(DX*4), Y3
+	VMOVUPS      19584(AX)(DX*4), Y3
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VCMPPS       $0x04, Y7, Y3, Y7
 	VANDPS       Y0, Y7, Y0
@@ -6751,16 +7429,16 @@ combine5:
 zeros8:
 	VMULPS       Y3, Y0, Y0
 	VANDPS       Y0, Y6, Y0
-	VMOVUPS      Y0, 29376(AX)(DX*4)
-	VMOVUPS      17408(AX)(DX*4), Y0
+	VMOVUPS      Y0, 36992(AX)(DX*4)
+	VMOVUPS      13056(AX)(DX*4), Y0
 	VMULPS       Y0, Y4, Y0
-	VMOVUPS      19584(AX)(DX*4), Y3
+	VMOVUPS      16320(AX)(DX*4), Y3
 	VMULPS       Y3, Y5, Y3
 	VADDPS       Y3, Y0, Y0
-	VBROADCASTSS 28(AX), Y3
-	CMPL         60(AX), $0x00000000
+	VBROADCASTSS 40(AX), Y3
+	CMPL         392(AX), $0x00000000
 	JEQ          zeros9
-	VMOVUPS      22848(AX)(DX*4), Y3
+	VMOVUPS      20672(AX)(DX*4), Y3
 	VMOVUPS      all32_0<>+0(SB), Y4
 	VCMPPS       $0x04, Y4, Y3, Y4
 	VANDPS       Y0, Y4, Y0
@@ -6769,7 +7447,7 @@ zeros8:
 zeros9:
 	VMULPS  Y3, Y0, Y0
 	VANDPS  Y0, Y6, Y0
-	VMOVUPS Y0, 30464(AX)(DX*4)
+	VMOVUPS Y0, 38080(AX)(DX*4)
 	ADDQ    $0x00000008, DX
 	JMP     vector2
 
@@ -7656,28 +8334,28 @@ TEXT ·gridCount(SB), NOSPLIT, $0-32
 position:
 	TESTQ   CX, CX
 	JLE     done
-	MOVLQSX 25024(AX), SI
+	MOVLQSX 51136(AX), SI
 	TESTQ   SI, SI
 	JLT     skip0
 	ADDB    $0x01, (DX)(SI*1)
 	ADCQ    $0x00, BX
 
 skip0:
-	MOVLQSX 26112(AX), SI
+	MOVLQSX 52224(AX), SI
 	TESTQ   SI, SI
 	JLT     skip1
 	ADDB    $0x01, (DX)(SI*1)
 	ADCQ    $0x00, BX
 
 skip1:
-	MOVLQSX 27200(AX), SI
+	MOVLQSX 53312(AX), SI
 	TESTQ   SI, SI
 	JLT     skip2
 	ADDB    $0x01, (DX)(SI*1)
 	ADCQ    $0x00, BX
 
 skip2:
-	MOVLQSX 28288(AX), SI
+	MOVLQSX 54400(AX), SI
 	TESTQ   SI, SI
 	JLT     skip3
 	ADDB    $0x01, (DX)(SI*1)
@@ -7698,7 +8376,7 @@ TEXT ·gridFramedCount(SB), NOSPLIT, $0-32
 	MOVQ n+8(FP), CX
 	MOVQ count+16(FP), DX
 	XORQ BX, BX
-	LEAQ 3264(AX)(CX*4), AX
+	LEAQ 40256(AX)(CX*4), AX
 	NEGQ CX
 	JEQ  done
 
@@ -7731,7 +8409,7 @@ position:
 	JLE     done
 	VMOVSS  (CX), X0
 	ADDQ    $0x04, CX
-	MOVLQSX 25024(DX), SI
+	MOVLQSX 51136(DX), SI
 	TESTQ   SI, SI
 	JLT     skip0
 	VMOVSS  4352(DX), X1
@@ -7740,7 +8418,7 @@ position:
 	VMOVSS  X1, (AX)(SI*4)
 
 skip0:
-	MOVLQSX 26112(DX), SI
+	MOVLQSX 52224(DX), SI
 	TESTQ   SI, SI
 	JLT     skip1
 	VMOVSS  5440(DX), X1
@@ -7749,7 +8427,7 @@ skip0:
 	VMOVSS  X1, (AX)(SI*4)
 
 skip1:
-	MOVLQSX 27200(DX), SI
+	MOVLQSX 53312(DX), SI
 	TESTQ   SI, SI
 	JLT     skip2
 	VMOVSS  6528(DX), X1
@@ -7758,7 +8436,7 @@ skip1:
 	VMOVSS  X1, (AX)(SI*4)
 
 skip2:
-	MOVLQSX 28288(DX), SI
+	MOVLQSX 54400(DX), SI
 	TESTQ   SI, SI
 	JLT     skip3
 	VMOVSS  7616(DX), X1
@@ -7789,7 +8467,7 @@ TEXT ·gridFramedAdd1(SB), NOSPLIT, $0-56
 	JMP  more
 
 position:
-	MOVL   3264(DX)(DI*4), R8
+	MOVL   40256(DX)(DI*4), R8
 	TESTL  R8, R8
 	JEQ    next
 	VMOVSS (CX)(DI*4), X0
@@ -7838,7 +8516,7 @@ position:
 	ADDQ    $0x04, DX
 	VMOVSS  (BX), X1
 	ADDQ    $0x04, BX
-	MOVLQSX 25024(SI), R8
+	MOVLQSX 51136(SI), R8
 	TESTQ   R8, R8
 	JLT     skip0
 	VMOVSS  4352(SI), X2
@@ -7850,7 +8528,7 @@ position:
 	VMOVSS  X2, (CX)(R8*4)
 
 skip0:
-	MOVLQSX 26112(SI), R8
+	MOVLQSX 52224(SI), R8
 	TESTQ   R8, R8
 	JLT     skip1
 	VMOVSS  5440(SI), X2
@@ -7862,7 +8540,7 @@ skip0:
 	VMOVSS  X2, (CX)(R8*4)
 
 skip1:
-	MOVLQSX 27200(SI), R8
+	MOVLQSX 53312(SI), R8
 	TESTQ   R8, R8
 	JLT     skip2
 	VMOVSS  6528(SI), X2
@@ -7874,7 +8552,7 @@ skip1:
 	VMOVSS  X2, (CX)(R8*4)
 
 skip2:
-	MOVLQSX 28288(SI), R8
+	MOVLQSX 54400(SI), R8
 	TESTQ   R8, R8
 	JLT     skip3
 	VMOVSS  7616(SI), X2
@@ -7910,7 +8588,7 @@ TEXT ·gridFramedAdd2(SB), NOSPLIT, $0-56
 	JMP  more
 
 position:
-	MOVL   3264(SI)(R9*4), R10
+	MOVL   40256(SI)(R9*4), R10
 	TESTL  R10, R10
 	JEQ    next
 	VMOVSS (DX)(R9*4), X0
@@ -7967,7 +8645,7 @@ TEXT ·gridFramedQuad2(SB), NOSPLIT, $0-48
 	JMP  more
 
 position:
-	MOVL         3264(AX)(R8*4), R9
+	MOVL         40256(AX)(R8*4), R9
 	SHLQ         $0x04, R9
 	JEQ          next
 	ADDQ         DX, R9
@@ -8022,7 +8700,7 @@ position:
 	ADDQ    $0x04, DI
 	VMOVSS  (SI), X2
 	ADDQ    $0x04, SI
-	MOVLQSX 25024(R8), R10
+	MOVLQSX 51136(R8), R10
 	TESTQ   R10, R10
 	JLT     skip0
 	VMOVSS  4352(R8), X3
@@ -8037,7 +8715,7 @@ position:
 	VMOVSS  X3, (CX)(R10*4)
 
 skip0:
-	MOVLQSX 26112(R8), R10
+	MOVLQSX 52224(R8), R10
 	TESTQ   R10, R10
 	JLT     skip1
 	VMOVSS  5440(R8), X3
@@ -8052,7 +8730,7 @@ skip0:
 	VMOVSS  X3, (CX)(R10*4)
 
 skip1:
-	MOVLQSX 27200(R8), R10
+	MOVLQSX 53312(R8), R10
 	TESTQ   R10, R10
 	JLT     skip2
 	VMOVSS  6528(R8), X3
@@ -8067,7 +8745,7 @@ skip1:
 	VMOVSS  X3, (CX)(R10*4)
 
 skip2:
-	MOVLQSX 28288(R8), R10
+	MOVLQSX 54400(R8), R10
 	TESTQ   R10, R10
 	JLT     skip3
 	VMOVSS  7616(R8), X3
@@ -8108,7 +8786,7 @@ TEXT ·gridFramedAdd3(SB), NOSPLIT, $0-56
 	JMP  more
 
 position:
-	MOVL   3264(R8)(R11*4), R12
+	MOVL   40256(R8)(R11*4), R12
 	TESTL  R12, R12
 	JEQ    next
 	VMOVSS (BX)(R11*4), X0
@@ -8179,7 +8857,7 @@ TEXT ·gridFramedQuad3(SB), NOSPLIT, $0-48
 	JMP  more
 
 position:
-	MOVL         3264(AX)(R9*4), R10
+	MOVL         40256(AX)(R9*4), R10
 	SHLQ         $0x04, R10
 	JEQ          next
 	ADDQ         DX, R10
@@ -8239,7 +8917,7 @@ position:
 	ADDQ    $0x04, R9
 	VMOVSS  (DI), X3
 	ADDQ    $0x04, DI
-	MOVLQSX 25024(R10), R12
+	MOVLQSX 51136(R10), R12
 	TESTQ   R12, R12
 	JLT     skip0
 	VMOVSS  4352(R10), X4
@@ -8257,7 +8935,7 @@ position:
 	VMOVSS  X4, (CX)(R12*4)
 
 skip0:
-	MOVLQSX 26112(R10), R12
+	MOVLQSX 52224(R10), R12
 	TESTQ   R12, R12
 	JLT     skip1
 	VMOVSS  5440(R10), X4
@@ -8275,7 +8953,7 @@ skip0:
 	VMOVSS  X4, (CX)(R12*4)
 
 skip1:
-	MOVLQSX 27200(R10), R12
+	MOVLQSX 53312(R10), R12
 	TESTQ   R12, R12
 	JLT     skip2
 	VMOVSS  6528(R10), X4
@@ -8293,7 +8971,7 @@ skip1:
 	VMOVSS  X4, (CX)(R12*4)
 
 skip2:
-	MOVLQSX 28288(R10), R12
+	MOVLQSX 54400(R10), R12
 	TESTQ   R12, R12
 	JLT     skip3
 	VMOVSS  7616(R10), X4
@@ -8339,7 +9017,7 @@ TEXT ·gridFramedAdd4(SB), NOSPLIT, $0-56
 	JMP  more
 
 position:
-	MOVL   3264(R10)(R13*4), R14
+	MOVL   40256(R10)(R13*4), R14
 	TESTL  R14, R14
 	JEQ    next
 	VMOVSS (SI)(R13*4), X0
@@ -8424,7 +9102,7 @@ TEXT ·gridFramedQuad4(SB), NOSPLIT, $0-48
 	JMP  more
 
 position:
-	MOVL         3264(AX)(R10*4), R11
+	MOVL         40256(AX)(R10*4), R11
 	SHLQ         $0x04, R11
 	JEQ          next
 	ADDQ         DX, R11

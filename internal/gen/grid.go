@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -11,49 +13,59 @@ import (
 
 const planeBytes = (256 + 16) * 4
 
-// The planes of a block of cells, as cpu/grid_cells.go names them.
+// The planes of a block of cells, as cpu/grid_cells.go names them. Those up to
+// planePair are of the compute type, and every kernel's; of the others each has
+// its own.
 const (
-	planeParams = iota
-	planeCoord  // x, y
-	_
-	planePair // element of the input that the pair of the top row begins at
-	planeWeight
-	planeInside = planeWeight + 4 // of each tap
+	planeParams = 0
+	planeCoord  = 1               // x, y, z
+	planeWeight = planeCoord + 3  // of each tap
+	planeS      = planeWeight + 8 // x, y, z
+	planeT      = planeS + 3
+	planeK      = planeT + 3
+	planeLive   = planeK + 3     // gathers: 1 where a tap is inside, else 0
+	planeSums   = planeLive + 1  // by axis, then by difference
+	planeGrad   = planeSums + 12 // x, y, z
+
+	planePair   = planeGrad + 3   // element of the input that the pair of the top row begins at
+	planeInside = planePair + 1   // of each tap
 	planeSwap   = planeInside + 4 // taps that lie elsewhere in the pairs; see taps
-	planeS      = planeSwap + 4   // x, y
-	planeT      = planeS + 2
-	planeK      = planeT + 2
-	planeEdge   = planeK + 2    // one word for each vector: some tap is outside
-	planeSums   = planeEdge + 1 // N, S, W, E
-	planeGrad   = planeSums + 4 // x, y
-	planePixel  = planeSums     // of each tap its number in the band, or -1
+	planeEdge   = planeSwap + 4   // one word for each vector: some tap is outside
+	planePixel  = planeEdge + 1   // of each tap its number in the band, or -1
 )
 
-// The words of the plane of parameters.
+// The words of the plane of parameters. Numbers of the compute type come first,
+// those of an axis beside each other.
 const (
-	paramScale  = iota // x, y: the coordinate is ((g + 1) * scale - shift) * factor
-	paramShift  = paramScale + 2
-	paramFactor = paramShift + 2
-	paramK      = paramFactor + 2
-	paramSize   = paramK + 2
-	paramLast   = paramSize + 2 // size - 1
-	paramPair   = paramLast + 2 // size - 2: the last pair
-	paramPitch  = paramPair + 2 // elements from one row to the next, an integer
-	paramMode   = paramPitch + 1
-	paramFirst  = paramMode + 1  // the band's first pixel, an integer
-	paramPixels = paramFirst + 1 // its number of pixels, an integer
-	// Of images with a frame: the first and the last cell, and the place of
-	// cell (-1, -1), an integer.
-	paramLow    = paramPixels + 1
-	paramHigh   = paramLow + 2
-	paramOrigin = paramHigh + 2
+	paramScale  = 3 * iota // the coordinate is ((g + 1) * scale - shift) * factor
+	paramShift
+	paramFactor
+	paramK
+	paramSize
+	paramLast // size - 1
+	paramPair // size - 2: the last pair
+	paramFold // reflection: low and span
+	paramSpan
+	paramLow // of images with a frame: the first and the last cell
+	paramHigh
+	paramStep // gathers: elements from a cell's first tap to each of the eight
+)
+
+// Then 32-bit integers.
+const (
+	paramPitch  = 96 + iota // elements from one row to the next
+	paramPlane              // and from one plane of a volume to the next
+	paramMode
+	paramFirst  // the band's first pixel
+	paramPixels // its number of pixels
+	paramOrigin // of images with a frame: the place of cell (-1, -1)
 )
 
 // The values of the mode.
 const (
-	modeZeros  = iota
-	modeBorder // coordinates are clipped
-	modeReady  // coordinates are padded already, and K is there
+	modeZeros = iota
+	modeBorder
+	modeReflection
 )
 
 // gridFunctions returns how functions begin that take a number of cells.
@@ -121,12 +133,13 @@ type gridKernel struct {
 }
 
 func (k *gridKernel) plane(number int) memory {
-	return memory{operand.Mem{Base: k.cells, Index: k.i, Scale: 4, Disp: number * planeBytes}}
+	size := k.compute.size
+	return memory{operand.Mem{Base: k.cells, Index: k.i, Scale: uint8(size), Disp: number * planeBytes / 4 * size}}
 }
 
 func (k *gridKernel) loadPlane(number int) value { return value{loadWhole(k.kernel, k.plane(number))} }
 
-func (k *gridKernel) storePlane(number int, v value) { k.emit("VMOVUPS", v[0], k.plane(number)) }
+func (k *gridKernel) storePlane(number int, v value) { k.emit(k.ps("VMOVU"), v[0], k.plane(number)) }
 
 // maskPlane returns the truth values of a vector of cells: its first bits, or
 // a vector of them.
@@ -147,23 +160,34 @@ func (k *gridKernel) storeMask(number int, m mask) {
 	}
 }
 
+// word is the place of an integer among the parameters.
 func (k *gridKernel) word(number int) operand.Mem {
 	return operand.Mem{Base: k.cells, Disp: 4 * number}
 }
 
-// parameter returns a parameter in every lane.
+// integer returns one in every lane.
+func (k *gridKernel) integer(number int) value {
+	v := k.vector()
+	k.emit("VPBROADCASTD", k.word(number), v)
+	return value{v}
+}
+
+// parameter returns a number of the compute type in every lane.
 func (k *gridKernel) parameter(number int) value {
 	v := k.vector()
-	k.emit("VBROADCASTSS", k.word(number), v)
+	k.emit(map[bool]string{false: "VBROADCASTSS", true: "VBROADCASTSD"}[k.double()], operand.Mem{Base: k.cells, Disp: k.compute.size * number}, v)
 	return value{v}
 }
 
 func (k *gridKernel) number(bits uint32) value { return value{loadWhole(k.kernel, k.constant(bits))} }
 
-const (
-	bitsOne   = 0x3F800000
-	bitsMinus = 0xBF800000 // -1
-)
+// float is a number of the compute type in every lane.
+func (k *gridKernel) float(v float64) value {
+	if k.double() {
+		return value{loadWhole(k.kernel, k.constant(math.Float64bits(v)))}
+	}
+	return k.number(math.Float32bits(float32(v)))
+}
 
 func (k *gridKernel) zero() value { return k.number(0) }
 
@@ -182,12 +206,6 @@ func (k *gridKernel) forVectors(body func()) {
 	k.c.RET()
 }
 
-// jumpMode branches where the mode is the given one.
-func (k *gridKernel) jumpMode(mode int, label string) {
-	k.c.CMPL(k.word(paramMode), operand.U32(mode))
-	k.c.JEQ(operand.LabelRef(label))
-}
-
 const (
 	notEqual = 4
 	less     = 17
@@ -204,15 +222,13 @@ func (k *gridKernel) locate(gradient bool) {
 			floor, next, near[axis], far[axis] = k.distances(axis, gradient)
 			base[axis] = k.max(k.min(floor, k.parameter(paramPair+axis)), k.zero())
 			k.storeMask(planeSwap+2*axis, k.compare(floor, equal, k.parameter(paramLast+axis)))
-			k.storeMask(planeSwap+2*axis+1, k.compare(floor, equal, k.number(bitsMinus)))
+			k.storeMask(planeSwap+2*axis+1, k.compare(floor, equal, k.float(-1)))
 			for i, p := range []value{floor, next} {
 				inside[axis][i] = k.both(k.compare(p, greaterEqual, k.zero()), k.compare(p, less, k.parameter(paramSize+axis)))
 			}
 		}
 		x, y := k.apply("VCVTTPS2DQ", base[0]), k.apply("VCVTTPS2DQ", base[1])
-		pitch := k.vector()
-		k.emit("VPBROADCASTD", k.word(paramPitch), pitch)
-		k.storePlane(planePair, k.apply("VPADDD", k.apply("VPMULLD", value{pitch}, y), x))
+		k.storePlane(planePair, k.apply("VPADDD", k.apply("VPMULLD", k.integer(paramPitch), y), x))
 		for tap := range 4 {
 			m := k.both(inside[0][tap&1], inside[1][tap>>1])
 			k.storeMask(planeInside+tap, m)
@@ -228,46 +244,6 @@ func (k *gridKernel) locate(gradient bool) {
 		all := k.both(k.both(inside[0][0], inside[0][1]), k.both(inside[1][0], inside[1][1]))
 		k.storeBits(all, k.plane(planeEdge))
 	})
-}
-
-// distances returns the pixels on both sides of the coordinates along an axis,
-// and the distances to the other one, which it stores if asked to.
-func (k *gridKernel) distances(axis int, gradient bool) (floor, next, near, far value) {
-	c := k.padded(axis, gradient)
-	floor = k.apply(k.isa.rint+"PS", 9, c)
-	next = k.add(floor, k.number(bitsOne))
-	far, near = k.sub(c, floor), k.sub(next, c)
-	if gradient {
-		k.storePlane(planeT+axis, far)
-		k.storePlane(planeS+axis, near)
-	}
-	return floor, next, near, far
-}
-
-// padded returns the padded coordinates along an axis, and stores K if asked to,
-// where it is not the same for all.
-func (k *gridKernel) padded(axis int, gradient bool) value {
-	ready := k.newLabel("ready")
-	c, slope := k.loadPlane(planeCoord+axis), value{k.vector()}
-	k.jumpMode(modeReady, ready)
-	move := func(from, to value) { k.emit("VMOVAPS", from[0], to[0]) }
-	mapped := k.add(c, k.number(bitsOne))
-	mapped = k.sub(k.mul(mapped, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
-	move(k.mul(mapped, k.parameter(paramFactor+axis)), c)
-	k.jumpMode(modeZeros, ready)
-	move(k.parameter(paramK+axis), slope)
-	above := k.compare(c, greater, k.zero()) // false for a NaN
-	move(k.keep(above, c), c)
-	move(k.keep(above, slope), slope)
-	last := k.parameter(paramLast + axis)
-	beyond := k.compare(c, greaterEqual, last)
-	move(k.pick(beyond, last, c), c)
-	move(k.pick(beyond, k.zero(), slope), slope)
-	if gradient {
-		k.storePlane(planeK+axis, slope)
-	}
-	k.c.Label(ready)
-	return c
 }
 
 // position emits the number of the position that the current vector begins

@@ -12,14 +12,9 @@ import (
 
 // pixels numbers the taps' pixels from those of the pairs.
 func (k *gridKernel) pixels() {
-	word := func(number int) value {
-		v := k.vector()
-		k.emit("VPBROADCASTD", k.word(number), v)
-		return value{v}
-	}
 	one := k.number(1)
 	k.forVectors(func() {
-		pitch, first := word(paramPitch), word(paramFirst)
+		pitch, first := k.integer(paramPitch), k.integer(paramFirst)
 		pair := k.apply("VPSUBD", first, k.loadPlane(planePair))
 		// Steps from the pair's first element to the near and the far tap.
 		var step [2][2]value
@@ -27,7 +22,7 @@ func (k *gridKernel) pixels() {
 			near, far := k.maskPlane(planeSwap+2*axis), k.maskPlane(planeSwap+2*axis+1)
 			step[axis] = [2]value{k.keep(near, unit), k.pick(far, k.zero(), unit)}
 		}
-		count := word(paramPixels)
+		count := k.integer(paramPixels)
 		for tap := range 4 {
 			pixel := k.apply("VPADDD", step[0][tap&1], k.apply("VPADDD", step[1][tap>>1], pair))
 			pixel = k.pick(k.maskPlane(planeInside+tap), pixel, k.number(0xFFFFFFFF))

@@ -13,7 +13,7 @@ import (
 
 // The planes of a block of cells, as cpu/grid_cubic_cells.go names them.
 const (
-	cubicPlace   = planeGrad + 2    // the element that the window begins at, of each row of taps
+	cubicPlace   = planePixel + 4   // the element that the window begins at, of each row of taps
 	cubicSelect  = cubicPlace + 4   // the taps' elements in the window, of each column of taps
 	cubicControl = cubicSelect + 4  // the same, by positions: as VPERMILPS wants it
 	cubicColumns = cubicControl + 4 // whether a column of taps is inside
@@ -61,8 +61,6 @@ func cubicKernels(c *build.Context) {
 	}
 }
 
-func (k *gridKernel) float(v float32) value { return k.number(math.Float32bits(v)) }
-
 // locateCubic fills cells. planeEdge has two words for each vector: of which
 // positions taps are not a window's elements in order, and of which of them Go
 // has to say what they are.
@@ -75,7 +73,7 @@ func (k *gridKernel) locateCubic(gradient bool) {
 			mapped = k.sub(k.mul(mapped, k.parameter(paramScale+axis)), k.parameter(paramShift+axis))
 			c := k.mul(mapped, k.parameter(paramFactor+axis))
 			k.storePlane(planeCoord+axis, c)
-			floor := k.apply(k.isa.rint+"PS", 9, c)
+			floor := k.floor(c)
 			k.weights(axis, k.sub(c, floor), gradient)
 			low, high := k.sub(floor, k.float(1)), k.add(floor, k.float(2))
 			inside := k.both(k.compare(low, greaterEqual, k.zero()), k.compare(high, less, k.parameter(paramSize+axis)))
@@ -84,15 +82,14 @@ func (k *gridKernel) locateCubic(gradient bool) {
 			}
 			plain, first[axis] = inside, k.apply("VCVTTPS2DQ", low)
 		}
-		pitch := k.vector()
-		k.emit("VPBROADCASTD", k.word(paramPitch), pitch)
-		place := k.apply("VPADDD", k.apply("VPMULLD", value{pitch}, first[1]), first[0])
+		pitch := k.integer(paramPitch)
+		place := k.apply("VPADDD", k.apply("VPMULLD", pitch, first[1]), first[0])
 		all, control := k.number(math.MaxUint32), value{k.vector()}
 		k.emit("VMOVUPS", k.table("window", operand.U32(0), operand.U32(1), operand.U32(2), operand.U32(3)), control[0])
 		for tap := range cubicTaps {
 			k.storePlane(cubicPlace+tap, place)
 			if tap < cubicTaps-1 {
-				place = k.apply("VPADDD", value{pitch}, place)
+				place = k.apply("VPADDD", pitch, place)
 			}
 			k.storePlane(cubicSelect+tap, k.number(uint32(tap)))
 			k.storePlane(cubicControl+tap, control)

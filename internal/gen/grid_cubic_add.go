@@ -16,14 +16,9 @@ import (
 func (k *gridKernel) moveTaps(edge reg.GPVirtual) {
 	left := k.newLabel("left")
 	k.c.MOVL(edge, k.plane(planeEdge).plus(4).Mem)
-	k.jumpMode(modeReady, left)
-	word := func(number int) value {
-		v := k.vector()
-		k.emit("VPBROADCASTD", k.word(number), v)
-		return value{v}
-	}
+	k.jumpMode(modeReflection, left)
 	none := k.zero()
-	always := k.apply("VPSUBD", word(paramMode), none) // modeBorder is 1
+	always := k.apply("VPSUBD", k.integer(paramMode), none) // modeBorder is 1
 	var finite mask
 	for axis := range 2 {
 		c := k.loadPlane(planeCoord + axis)
@@ -38,7 +33,7 @@ func (k *gridKernel) moveTaps(edge reg.GPVirtual) {
 	var some [2]value
 	for axis := range 2 {
 		c := k.loadPlane(planeCoord + axis)
-		low := k.sub(k.apply(k.isa.rint+"PS", 9, c), k.float(1))
+		low := k.sub(k.floor(c), k.float(1))
 		low = k.max(k.min(low, k.parameter(paramSize+axis)), k.float(-2*cubicTaps))
 		place, last := k.apply("VCVTTPS2DQ", low), k.apply("VCVTTPS2DQ", k.parameter(paramLast+axis))
 		if axis == 0 {
@@ -60,7 +55,7 @@ func (k *gridKernel) moveTaps(edge reg.GPVirtual) {
 				k.storePlane(cubicSelect+tap, k.apply("VPSUBD", start, clipped))
 				k.storePlane(cubicColumns+tap, inside)
 			} else {
-				k.storePlane(cubicPlace+tap, k.apply("VPADDD", start, k.apply("VPMULLD", word(paramPitch), clipped)))
+				k.storePlane(cubicPlace+tap, k.apply("VPADDD", start, k.apply("VPMULLD", k.integer(paramPitch), clipped)))
 				k.storePlane(cubicRows+tap, inside)
 			}
 		}
@@ -107,13 +102,8 @@ func (k *gridKernel) allOf(m mask) value { return k.keep(m, k.number(0xFFFFFFFF)
 // cubicPixels numbers the taps' pixels from the places of windows, and
 // multiplies the weights of columns and rows.
 func (k *gridKernel) cubicPixels() {
-	word := func(number int) value {
-		v := k.vector()
-		k.emit("VPBROADCASTD", k.word(number), v)
-		return value{v}
-	}
 	k.forVectors(func() {
-		first, count, none := word(paramFirst), word(paramPixels), k.number(0xFFFFFFFF)
+		first, count, none := k.integer(paramFirst), k.integer(paramPixels), k.number(0xFFFFFFFF)
 		for row := range cubicTaps {
 			place := k.apply("VPSUBD", first, k.loadPlane(cubicPlace+row))
 			inside, weight := k.loadPlane(cubicRows+row), k.loadPlane(cubicWeight+8+row)

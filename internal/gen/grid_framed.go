@@ -38,10 +38,7 @@ func (k *gridKernel) locateFramed(gradient bool) {
 			}
 			inside, number[axis] = some, k.apply("VCVTTPS2DQ", next)
 		}
-		pitch, origin := k.vector(), k.vector()
-		k.emit("VPBROADCASTD", k.word(paramPitch), pitch)
-		k.emit("VPBROADCASTD", k.word(paramOrigin), origin)
-		place := k.apply("VPADDD", k.apply("VPMULLD", value{pitch}, number[1]), k.apply("VPADDD", value{origin}, number[0]))
+		place := k.apply("VPADDD", k.apply("VPMULLD", k.integer(paramPitch), number[1]), k.apply("VPADDD", k.integer(paramOrigin), number[0]))
 		k.storePlane(planePair, k.keep(inside, place))
 		for tap := range 4 {
 			weight := k.mul([]value{near[0], far[0]}[tap&1], []value{near[1], far[1]}[tap>>1])
