@@ -38,7 +38,17 @@ type numeric interface {
 	float32 | float64 | int8 | uint8 | int32 | int64
 }
 
+// same reports whether T is the compute type: of its size, and no integer.
+func same[C Compute, T numeric]() bool {
+	half := C(0.5)
+	return unsafe.Sizeof(half) == unsafe.Sizeof(T(0)) && T(half) != 0
+}
+
 func loadNumeric[C Compute, T numeric](dst []C, p unsafe.Pointer, stride int64) {
+	if stride == int64(unsafe.Sizeof(T(0))) && same[C, T]() {
+		copy(dst, unsafe.Slice((*C)(p), len(dst)))
+		return
+	}
 	if stride == int64(unsafe.Sizeof(T(0))) {
 		for i, v := range unsafe.Slice((*T)(p), len(dst)) {
 			dst[i] = C(v)
@@ -63,6 +73,10 @@ func loadBF16[C Compute](dst []C, p unsafe.Pointer, stride int64) {
 }
 
 func storeNumeric[C Compute, T numeric](p unsafe.Pointer, stride int64, src []C) {
+	if stride == int64(unsafe.Sizeof(T(0))) && same[C, T]() {
+		copy(unsafe.Slice((*C)(p), len(src)), src)
+		return
+	}
 	if stride == int64(unsafe.Sizeof(T(0))) {
 		dst := unsafe.Slice((*T)(p), len(src))
 		for i, v := range src {

@@ -1,13 +1,17 @@
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // The input's gradient by generated kernels.
 
 // scatterByKernel is GridScatter32 by kernels. A block that completes a
 // pixel's chunk is left to the definition.
 func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridScatterKernel[float32] {
-	framed := framedOf(k.needs)
+	framed, t := framedOf(k.needs), typeFor(k.needs, k.dtype)
 	start := func(s *GridScatter[float32]) {
 		if s.pixel == 1 && s.g.takes(s.g.Size[0]) {
 			s.enterFrame()
@@ -21,7 +25,9 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 		}
 		if !s.g.takes(s.g.Size[0]) {
 			if s.g.Mode != Bicubic || !k.addCubic(s, b) {
-				definition.Add(s, b)
+				if !addGather(k, s, b) {
+					definition.Add(s, b)
+				}
 			}
 			return
 		}
@@ -33,27 +39,39 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 		} else if s.channel == 1 {
 			k.addInterleaved(s, c, b)
 		} else {
-			s.addPlanes(c, b)
+			s.addPlanes(t, c, b)
 		}
 	}
 	store := func(s *GridScatter[float32], out Image, scratch *Scratch) {
 		switch {
 		case s.frame.start != nil:
-			s.frame.store(out, scratch)
-		case s.channel == 1 && s.channels == MaxScatterChannels && out.DType.Size() == 4 && out.compact(s.g.Size, s.g.Dims):
+			s.frame.store(t, out, scratch)
+		case s.channels == MaxScatterChannels && out.DType.Size() == 4 && out.compact(s.g.Size, s.g.Dims):
 			k.storeInterleaved(s, out)
 		default:
-			definition.Store(s, out, scratch)
+			s.storeRuns(t, out, scratch)
 		}
 	}
 	return GridScatterKernel[float32]{start, add, store}
 }
 
+// scatterByGather is GridScatter64 by kernels.
+func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridScatterKernel[float64] {
+	add := func(s *GridScatter[float64], b *GridBlock) {
+		if !addGather(k, s, b) {
+			definition.Add(s, b)
+		}
+	}
+	t := typeFor(k.needs, k.dtype)
+	store := func(s *GridScatter[float64], out Image, scratch *Scratch) { s.storeRuns(t, out, scratch) }
+	return GridScatterKernel[float64]{definition.Start, add, store}
+}
+
 // addPlanes adds a block's contributions, some channels at a time.
-func (s *GridScatter[C]) addPlanes(c *gridCells, b *GridBlock) {
+func (s *GridScatter[C]) addPlanes(t *gatherType, c *gridCells, b *GridBlock) {
 	for first := 0; first < s.channels; first += len(gridAdds) {
 		channels := min(len(gridAdds), s.channels-first)
-		dy, stride := s.gradOutput(b, first, channels)
+		dy, stride := s.gradOutput(t, b, first, channels)
 		gridAdds[channels-1](c.start(), b.N, (*float32)(unsafe.Pointer(s.sum(first, 0))), int(s.channel*int64(unsafe.Sizeof(C(0)))), (*float32)(dy), stride)
 	}
 }
@@ -64,33 +82,79 @@ const tile = 16
 // addInterleaved adds a block's contributions where a pixel's sums lie side by
 // side, after turning dy the same way.
 func (k *gridKernel) addInterleaved(s *GridScatter[float32], c *gridCells, b *GridBlock) {
-	k.add(c.start(), b.N, (*float32)(s.planes), k.turnGradients(s, b))
+	k.add(c.start(), b.N, (*float32)(s.planes), turnGradients(k, s, b))
 }
 
 // turnGradients puts the upstream gradients of a position's channels side by
 // side, as its sums are.
-func (k *gridKernel) turnGradients(s *GridScatter[float32], b *GridBlock) *float32 {
-	turned := unsafe.Slice((*float32)(unsafe.Pointer(&b.Scratch.blocks[turnedBlocks])), Block*tile)
+func turnGradients[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) *C {
+	t := typeFor(k.needs, k.dtype)
+	if first := b.GradOutput.Row(0, 0); s.pitch == 1 && first.Contiguous() && first.DType.Size() == int64(unsafe.Sizeof(C(0))) {
+		return (*C)(first.P)
+	}
+	start := unsafe.Pointer(&b.Scratch.blocks[turnedBlocks])
 	whole := 0
-	if s.channels == tile && b.GradOutput.Contiguous() {
+	if k.turn != nil && s.channels == tile && b.GradOutput.Contiguous() {
 		whole = b.N / tile
 		k.turn((*byte)(b.GradOutput.P), int(b.GradOutput.RowStride), int(tile*b.GradOutput.Stride),
-			&turned[0], tile*4, tile*tile*4, whole)
+			(*float32)(start), tile*4, tile*tile*4, whole)
 	}
 	if rest := b.N - whole*tile; rest > 0 {
-		row := BlockOf[float32](b.Scratch, tapBlocks, rest)
-		if s.channels < s.pitch {
-			clear(turned[:rest*s.pitch])
-		}
-		for channel := range s.channels {
-			Load(row, b.GradOutput.Row(int64(channel), int64(whole*tile)))
-			to := turned[whole*tile*s.pitch+channel:]
-			for i, v := range row {
-				to[i*s.pitch] = v
+		const apart = unsafe.Sizeof(b.Scratch.blocks[0])
+		for c := range s.pitch {
+			row := BlockOf[C](b.Scratch, tapBlocks+c, rest)
+			if c < s.channels {
+				loadRow(t, row, b.GradOutput.Row(int64(c), int64(whole*tile)))
+			} else {
+				clear(row)
 			}
 		}
+		size := int64(unsafe.Sizeof(C(0)))
+		to := unsafe.Add(start, int64(whole*tile*s.pitch)*size)
+		turnOf[C]()(to, int64(s.pitch)*size, unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int64(apart), int64(s.pitch), int64(rest))
 	}
-	return &turned[0]
+	return (*C)(start)
+}
+
+// The transpositions of sums and of what is added to them, by size. Where there
+// are kernels of grids, there are those that come first here.
+var turns32, turns64 = firstTurn(tensor.F32), firstTurn(tensor.F64)
+
+func firstTurn(d tensor.DType) Transpose {
+	turn, _ := Transposes[0].Pick(Types{In: [4]tensor.DType{d}})
+	return turn
+}
+
+func turnOf[C Compute]() Transpose {
+	if unsafe.Sizeof(C(0)) == 8 {
+		return turns64
+	}
+	return turns32
+}
+
+// storeRuns is Store of runs of pixels, transposed where the sums of a pixel's
+// channels lie side by side.
+func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
+	const apart = unsafe.Sizeof(scratch.blocks[0])
+	pitch := int64(s.pitch) * int64(unsafe.Sizeof(C(0)))
+	for at := int64(0); at < s.band.Pixels; {
+		pixel := s.band.First + at
+		x, row := pixel%s.g.Size[0], pixel/s.g.Size[0]
+		y, z := row%s.g.Size[1], row/s.g.Size[1]
+		n := min(Block, s.g.Size[0]-x)
+		if s.pixel > 1 {
+			turnOf[C]()(unsafe.Pointer(&scratch.blocks), int64(apart), unsafe.Pointer(s.sum(0, at)), pitch, n, int64(s.pitch))
+		}
+		for c := range s.channels {
+			run := BlockOf[C](scratch, c, int(n))
+			if s.pixel == 1 {
+				run = unsafe.Slice(s.sum(c, at), n)
+			}
+			p := unsafe.Add(out.Channel(int64(c)), x*out.AxisStride[0]+y*out.AxisStride[1]+z*out.AxisStride[2])
+			storeRow(t, Span{p, out.AxisStride[0], out.DType}, run)
+		}
+		at += n
+	}
 }
 
 // storeInterleaved turns the sums into planes.

@@ -68,7 +68,7 @@ func (f *framedSums) turnRow(y int64, to *float32, stride int64, x, n int) {
 }
 
 // store stores the sums as an image's rows.
-func (f *framedSums) store(out Image, scratch *Scratch) {
+func (f *framedSums) store(t *gatherType, out Image, scratch *Scratch) {
 	direct := out.DType == tensor.F32 && out.AxisStride[0] == 4
 	for y := f.rows[0]; y < f.rows[1]; y++ {
 		switch start := unsafe.Add(out.P, y*out.AxisStride[1]); {
@@ -79,7 +79,7 @@ func (f *framedSums) store(out Image, scratch *Scratch) {
 				copy(unsafe.Slice((*float32)(unsafe.Add(start, int64(c)*out.ChannelStride)), f.width), f.row(c, y))
 			}
 		default:
-			f.storeRow(y, Span{start, out.AxisStride[0], out.DType}, out.ChannelStride, scratch)
+			f.storeRow(t, y, Span{start, out.AxisStride[0], out.DType}, out.ChannelStride, scratch)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (f *framedSums) row(channel int, y int64) []float32 {
 }
 
 // storeRow stores a row as what it takes.
-func (f *framedSums) storeRow(y int64, to Span, channelStride int64, scratch *Scratch) {
+func (f *framedSums) storeRow(t *gatherType, y int64, to Span, channelStride int64, scratch *Scratch) {
 	for x := 0; x < int(f.width); x += Block {
 		n := min(Block, int(f.width)-x)
 		if f.quads() {
@@ -103,7 +103,7 @@ func (f *framedSums) storeRow(y int64, to Span, channelStride int64, scratch *Sc
 			}
 			part := to.At(int64(x))
 			part.P = unsafe.Add(part.P, int64(c)*channelStride)
-			Store(part, run)
+			storeRow(t, part, run)
 		}
 	}
 }
@@ -121,20 +121,20 @@ func (k *gridKernel) addFramed(place func(cells *byte, n int), s *GridScatter[fl
 		s.leaveFrame()
 		return false
 	}
-	dy, stride := s.gradOutput(b, 0, s.channels)
+	dy, stride := s.gradOutput(typeFor(k.needs, k.dtype), b, 0, s.channels)
 	s.frame.add(c.start(), b.N, dy, stride)
 	return true
 }
 
 // gradOutput returns some channels of the block's upstream gradient.
-func (s *GridScatter[C]) gradOutput(b *GridBlock, first, channels int) (unsafe.Pointer, int) {
+func (s *GridScatter[C]) gradOutput(t *gatherType, b *GridBlock, first, channels int) (unsafe.Pointer, int) {
 	size := int64(unsafe.Sizeof(C(0)))
 	dy := b.GradOutput.Row(int64(first), 0)
 	if dy.DType.Size() == size && dy.Contiguous() {
 		return dy.P, int(b.GradOutput.RowStride)
 	}
 	for i := range channels {
-		Load(BlockOf[C](b.Scratch, tapBlocks+i, b.N), b.GradOutput.Row(int64(first+i), 0))
+		loadRow(t, BlockOf[C](b.Scratch, tapBlocks+i, b.N), b.GradOutput.Row(int64(first+i), 0))
 	}
 	return unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int(unsafe.Sizeof(b.Scratch.blocks[0]))
 }

@@ -6,9 +6,11 @@ var gridKernels = []gridKernel{
 	{AVX512, tensor.F32, 16, gridSplitAVX512, gridJoinAVX512, gridLocateAVX512, gridPlaceAVX512, gridSampleAVX512F32, gridTermsAVX512F32, gridCombineAVX512, gridPixelsAVX512, gridAddAVX512, turnTileAVX512F32, turnTileAVX512F32},
 	{AVX512, tensor.BF16, 16, gridSplitAVX512, gridJoinAVX512, gridLocateAVX512, gridPlaceAVX512, gridSampleAVX512BF16, gridTermsAVX512BF16, gridCombineAVX512, gridPixelsAVX512, gridAddAVX512, turnTileAVX512BF16, turnTileAVX512F32},
 	{AVX512, tensor.F16, 16, gridSplitAVX512, gridJoinAVX512, gridLocateAVX512, gridPlaceAVX512, gridSampleAVX512F16, gridTermsAVX512F16, gridCombineAVX512, gridPixelsAVX512, gridAddAVX512, turnTileAVX512F16, turnTileAVX512F32},
+	{needs: AVX512, dtype: tensor.F64}, // by gathers alone
 	{AVX2, tensor.F32, 8, gridSplitAVX2, gridJoinAVX2, gridLocateAVX2, gridPlaceAVX2, gridSampleAVX2F32, gridTermsAVX2F32, gridCombineAVX2, gridPixelsAVX2, gridAddAVX2, turnTileAVX2F32, turnTileAVX2F32},
 	{AVX2, tensor.BF16, 8, gridSplitAVX2, gridJoinAVX2, gridLocateAVX2, gridPlaceAVX2, gridSampleAVX2BF16, gridTermsAVX2BF16, gridCombineAVX2, gridPixelsAVX2, gridAddAVX2, turnTileAVX2BF16, turnTileAVX2F32},
 	{AVX2, tensor.F16, 8, gridSplitAVX2, gridJoinAVX2, gridLocateAVX2, gridPlaceAVX2, gridSampleAVX2F16, gridTermsAVX2F16, gridCombineAVX2, gridPixelsAVX2, gridAddAVX2, turnTileAVX2F16, turnTileAVX2F32},
+	{needs: AVX2, dtype: tensor.F64},
 }
 
 // gridAdds add a block's contributions to 1, 2, ... channels.
@@ -28,13 +30,10 @@ var gridFramedAdds = []framedAdd{gridFramedAdd1, gridFramedAdd2, gridFramedAdd3,
 
 // The kernels of bicubic.
 var cubicKernels = []cubicKernel{
-	{AVX512, tensor.F32, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512F32, gridCubicTermsAVX512F32, gridCubicAdd16AVX512},
-	{AVX512, tensor.BF16, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512BF16, gridCubicTermsAVX512BF16, gridCubicAdd16AVX512},
-	{AVX512, tensor.F16, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512F16, gridCubicTermsAVX512F16, gridCubicAdd16AVX512},
-	{AVX2, tensor.F32, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2F32, gridCubicTermsAVX2F32, gridCubicAdd16AVX2},
-	{AVX2, tensor.BF16, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2BF16, gridCubicTermsAVX2BF16, gridCubicAdd16AVX2},
-	{AVX2, tensor.F16, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2F16, gridCubicTermsAVX2F16, gridCubicAdd16AVX2},
+	{AVX512, tensor.F32, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512F32, gridCubicTermsAVX512F32},
+	{AVX512, tensor.BF16, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512BF16, gridCubicTermsAVX512BF16},
+	{AVX512, tensor.F16, gridCubicLocateAVX512, gridCubicPlaceAVX512, gridCubicPixelsAVX512, gridCubicCombineAVX512, gridCubicSampleAVX512F16, gridCubicTermsAVX512F16},
+	{AVX2, tensor.F32, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2F32, gridCubicTermsAVX2F32},
+	{AVX2, tensor.BF16, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2BF16, gridCubicTermsAVX2BF16},
+	{AVX2, tensor.F16, gridCubicLocateAVX2, gridCubicPlaceAVX2, gridCubicPixelsAVX2, gridCubicCombineAVX2, gridCubicSampleAVX2F16, gridCubicTermsAVX2F16},
 }
-
-// cubicAdds are for 4, 8 and 12 channels.
-var cubicAdds = []cubicAdd{gridCubicAdd4, gridCubicAdd8, gridCubicAdd12}

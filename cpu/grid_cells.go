@@ -71,7 +71,7 @@ const (
 )
 
 // There is room for them: a negative number would not compile.
-const _ = uint(len(Scratch{}.blocks) - turnedBlocks - tile*4/8)
+const _ = uint(len(Scratch{}.blocks) - turnedBlocks - tile)
 
 func cellsOf(s *Scratch) *gridCells { return (*gridCells)(unsafe.Pointer(&s.blocks[cellBlocks])) }
 
@@ -129,7 +129,7 @@ func (g *Sampler) takes(pitch int64) bool {
 // takes reports whether the kernels can read a block's input.
 func (k *gridKernel) takes(b *GridBlock) bool {
 	size := b.Input.DType.Size()
-	return b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
+	return k.sample != nil && b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
 }
 
 // locateBlock fills the cells of a block by the given kernel, locate or place.
@@ -212,10 +212,26 @@ func (b *GridBlock) interleaved(x, y Span) bool {
 	return x.DType == tensor.F32 && x.Stride == 8 && y.Stride == 8 && y.P == unsafe.Add(x.P, 4)
 }
 
+// otherKernels are those for blocks that pairs do not fit. Each reports whether
+// it was possible.
+type otherKernels struct {
+	sample, gradient func(k *gridKernel, b *GridBlock) bool
+}
+
+func (k *gridKernel) others(b *GridBlock) otherKernels {
+	switch {
+	case b.Mode == Bicubic:
+		return otherKernels{(*gridKernel).sampleCubic, (*gridKernel).gradientCubic}
+	case k.dtype == tensor.F64:
+		return otherKernels{sampleGather[float64], gradientGather[float64]}
+	}
+	return otherKernels{sampleGather[float32], gradientGather[float32]}
+}
+
 // sampleBlock is GridSample by kernels.
 func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 	if !k.takes(b) || !b.Output.Contiguous() {
-		if b.Mode != Bicubic || !k.sampleCubic(b) {
+		if !k.others(b).sample(k, b) {
 			definition(b)
 		}
 		return
@@ -229,7 +245,7 @@ func (k *gridKernel) sampleBlock(b *GridBlock, definition func(*GridBlock)) {
 // gradientBlock is GridSampleBackwardGrid by kernels.
 func (k *gridKernel) gradientBlock(b *GridBlock, definition func(*GridBlock)) {
 	if !k.takes(b) || !b.GradOutput.Contiguous() {
-		if b.Mode != Bicubic || !k.gradientCubic(b) {
+		if !k.others(b).gradient(k, b) {
 			definition(b)
 		}
 		return

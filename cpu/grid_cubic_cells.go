@@ -35,12 +35,8 @@ type cubicKernel struct {
 	pixels  func(cells *byte, n int)
 	combine func(cells *byte, n int)
 	sample  func(cells *byte, n int, input, y *byte)
-	terms   func(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride, channels int, terms *byte)
-	add16   cubicAdd
+	terms   gridTerms
 }
-
-// cubicAdd adds a block's contributions to sums of channels that lie side by side.
-type cubicAdd func(cells *byte, n int, sums, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
 
 // cubic returns the kernels of the same instruction set and type.
 func (k *gridKernel) cubic() *cubicKernel {
@@ -59,7 +55,7 @@ func (g *Sampler) takesCubic(pitch int64) bool {
 
 func (k *gridKernel) takesCubic(b *GridBlock) bool {
 	size := b.Input.DType.Size()
-	return b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takesCubic(b.Input.AxisStride[1]/size)
+	return k.sample != nil && b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takesCubic(b.Input.AxisStride[1]/size)
 }
 
 // sampleCubic is sampleBlock with Bicubic; it reports whether it was possible.
@@ -114,14 +110,8 @@ func (k *gridKernel) addCubic(s *GridScatter[float32], b *GridBlock) bool {
 	}
 	c[planeParams][paramFirst], c[planeParams][paramPixels] = uint32(s.band.First), uint32(s.band.Pixels)
 	cubic.pixels(c.start(), b.N)
-	add := cubic.add16
-	if s.pitch < MaxScatterChannels {
-		add = cubicAdds[s.pitch/4-1]
-	}
-	dy := k.turnGradients(s, b)
-	list := unsafe.Pointer(unsafe.SliceData(s.chunks[s.full:]))
-	s.full = add(c.start(), b.N, (*float32)(s.planes), dy, unsafe.SliceData(s.count),
-		unsafe.SliceData(s.sums[s.full*s.pitch:]), (*[2]int64)(list), s.full)
+	pixels, weights := (*byte)(unsafe.Pointer(&c[cubicPixel])), (*byte)(unsafe.Pointer(&c[cubicProduct]))
+	addTaps(k, cellsFor(k.needs, tensor.F32), s, b, pixels, weights, cubicTaps*cubicTaps)
 	return true
 }
 

@@ -191,5 +191,5 @@ func (g GridFramed) Gradients(b *GridBlock, grid, input bool) bool {
 // Store stores the sums of an image as its gradient.
 func (g GridFramed) Store(b *GridBlock, out Image) {
 	sums := frameOf(&b.Sampler).sums(b)
-	sums.store(out, b.Scratch)
+	sums.store(typeFor(g.k.needs, g.k.dtype), out, b.Scratch)
 }

@@ -12,7 +12,9 @@ var (
 	gridFramedQuads []framedQuad
 
 	cubicKernels []cubicKernel
-	cubicAdds    []cubicAdd
+
+	gatherTypes []gatherType
+	gatherCells []gatherCell
 )
 
 func gridCount(*byte, int, *uint8) int { panic("no kernels") }

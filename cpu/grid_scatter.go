@@ -49,10 +49,16 @@ func gridScatterSizes(g *Sampler, rows, contributions, channels, size int64) [5]
 	}
 }
 
+// sideBySide reports whether the sums of a pixel's channels lie side by side:
+// but for a few channels of images, which kernels take in planes.
+func sideBySide(g *Sampler, channels, size int64) bool {
+	return g.Mode != Bilinear || g.Dims == 3 || size == 8 || channels == MaxScatterChannels
+}
+
 // scatterPitch returns how many sums a pixel or a chunk has room for: those of
-// its channels, with Bicubic rounded up to whole vectors, as kernels take them.
+// its channels, of several rounded up to whole vectors where they lie side by side.
 func scatterPitch(g *Sampler, channels, size int64) int64 {
-	if g.Mode == Bicubic && size == 4 {
+	if channels > 1 && sideBySide(g, channels, size) {
 		return (channels + 3) &^ 3
 	}
 	return channels
@@ -81,7 +87,7 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 	}
 	plane := frameRows(width, 0, rows).plane
 	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: plane, channels: channels, pitch: int(pitch), quads: part[4]}
-	if channels == MaxScatterChannels || (g.Mode == Bicubic && size == 4) { // a pixel's sums make whole vectors
+	if sideBySide(g, int64(channels), size) {
 		s.pixel, s.channel = pitch, 1
 	}
 	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*pitch)
@@ -115,7 +121,7 @@ type GridScatterKernel[C Compute] struct {
 // The rows of scatters, by compute type.
 var (
 	GridScatter32 = gridRows(always(scatterGo[float32]()), scatterByKernel)
-	GridScatter64 = []Row[GridScatterKernel[float64]]{{"go", Go, always(scatterGo[float64]())}}
+	GridScatter64 = gridRows(always(scatterGo[float64]()), scatterByGather)
 )
 
 func scatterGo[C Compute]() GridScatterKernel[C] {

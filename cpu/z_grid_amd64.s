@@ -35,38 +35,36 @@ vector1:
 	VMOVUPS      all32_80000000<>+0(SB), Z4
 	VSUBPS       Z2, Z0, Z5
 	VPANDND      Z5, Z4, Z5
-	VDIVPS       Z3, Z5, Z18
-	VRNDSCALEPS  $0x0b, Z18, Z18
+	VDIVPS       Z3, Z5, Z6
+	VRNDSCALEPS  $0x0b, Z6, Z6
 	VMOVAPS      Z5, Z5
-	VFNMADD231PS Z3, Z18, Z5
-	VMOVUPS      all32_0<>+0(SB), Z19
-	VCMPPS       $0x11, Z19, Z5, K1
-	VADDPS       Z3, Z5, Z19
-	VBLENDMPS    Z19, Z5, K1, Z6
-	VMOVAPS      Z6, Z5
-	VMOVUPS      all32_3f800000<>+0(SB), Z19
-	VSUBPS       Z19, Z18, Z19
-	VBLENDMPS    Z19, Z18, K1, Z7
-	VMOVAPS      Z7, Z18
-	VMOVUPS      all32_3f000000<>+0(SB), Z19
-	VMULPS       Z19, Z18, Z19
-	VRNDSCALEPS  $0x09, Z19, Z20
-	VCMPPS       $0x0c, Z19, Z20, K1
+	VFNMADD231PS Z3, Z6, Z5
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VCMPPS       $0x11, Z7, Z5, K1
+	VADDPS       Z3, Z5, Z7
+	VBLENDMPS    Z7, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_3f800000<>+0(SB), Z7
+	VSUBPS       Z7, Z6, Z7
+	VBLENDMPS    Z7, Z6, K1, Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_3f000000<>+0(SB), Z7
+	VMULPS       Z7, Z6, Z7
+	VRNDSCALEPS  $0x09, Z7, Z8
+	VCMPPS       $0x0c, Z7, Z8, K1
 	VCMPPS       $0x11, Z2, Z0, K2
 	VMOVAPS.Z    Z4, K2, Z0
-	VPXORD       Z0, Z1, Z0
-	VMOVAPS      Z0, Z1
+	VPXORD       Z0, Z1, Z1
 	VMOVAPS.Z    Z4, K1, Z0
-	VPXORD       Z0, Z1, Z0
-	VMOVAPS      Z0, Z1
+	VPXORD       Z0, Z1, Z1
 	VSUBPS       Z5, Z3, Z0
-	VBLENDMPS    Z0, Z5, K1, Z8
-	VADDPS       Z2, Z8, Z0
+	VBLENDMPS    Z0, Z5, K1, Z0
+	VADDPS       Z2, Z0, Z0
 	VMOVUPS      all32_4b000000<>+0(SB), Z2
-	VCMPPS       $0x11, Z2, Z18, K1
+	VCMPPS       $0x11, Z2, Z6, K1
 	VMOVUPS      all32_7fc00000<>+0(SB), Z2
-	VBLENDMPS    Z0, Z2, K1, Z9
-	VMOVAPS      Z9, Z0
+	VBLENDMPS    Z0, Z2, K1, Z0
+	VMOVAPS      Z0, Z0
 
 border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
@@ -77,11 +75,11 @@ border4:
 	VMOVAPS      Z1, Z1
 	VBROADCASTSS 60(AX), Z2
 	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z10
-	VMOVAPS      Z10, Z0
+	VBLENDMPS    Z2, Z0, K1, Z0
+	VMOVAPS      Z0, Z0
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z11
-	VMOVAPS      Z11, Z1
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
 	VMOVUPS      Z1, 19584(AX)(DX*4)
 
 padded3:
@@ -129,42 +127,40 @@ padded3:
 	CMPL         392(AX), $0x00000001
 	JEQ          border6
 	VBROADCASTSS 88(AX), Z5
-	VBROADCASTSS 100(AX), Z18
-	VMOVUPS      all32_80000000<>+0(SB), Z19
-	VSUBPS       Z5, Z1, Z20
-	VPANDND      Z20, Z19, Z20
-	VDIVPS       Z18, Z20, Z21
-	VRNDSCALEPS  $0x0b, Z21, Z21
-	VMOVAPS      Z20, Z20
-	VFNMADD231PS Z18, Z21, Z20
-	VMOVUPS      all32_0<>+0(SB), Z22
-	VCMPPS       $0x11, Z22, Z20, K3
-	VADDPS       Z18, Z20, Z22
-	VBLENDMPS    Z22, Z20, K3, Z12
-	VMOVAPS      Z12, Z20
-	VMOVUPS      all32_3f800000<>+0(SB), Z22
-	VSUBPS       Z22, Z21, Z22
-	VBLENDMPS    Z22, Z21, K3, Z13
-	VMOVAPS      Z13, Z21
-	VMOVUPS      all32_3f000000<>+0(SB), Z22
-	VMULPS       Z22, Z21, Z22
-	VRNDSCALEPS  $0x09, Z22, Z23
-	VCMPPS       $0x0c, Z22, Z23, K3
+	VBROADCASTSS 100(AX), Z6
+	VMOVUPS      all32_80000000<>+0(SB), Z7
+	VSUBPS       Z5, Z1, Z8
+	VPANDND      Z8, Z7, Z8
+	VDIVPS       Z6, Z8, Z9
+	VRNDSCALEPS  $0x0b, Z9, Z9
+	VMOVAPS      Z8, Z8
+	VFNMADD231PS Z6, Z9, Z8
+	VMOVUPS      all32_0<>+0(SB), Z10
+	VCMPPS       $0x11, Z10, Z8, K3
+	VADDPS       Z6, Z8, Z10
+	VBLENDMPS    Z10, Z8, K3, Z8
+	VMOVAPS      Z8, Z8
+	VMOVUPS      all32_3f800000<>+0(SB), Z10
+	VSUBPS       Z10, Z9, Z10
+	VBLENDMPS    Z10, Z9, K3, Z9
+	VMOVAPS      Z9, Z9
+	VMOVUPS      all32_3f000000<>+0(SB), Z10
+	VMULPS       Z10, Z9, Z10
+	VRNDSCALEPS  $0x09, Z10, Z11
+	VCMPPS       $0x0c, Z10, Z11, K3
 	VCMPPS       $0x11, Z5, Z1, K4
-	VMOVAPS.Z    Z19, K4, Z1
-	VPXORD       Z1, Z2, Z1
-	VMOVAPS      Z1, Z2
-	VMOVAPS.Z    Z19, K3, Z1
-	VPXORD       Z1, Z2, Z1
-	VMOVAPS      Z1, Z2
-	VSUBPS       Z20, Z18, Z1
-	VBLENDMPS    Z1, Z20, K3, Z14
-	VADDPS       Z5, Z14, Z1
+	VMOVAPS.Z    Z7, K4, Z1
+	VPXORD       Z1, Z2, Z2
+	VMOVAPS.Z    Z7, K3, Z1
+	VPXORD       Z1, Z2, Z2
+	VSUBPS       Z8, Z6, Z1
+	VBLENDMPS    Z1, Z8, K3, Z1
+	VADDPS       Z5, Z1, Z1
 	VMOVUPS      all32_4b000000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z21, K3
+	VCMPPS       $0x11, Z5, Z9, K3
 	VMOVUPS      all32_7fc00000<>+0(SB), Z5
-	VBLENDMPS    Z1, Z5, K3, Z15
-	VMOVAPS      Z15, Z1
+	VBLENDMPS    Z1, Z5, K3, Z1
+	VMOVAPS      Z1, Z1
 
 border6:
 	VMOVUPS      all32_0<>+0(SB), Z5
@@ -175,35 +171,35 @@ border6:
 	VMOVAPS      Z2, Z2
 	VBROADCASTSS 64(AX), Z5
 	VCMPPS       $0x1d, Z5, Z1, K3
-	VBLENDMPS    Z5, Z1, K3, Z16
-	VMOVAPS      Z16, Z1
+	VBLENDMPS    Z5, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
 	VMOVUPS      all32_0<>+0(SB), Z5
-	VBLENDMPS    Z5, Z2, K3, Z17
-	VMOVAPS      Z17, Z2
+	VBLENDMPS    Z5, Z2, K3, Z2
+	VMOVAPS      Z2, Z2
 	VMOVUPS      Z2, 20672(AX)(DX*4)
 
 padded5:
 	VRNDSCALEPS  $0x09, Z1, Z2
 	VMOVUPS      all32_3f800000<>+0(SB), Z5
 	VADDPS       Z5, Z2, Z5
-	VSUBPS       Z2, Z1, Z18
+	VSUBPS       Z2, Z1, Z6
 	VSUBPS       Z1, Z5, Z1
-	VMOVUPS      Z18, 17408(AX)(DX*4)
+	VMOVUPS      Z6, 17408(AX)(DX*4)
 	VMOVUPS      Z1, 14144(AX)(DX*4)
-	VBROADCASTSS 76(AX), Z19
-	VMINPS       Z19, Z2, Z19
-	VMOVUPS      all32_0<>+0(SB), Z20
-	VMAXPS       Z20, Z19, Z19
-	VBROADCASTSS 64(AX), Z20
-	VCMPPS       $0x00, Z20, Z2, K3
+	VBROADCASTSS 76(AX), Z7
+	VMINPS       Z7, Z2, Z7
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VMAXPS       Z8, Z7, Z7
+	VBROADCASTSS 64(AX), Z8
+	VCMPPS       $0x00, Z8, Z2, K3
 	KMOVW        K3, 47872(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z20
-	VCMPPS       $0x00, Z20, Z2, K3
+	VMOVUPS      all32_bf800000<>+0(SB), Z8
+	VCMPPS       $0x00, Z8, Z2, K3
 	KMOVW        K3, 48960(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z20
-	VCMPPS       $0x1d, Z20, Z2, K3
-	VBROADCASTSS 52(AX), Z20
-	VCMPPS       $0x11, Z20, Z2, K4
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VCMPPS       $0x1d, Z8, Z2, K3
+	VBROADCASTSS 52(AX), Z8
+	VCMPPS       $0x11, Z8, Z2, K4
 	KANDW        K4, K3, K3
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1d, Z2, Z5, K4
@@ -211,7 +207,7 @@ padded5:
 	VCMPPS       $0x11, Z2, Z5, K5
 	KANDW        K5, K4, K4
 	VCVTTPS2DQ   Z4, Z2
-	VCVTTPS2DQ   Z19, Z4
+	VCVTTPS2DQ   Z7, Z4
 	VPBROADCASTD 384(AX), Z5
 	VPMULLD      Z5, Z4, Z4
 	VPADDD       Z4, Z2, Z2
@@ -228,12 +224,12 @@ padded5:
 	VMOVUPS      Z1, 5440(AX)(DX*4)
 	KANDW        K4, K1, K5
 	KMOVW        K5, 43520(AX)(DX*4)
-	VMULPS       Z18, Z0, Z0
+	VMULPS       Z6, Z0, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 6528(AX)(DX*4)
 	KANDW        K4, K2, K5
 	KMOVW        K5, 44608(AX)(DX*4)
-	VMULPS       Z18, Z3, Z0
+	VMULPS       Z6, Z3, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
 	KANDW        K2, K1, K1
@@ -406,38 +402,36 @@ vector1:
 	VMOVUPS      all32_80000000<>+0(SB), Z4
 	VSUBPS       Z2, Z0, Z5
 	VPANDND      Z5, Z4, Z5
-	VDIVPS       Z3, Z5, Z18
-	VRNDSCALEPS  $0x0b, Z18, Z18
+	VDIVPS       Z3, Z5, Z6
+	VRNDSCALEPS  $0x0b, Z6, Z6
 	VMOVAPS      Z5, Z5
-	VFNMADD231PS Z3, Z18, Z5
-	VMOVUPS      all32_0<>+0(SB), Z19
-	VCMPPS       $0x11, Z19, Z5, K1
-	VADDPS       Z3, Z5, Z19
-	VBLENDMPS    Z19, Z5, K1, Z6
-	VMOVAPS      Z6, Z5
-	VMOVUPS      all32_3f800000<>+0(SB), Z19
-	VSUBPS       Z19, Z18, Z19
-	VBLENDMPS    Z19, Z18, K1, Z7
-	VMOVAPS      Z7, Z18
-	VMOVUPS      all32_3f000000<>+0(SB), Z19
-	VMULPS       Z19, Z18, Z19
-	VRNDSCALEPS  $0x09, Z19, Z20
-	VCMPPS       $0x0c, Z19, Z20, K1
+	VFNMADD231PS Z3, Z6, Z5
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VCMPPS       $0x11, Z7, Z5, K1
+	VADDPS       Z3, Z5, Z7
+	VBLENDMPS    Z7, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_3f800000<>+0(SB), Z7
+	VSUBPS       Z7, Z6, Z7
+	VBLENDMPS    Z7, Z6, K1, Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_3f000000<>+0(SB), Z7
+	VMULPS       Z7, Z6, Z7
+	VRNDSCALEPS  $0x09, Z7, Z8
+	VCMPPS       $0x0c, Z7, Z8, K1
 	VCMPPS       $0x11, Z2, Z0, K2
 	VMOVAPS.Z    Z4, K2, Z0
-	VPXORD       Z0, Z1, Z0
-	VMOVAPS      Z0, Z1
+	VPXORD       Z0, Z1, Z1
 	VMOVAPS.Z    Z4, K1, Z0
-	VPXORD       Z0, Z1, Z0
-	VMOVAPS      Z0, Z1
+	VPXORD       Z0, Z1, Z1
 	VSUBPS       Z5, Z3, Z0
-	VBLENDMPS    Z0, Z5, K1, Z8
-	VADDPS       Z2, Z8, Z0
+	VBLENDMPS    Z0, Z5, K1, Z0
+	VADDPS       Z2, Z0, Z0
 	VMOVUPS      all32_4b000000<>+0(SB), Z2
-	VCMPPS       $0x11, Z2, Z18, K1
+	VCMPPS       $0x11, Z2, Z6, K1
 	VMOVUPS      all32_7fc00000<>+0(SB), Z2
-	VBLENDMPS    Z0, Z2, K1, Z9
-	VMOVAPS      Z9, Z0
+	VBLENDMPS    Z0, Z2, K1, Z0
+	VMOVAPS      Z0, Z0
 
 border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
@@ -448,11 +442,11 @@ border4:
 	VMOVAPS      Z1, Z1
 	VBROADCASTSS 60(AX), Z2
 	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z10
-	VMOVAPS      Z10, Z0
+	VBLENDMPS    Z2, Z0, K1, Z0
+	VMOVAPS      Z0, Z0
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z11
-	VMOVAPS      Z11, Z1
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
 
 padded3:
 	VRNDSCALEPS  $0x09, Z0, Z1
@@ -497,42 +491,40 @@ padded3:
 	CMPL         392(AX), $0x00000001
 	JEQ          border6
 	VBROADCASTSS 88(AX), Z5
-	VBROADCASTSS 100(AX), Z18
-	VMOVUPS      all32_80000000<>+0(SB), Z19
-	VSUBPS       Z5, Z1, Z20
-	VPANDND      Z20, Z19, Z20
-	VDIVPS       Z18, Z20, Z21
-	VRNDSCALEPS  $0x0b, Z21, Z21
-	VMOVAPS      Z20, Z20
-	VFNMADD231PS Z18, Z21, Z20
-	VMOVUPS      all32_0<>+0(SB), Z22
-	VCMPPS       $0x11, Z22, Z20, K3
-	VADDPS       Z18, Z20, Z22
-	VBLENDMPS    Z22, Z20, K3, Z12
-	VMOVAPS      Z12, Z20
-	VMOVUPS      all32_3f800000<>+0(SB), Z22
-	VSUBPS       Z22, Z21, Z22
-	VBLENDMPS    Z22, Z21, K3, Z13
-	VMOVAPS      Z13, Z21
-	VMOVUPS      all32_3f000000<>+0(SB), Z22
-	VMULPS       Z22, Z21, Z22
-	VRNDSCALEPS  $0x09, Z22, Z23
-	VCMPPS       $0x0c, Z22, Z23, K3
+	VBROADCASTSS 100(AX), Z6
+	VMOVUPS      all32_80000000<>+0(SB), Z7
+	VSUBPS       Z5, Z1, Z8
+	VPANDND      Z8, Z7, Z8
+	VDIVPS       Z6, Z8, Z9
+	VRNDSCALEPS  $0x0b, Z9, Z9
+	VMOVAPS      Z8, Z8
+	VFNMADD231PS Z6, Z9, Z8
+	VMOVUPS      all32_0<>+0(SB), Z10
+	VCMPPS       $0x11, Z10, Z8, K3
+	VADDPS       Z6, Z8, Z10
+	VBLENDMPS    Z10, Z8, K3, Z8
+	VMOVAPS      Z8, Z8
+	VMOVUPS      all32_3f800000<>+0(SB), Z10
+	VSUBPS       Z10, Z9, Z10
+	VBLENDMPS    Z10, Z9, K3, Z9
+	VMOVAPS      Z9, Z9
+	VMOVUPS      all32_3f000000<>+0(SB), Z10
+	VMULPS       Z10, Z9, Z10
+	VRNDSCALEPS  $0x09, Z10, Z11
+	VCMPPS       $0x0c, Z10, Z11, K3
 	VCMPPS       $0x11, Z5, Z1, K4
-	VMOVAPS.Z    Z19, K4, Z1
-	VPXORD       Z1, Z2, Z1
-	VMOVAPS      Z1, Z2
-	VMOVAPS.Z    Z19, K3, Z1
-	VPXORD       Z1, Z2, Z1
-	VMOVAPS      Z1, Z2
-	VSUBPS       Z20, Z18, Z1
-	VBLENDMPS    Z1, Z20, K3, Z14
-	VADDPS       Z5, Z14, Z1
+	VMOVAPS.Z    Z7, K4, Z1
+	VPXORD       Z1, Z2, Z2
+	VMOVAPS.Z    Z7, K3, Z1
+	VPXORD       Z1, Z2, Z2
+	VSUBPS       Z8, Z6, Z1
+	VBLENDMPS    Z1, Z8, K3, Z1
+	VADDPS       Z5, Z1, Z1
 	VMOVUPS      all32_4b000000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z21, K3
+	VCMPPS       $0x11, Z5, Z9, K3
 	VMOVUPS      all32_7fc00000<>+0(SB), Z5
-	VBLENDMPS    Z1, Z5, K3, Z15
-	VMOVAPS      Z15, Z1
+	VBLENDMPS    Z1, Z5, K3, Z1
+	VMOVAPS      Z1, Z1
 
 border6:
 	VMOVUPS      all32_0<>+0(SB), Z5
@@ -543,32 +535,32 @@ border6:
 	VMOVAPS      Z2, Z2
 	VBROADCASTSS 64(AX), Z5
 	VCMPPS       $0x1d, Z5, Z1, K3
-	VBLENDMPS    Z5, Z1, K3, Z16
-	VMOVAPS      Z16, Z1
+	VBLENDMPS    Z5, Z1, K3, Z1
+	VMOVAPS      Z1, Z1
 	VMOVUPS      all32_0<>+0(SB), Z5
-	VBLENDMPS    Z5, Z2, K3, Z17
-	VMOVAPS      Z17, Z2
+	VBLENDMPS    Z5, Z2, K3, Z2
+	VMOVAPS      Z2, Z2
 
 padded5:
 	VRNDSCALEPS  $0x09, Z1, Z2
 	VMOVUPS      all32_3f800000<>+0(SB), Z5
 	VADDPS       Z5, Z2, Z5
-	VSUBPS       Z2, Z1, Z18
+	VSUBPS       Z2, Z1, Z6
 	VSUBPS       Z1, Z5, Z1
-	VBROADCASTSS 76(AX), Z19
-	VMINPS       Z19, Z2, Z19
-	VMOVUPS      all32_0<>+0(SB), Z20
-	VMAXPS       Z20, Z19, Z19
-	VBROADCASTSS 64(AX), Z20
-	VCMPPS       $0x00, Z20, Z2, K3
+	VBROADCASTSS 76(AX), Z7
+	VMINPS       Z7, Z2, Z7
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VMAXPS       Z8, Z7, Z7
+	VBROADCASTSS 64(AX), Z8
+	VCMPPS       $0x00, Z8, Z2, K3
 	KMOVW        K3, 47872(AX)(DX*4)
-	VMOVUPS      all32_bf800000<>+0(SB), Z20
-	VCMPPS       $0x00, Z20, Z2, K3
+	VMOVUPS      all32_bf800000<>+0(SB), Z8
+	VCMPPS       $0x00, Z8, Z2, K3
 	KMOVW        K3, 48960(AX)(DX*4)
-	VMOVUPS      all32_0<>+0(SB), Z20
-	VCMPPS       $0x1d, Z20, Z2, K3
-	VBROADCASTSS 52(AX), Z20
-	VCMPPS       $0x11, Z20, Z2, K4
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VCMPPS       $0x1d, Z8, Z2, K3
+	VBROADCASTSS 52(AX), Z8
+	VCMPPS       $0x11, Z8, Z2, K4
 	KANDW        K4, K3, K3
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x1d, Z2, Z5, K4
@@ -576,7 +568,7 @@ padded5:
 	VCMPPS       $0x11, Z2, Z5, K5
 	KANDW        K5, K4, K4
 	VCVTTPS2DQ   Z4, Z2
-	VCVTTPS2DQ   Z19, Z4
+	VCVTTPS2DQ   Z7, Z4
 	VPBROADCASTD 384(AX), Z5
 	VPMULLD      Z5, Z4, Z4
 	VPADDD       Z4, Z2, Z2
@@ -593,12 +585,12 @@ padded5:
 	VMOVUPS      Z1, 5440(AX)(DX*4)
 	KANDW        K4, K1, K5
 	KMOVW        K5, 43520(AX)(DX*4)
-	VMULPS       Z18, Z0, Z0
+	VMULPS       Z6, Z0, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 6528(AX)(DX*4)
 	KANDW        K4, K2, K5
 	KMOVW        K5, 44608(AX)(DX*4)
-	VMULPS       Z18, Z3, Z0
+	VMULPS       Z6, Z3, Z0
 	VMOVAPS.Z    Z0, K5, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
 	KANDW        K2, K1, K1
@@ -2529,6 +2521,7 @@ vector1:
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros3
 	VMOVUPS      19584(AX)(DX*4), Z1
+	VMOVAPS      Z1, Z1
 	VMOVUPS      all32_0<>+0(SB), Z4
 	VCMPPS       $0x04, Z4, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
@@ -2547,6 +2540,7 @@ zeros3:
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros4
 	VMOVUPS      20672(AX)(DX*4), Z1
+	VMOVAPS      Z1, Z1
 	VMOVUPS      all32_0<>+0(SB), Z2
 	VCMPPS       $0x04, Z2, Z1, K2
 	VMOVAPS.Z    Z0, K2, Z0
@@ -2581,50 +2575,50 @@ vector1:
 	KMOVW        45696(AX)(DX*4), K1
 	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS.Z    Z0, K1, Z3
-	VMOVUPS      all32_0<>+0(SB), Z14
-	VBLENDMPS    Z14, Z0, K2, Z4
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VBLENDMPS    Z4, Z0, K2, Z4
 	KMOVW        47872(AX)(DX*4), K1
 	KMOVW        48960(AX)(DX*4), K2
-	VMOVAPS.Z    Z1, K1, Z14
-	VMOVUPS      all32_0<>+0(SB), Z15
-	VBLENDMPS    Z15, Z1, K2, Z5
-	VPBROADCASTD 400(AX), Z1
-	VPADDD       Z14, Z2, Z15
-	VPADDD       Z3, Z15, Z15
+	VMOVAPS.Z    Z1, K1, Z5
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VBLENDMPS    Z6, Z1, K2, Z1
+	VPBROADCASTD 400(AX), Z6
+	VPADDD       Z5, Z2, Z7
+	VPADDD       Z3, Z7, Z7
 	KMOVW        41344(AX)(DX*4), K1
-	VMOVUPS      all32_ffffffff<>+0(SB), Z16
-	VBLENDMPS    Z15, Z16, K1, Z6
-	VPCMPGTD     Z6, Z1, K1
-	VMOVUPS      all32_ffffffff<>+0(SB), Z15
-	VBLENDMPS    Z6, Z15, K1, Z7
+	VMOVUPS      all32_ffffffff<>+0(SB), Z8
+	VBLENDMPS    Z7, Z8, K1, Z7
+	VPCMPGTD     Z7, Z6, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z8
+	VBLENDMPS    Z7, Z8, K1, Z7
 	VMOVUPS      Z7, 51136(AX)(DX*4)
-	VPADDD       Z14, Z2, Z14
-	VPADDD       Z4, Z14, Z14
+	VPADDD       Z5, Z2, Z5
+	VPADDD       Z4, Z5, Z5
 	KMOVW        42432(AX)(DX*4), K1
-	VMOVUPS      all32_ffffffff<>+0(SB), Z15
-	VBLENDMPS    Z14, Z15, K1, Z8
-	VPCMPGTD     Z8, Z1, K1
-	VMOVUPS      all32_ffffffff<>+0(SB), Z14
-	VBLENDMPS    Z8, Z14, K1, Z9
-	VMOVUPS      Z9, 52224(AX)(DX*4)
-	VPADDD       Z5, Z2, Z14
-	VPADDD       Z3, Z14, Z3
+	VMOVUPS      all32_ffffffff<>+0(SB), Z7
+	VBLENDMPS    Z5, Z7, K1, Z5
+	VPCMPGTD     Z5, Z6, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z7
+	VBLENDMPS    Z5, Z7, K1, Z5
+	VMOVUPS      Z5, 52224(AX)(DX*4)
+	VPADDD       Z1, Z2, Z5
+	VPADDD       Z3, Z5, Z3
 	KMOVW        43520(AX)(DX*4), K1
-	VMOVUPS      all32_ffffffff<>+0(SB), Z14
-	VBLENDMPS    Z3, Z14, K1, Z10
-	VPCMPGTD     Z10, Z1, K1
-	VMOVUPS      all32_ffffffff<>+0(SB), Z3
-	VBLENDMPS    Z10, Z3, K1, Z11
-	VMOVUPS      Z11, 53312(AX)(DX*4)
-	VPADDD       Z5, Z2, Z2
-	VPADDD       Z4, Z2, Z2
+	VMOVUPS      all32_ffffffff<>+0(SB), Z5
+	VBLENDMPS    Z3, Z5, K1, Z3
+	VPCMPGTD     Z3, Z6, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z5
+	VBLENDMPS    Z3, Z5, K1, Z3
+	VMOVUPS      Z3, 53312(AX)(DX*4)
+	VPADDD       Z1, Z2, Z1
+	VPADDD       Z4, Z1, Z1
 	KMOVW        44608(AX)(DX*4), K1
-	VMOVUPS      all32_ffffffff<>+0(SB), Z3
-	VBLENDMPS    Z2, Z3, K1, Z12
-	VPCMPGTD     Z12, Z1, K1
-	VMOVUPS      all32_ffffffff<>+0(SB), Z1
-	VBLENDMPS    Z12, Z1, K1, Z13
-	VMOVUPS      Z13, 54400(AX)(DX*4)
+	VMOVUPS      all32_ffffffff<>+0(SB), Z2
+	VBLENDMPS    Z1, Z2, K1, Z1
+	VPCMPGTD     Z1, Z6, K1
+	VMOVUPS      all32_ffffffff<>+0(SB), Z2
+	VBLENDMPS    Z1, Z2, K1, Z1
+	VMOVUPS      Z1, 54400(AX)(DX*4)
 	ADDQ         $0x00000010, DX
 	JMP          vector1
 
@@ -2760,38 +2754,36 @@ vector1:
 	VMOVUPS      all32_80000000<>+0(SB), Z4
 	VSUBPS       Z2, Z0, Z5
 	VPANDND      Z5, Z4, Z5
-	VDIVPS       Z3, Z5, Z18
-	VRNDSCALEPS  $0x0b, Z18, Z18
+	VDIVPS       Z3, Z5, Z6
+	VRNDSCALEPS  $0x0b, Z6, Z6
 	VMOVAPS      Z5, Z5
-	VFNMADD231PS Z3, Z18, Z5
-	VMOVUPS      all32_0<>+0(SB), Z19
-	VCMPPS       $0x11, Z19, Z5, K1
-	VADDPS       Z3, Z5, Z19
-	VBLENDMPS    Z19, Z5, K1, Z6
-	VMOVAPS      Z6, Z5
-	VMOVUPS      all32_3f800000<>+0(SB), Z19
-	VSUBPS       Z19, Z18, Z19
-	VBLENDMPS    Z19, Z18, K1, Z7
-	VMOVAPS      Z7, Z18
-	VMOVUPS      all32_3f000000<>+0(SB), Z19
-	VMULPS       Z19, Z18, Z19
-	VRNDSCALEPS  $0x09, Z19, Z20
-	VCMPPS       $0x0c, Z19, Z20, K1
+	VFNMADD231PS Z3, Z6, Z5
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VCMPPS       $0x11, Z7, Z5, K1
+	VADDPS       Z3, Z5, Z7
+	VBLENDMPS    Z7, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_3f800000<>+0(SB), Z7
+	VSUBPS       Z7, Z6, Z7
+	VBLENDMPS    Z7, Z6, K1, Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_3f000000<>+0(SB), Z7
+	VMULPS       Z7, Z6, Z7
+	VRNDSCALEPS  $0x09, Z7, Z8
+	VCMPPS       $0x0c, Z7, Z8, K1
 	VCMPPS       $0x11, Z2, Z0, K2
 	VMOVAPS.Z    Z4, K2, Z0
-	VPXORD       Z0, Z1, Z0
-	VMOVAPS      Z0, Z1
+	VPXORD       Z0, Z1, Z1
 	VMOVAPS.Z    Z4, K1, Z0
-	VPXORD       Z0, Z1, Z0
-	VMOVAPS      Z0, Z1
+	VPXORD       Z0, Z1, Z1
 	VSUBPS       Z5, Z3, Z0
-	VBLENDMPS    Z0, Z5, K1, Z8
-	VADDPS       Z2, Z8, Z0
+	VBLENDMPS    Z0, Z5, K1, Z0
+	VADDPS       Z2, Z0, Z0
 	VMOVUPS      all32_4b000000<>+0(SB), Z2
-	VCMPPS       $0x11, Z2, Z18, K1
+	VCMPPS       $0x11, Z2, Z6, K1
 	VMOVUPS      all32_7fc00000<>+0(SB), Z2
-	VBLENDMPS    Z0, Z2, K1, Z9
-	VMOVAPS      Z9, Z0
+	VBLENDMPS    Z0, Z2, K1, Z0
+	VMOVAPS      Z0, Z0
 
 border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
@@ -2802,11 +2794,11 @@ border4:
 	VMOVAPS      Z1, Z1
 	VBROADCASTSS 60(AX), Z2
 	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z10
-	VMOVAPS      Z10, Z0
+	VBLENDMPS    Z2, Z0, K1, Z0
+	VMOVAPS      Z0, Z0
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z11
-	VMOVAPS      Z11, Z1
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
 	VMOVUPS      Z1, 19584(AX)(DX*4)
 
 padded3:
@@ -2839,42 +2831,40 @@ padded3:
 	CMPL         392(AX), $0x00000001
 	JEQ          border6
 	VBROADCASTSS 88(AX), Z5
-	VBROADCASTSS 100(AX), Z18
-	VMOVUPS      all32_80000000<>+0(SB), Z19
-	VSUBPS       Z5, Z2, Z20
-	VPANDND      Z20, Z19, Z20
-	VDIVPS       Z18, Z20, Z21
-	VRNDSCALEPS  $0x0b, Z21, Z21
-	VMOVAPS      Z20, Z20
-	VFNMADD231PS Z18, Z21, Z20
-	VMOVUPS      all32_0<>+0(SB), Z22
-	VCMPPS       $0x11, Z22, Z20, K2
-	VADDPS       Z18, Z20, Z22
-	VBLENDMPS    Z22, Z20, K2, Z12
-	VMOVAPS      Z12, Z20
-	VMOVUPS      all32_3f800000<>+0(SB), Z22
-	VSUBPS       Z22, Z21, Z22
-	VBLENDMPS    Z22, Z21, K2, Z13
-	VMOVAPS      Z13, Z21
-	VMOVUPS      all32_3f000000<>+0(SB), Z22
-	VMULPS       Z22, Z21, Z22
-	VRNDSCALEPS  $0x09, Z22, Z23
-	VCMPPS       $0x0c, Z22, Z23, K2
+	VBROADCASTSS 100(AX), Z6
+	VMOVUPS      all32_80000000<>+0(SB), Z7
+	VSUBPS       Z5, Z2, Z8
+	VPANDND      Z8, Z7, Z8
+	VDIVPS       Z6, Z8, Z9
+	VRNDSCALEPS  $0x0b, Z9, Z9
+	VMOVAPS      Z8, Z8
+	VFNMADD231PS Z6, Z9, Z8
+	VMOVUPS      all32_0<>+0(SB), Z10
+	VCMPPS       $0x11, Z10, Z8, K2
+	VADDPS       Z6, Z8, Z10
+	VBLENDMPS    Z10, Z8, K2, Z8
+	VMOVAPS      Z8, Z8
+	VMOVUPS      all32_3f800000<>+0(SB), Z10
+	VSUBPS       Z10, Z9, Z10
+	VBLENDMPS    Z10, Z9, K2, Z9
+	VMOVAPS      Z9, Z9
+	VMOVUPS      all32_3f000000<>+0(SB), Z10
+	VMULPS       Z10, Z9, Z10
+	VRNDSCALEPS  $0x09, Z10, Z11
+	VCMPPS       $0x0c, Z10, Z11, K2
 	VCMPPS       $0x11, Z5, Z2, K3
-	VMOVAPS.Z    Z19, K3, Z2
-	VPXORD       Z2, Z4, Z2
-	VMOVAPS      Z2, Z4
-	VMOVAPS.Z    Z19, K2, Z2
-	VPXORD       Z2, Z4, Z2
-	VMOVAPS      Z2, Z4
-	VSUBPS       Z20, Z18, Z2
-	VBLENDMPS    Z2, Z20, K2, Z14
-	VADDPS       Z5, Z14, Z2
+	VMOVAPS.Z    Z7, K3, Z2
+	VPXORD       Z2, Z4, Z4
+	VMOVAPS.Z    Z7, K2, Z2
+	VPXORD       Z2, Z4, Z4
+	VSUBPS       Z8, Z6, Z2
+	VBLENDMPS    Z2, Z8, K2, Z2
+	VADDPS       Z5, Z2, Z2
 	VMOVUPS      all32_4b000000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z21, K2
+	VCMPPS       $0x11, Z5, Z9, K2
 	VMOVUPS      all32_7fc00000<>+0(SB), Z5
-	VBLENDMPS    Z2, Z5, K2, Z15
-	VMOVAPS      Z15, Z2
+	VBLENDMPS    Z2, Z5, K2, Z2
+	VMOVAPS      Z2, Z2
 
 border6:
 	VMOVUPS      all32_0<>+0(SB), Z5
@@ -2885,25 +2875,25 @@ border6:
 	VMOVAPS      Z4, Z4
 	VBROADCASTSS 64(AX), Z5
 	VCMPPS       $0x1d, Z5, Z2, K2
-	VBLENDMPS    Z5, Z2, K2, Z16
-	VMOVAPS      Z16, Z2
+	VBLENDMPS    Z5, Z2, K2, Z2
+	VMOVAPS      Z2, Z2
 	VMOVUPS      all32_0<>+0(SB), Z5
-	VBLENDMPS    Z5, Z4, K2, Z17
-	VMOVAPS      Z17, Z4
+	VBLENDMPS    Z5, Z4, K2, Z4
+	VMOVAPS      Z4, Z4
 	VMOVUPS      Z4, 20672(AX)(DX*4)
 
 padded5:
 	VRNDSCALEPS  $0x09, Z2, Z4
 	VMOVUPS      all32_3f800000<>+0(SB), Z5
 	VADDPS       Z5, Z4, Z5
-	VSUBPS       Z4, Z2, Z18
+	VSUBPS       Z4, Z2, Z6
 	VSUBPS       Z2, Z5, Z2
-	VMOVUPS      Z18, 17408(AX)(DX*4)
+	VMOVUPS      Z6, 17408(AX)(DX*4)
 	VMOVUPS      Z2, 14144(AX)(DX*4)
-	VBROADCASTSS 112(AX), Z19
-	VBROADCASTSS 124(AX), Z20
-	VCMPPS       $0x1d, Z19, Z4, K2
-	VCMPPS       $0x12, Z20, Z4, K2, K2
+	VBROADCASTSS 112(AX), Z7
+	VBROADCASTSS 124(AX), Z8
+	VCMPPS       $0x1d, Z7, Z4, K2
+	VCMPPS       $0x12, Z8, Z4, K2, K2
 	KANDW        K2, K1, K1
 	VCVTTPS2DQ   Z5, Z4
 	VPBROADCASTD 384(AX), Z5
@@ -2919,10 +2909,10 @@ padded5:
 	VMULPS       Z2, Z3, Z1
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVUPS      Z1, 5440(AX)(DX*4)
-	VMULPS       Z18, Z0, Z0
+	VMULPS       Z6, Z0, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 6528(AX)(DX*4)
-	VMULPS       Z18, Z3, Z0
+	VMULPS       Z6, Z3, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
 	KMOVW        K1, 41344(AX)(DX*4)
@@ -2964,38 +2954,36 @@ vector1:
 	VMOVUPS      all32_80000000<>+0(SB), Z4
 	VSUBPS       Z2, Z0, Z5
 	VPANDND      Z5, Z4, Z5
-	VDIVPS       Z3, Z5, Z18
-	VRNDSCALEPS  $0x0b, Z18, Z18
+	VDIVPS       Z3, Z5, Z6
+	VRNDSCALEPS  $0x0b, Z6, Z6
 	VMOVAPS      Z5, Z5
-	VFNMADD231PS Z3, Z18, Z5
-	VMOVUPS      all32_0<>+0(SB), Z19
-	VCMPPS       $0x11, Z19, Z5, K1
-	VADDPS       Z3, Z5, Z19
-	VBLENDMPS    Z19, Z5, K1, Z6
-	VMOVAPS      Z6, Z5
-	VMOVUPS      all32_3f800000<>+0(SB), Z19
-	VSUBPS       Z19, Z18, Z19
-	VBLENDMPS    Z19, Z18, K1, Z7
-	VMOVAPS      Z7, Z18
-	VMOVUPS      all32_3f000000<>+0(SB), Z19
-	VMULPS       Z19, Z18, Z19
-	VRNDSCALEPS  $0x09, Z19, Z20
-	VCMPPS       $0x0c, Z19, Z20, K1
+	VFNMADD231PS Z3, Z6, Z5
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VCMPPS       $0x11, Z7, Z5, K1
+	VADDPS       Z3, Z5, Z7
+	VBLENDMPS    Z7, Z5, K1, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_3f800000<>+0(SB), Z7
+	VSUBPS       Z7, Z6, Z7
+	VBLENDMPS    Z7, Z6, K1, Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_3f000000<>+0(SB), Z7
+	VMULPS       Z7, Z6, Z7
+	VRNDSCALEPS  $0x09, Z7, Z8
+	VCMPPS       $0x0c, Z7, Z8, K1
 	VCMPPS       $0x11, Z2, Z0, K2
 	VMOVAPS.Z    Z4, K2, Z0
-	VPXORD       Z0, Z1, Z0
-	VMOVAPS      Z0, Z1
+	VPXORD       Z0, Z1, Z1
 	VMOVAPS.Z    Z4, K1, Z0
-	VPXORD       Z0, Z1, Z0
-	VMOVAPS      Z0, Z1
+	VPXORD       Z0, Z1, Z1
 	VSUBPS       Z5, Z3, Z0
-	VBLENDMPS    Z0, Z5, K1, Z8
-	VADDPS       Z2, Z8, Z0
+	VBLENDMPS    Z0, Z5, K1, Z0
+	VADDPS       Z2, Z0, Z0
 	VMOVUPS      all32_4b000000<>+0(SB), Z2
-	VCMPPS       $0x11, Z2, Z18, K1
+	VCMPPS       $0x11, Z2, Z6, K1
 	VMOVUPS      all32_7fc00000<>+0(SB), Z2
-	VBLENDMPS    Z0, Z2, K1, Z9
-	VMOVAPS      Z9, Z0
+	VBLENDMPS    Z0, Z2, K1, Z0
+	VMOVAPS      Z0, Z0
 
 border4:
 	VMOVUPS      all32_0<>+0(SB), Z2
@@ -3006,11 +2994,11 @@ border4:
 	VMOVAPS      Z1, Z1
 	VBROADCASTSS 60(AX), Z2
 	VCMPPS       $0x1d, Z2, Z0, K1
-	VBLENDMPS    Z2, Z0, K1, Z10
-	VMOVAPS      Z10, Z0
+	VBLENDMPS    Z2, Z0, K1, Z0
+	VMOVAPS      Z0, Z0
 	VMOVUPS      all32_0<>+0(SB), Z2
-	VBLENDMPS    Z2, Z1, K1, Z11
-	VMOVAPS      Z11, Z1
+	VBLENDMPS    Z2, Z1, K1, Z1
+	VMOVAPS      Z1, Z1
 
 padded3:
 	VRNDSCALEPS  $0x09, Z0, Z1
@@ -3040,42 +3028,40 @@ padded3:
 	CMPL         392(AX), $0x00000001
 	JEQ          border6
 	VBROADCASTSS 88(AX), Z5
-	VBROADCASTSS 100(AX), Z18
-	VMOVUPS      all32_80000000<>+0(SB), Z19
-	VSUBPS       Z5, Z2, Z20
-	VPANDND      Z20, Z19, Z20
-	VDIVPS       Z18, Z20, Z21
-	VRNDSCALEPS  $0x0b, Z21, Z21
-	VMOVAPS      Z20, Z20
-	VFNMADD231PS Z18, Z21, Z20
-	VMOVUPS      all32_0<>+0(SB), Z22
-	VCMPPS       $0x11, Z22, Z20, K2
-	VADDPS       Z18, Z20, Z22
-	VBLENDMPS    Z22, Z20, K2, Z12
-	VMOVAPS      Z12, Z20
-	VMOVUPS      all32_3f800000<>+0(SB), Z22
-	VSUBPS       Z22, Z21, Z22
-	VBLENDMPS    Z22, Z21, K2, Z13
-	VMOVAPS      Z13, Z21
-	VMOVUPS      all32_3f000000<>+0(SB), Z22
-	VMULPS       Z22, Z21, Z22
-	VRNDSCALEPS  $0x09, Z22, Z23
-	VCMPPS       $0x0c, Z22, Z23, K2
+	VBROADCASTSS 100(AX), Z6
+	VMOVUPS      all32_80000000<>+0(SB), Z7
+	VSUBPS       Z5, Z2, Z8
+	VPANDND      Z8, Z7, Z8
+	VDIVPS       Z6, Z8, Z9
+	VRNDSCALEPS  $0x0b, Z9, Z9
+	VMOVAPS      Z8, Z8
+	VFNMADD231PS Z6, Z9, Z8
+	VMOVUPS      all32_0<>+0(SB), Z10
+	VCMPPS       $0x11, Z10, Z8, K2
+	VADDPS       Z6, Z8, Z10
+	VBLENDMPS    Z10, Z8, K2, Z8
+	VMOVAPS      Z8, Z8
+	VMOVUPS      all32_3f800000<>+0(SB), Z10
+	VSUBPS       Z10, Z9, Z10
+	VBLENDMPS    Z10, Z9, K2, Z9
+	VMOVAPS      Z9, Z9
+	VMOVUPS      all32_3f000000<>+0(SB), Z10
+	VMULPS       Z10, Z9, Z10
+	VRNDSCALEPS  $0x09, Z10, Z11
+	VCMPPS       $0x0c, Z10, Z11, K2
 	VCMPPS       $0x11, Z5, Z2, K3
-	VMOVAPS.Z    Z19, K3, Z2
-	VPXORD       Z2, Z4, Z2
-	VMOVAPS      Z2, Z4
-	VMOVAPS.Z    Z19, K2, Z2
-	VPXORD       Z2, Z4, Z2
-	VMOVAPS      Z2, Z4
-	VSUBPS       Z20, Z18, Z2
-	VBLENDMPS    Z2, Z20, K2, Z14
-	VADDPS       Z5, Z14, Z2
+	VMOVAPS.Z    Z7, K3, Z2
+	VPXORD       Z2, Z4, Z4
+	VMOVAPS.Z    Z7, K2, Z2
+	VPXORD       Z2, Z4, Z4
+	VSUBPS       Z8, Z6, Z2
+	VBLENDMPS    Z2, Z8, K2, Z2
+	VADDPS       Z5, Z2, Z2
 	VMOVUPS      all32_4b000000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z21, K2
+	VCMPPS       $0x11, Z5, Z9, K2
 	VMOVUPS      all32_7fc00000<>+0(SB), Z5
-	VBLENDMPS    Z2, Z5, K2, Z15
-	VMOVAPS      Z15, Z2
+	VBLENDMPS    Z2, Z5, K2, Z2
+	VMOVAPS      Z2, Z2
 
 border6:
 	VMOVUPS      all32_0<>+0(SB), Z5
@@ -3086,22 +3072,22 @@ border6:
 	VMOVAPS      Z4, Z4
 	VBROADCASTSS 64(AX), Z5
 	VCMPPS       $0x1d, Z5, Z2, K2
-	VBLENDMPS    Z5, Z2, K2, Z16
-	VMOVAPS      Z16, Z2
+	VBLENDMPS    Z5, Z2, K2, Z2
+	VMOVAPS      Z2, Z2
 	VMOVUPS      all32_0<>+0(SB), Z5
-	VBLENDMPS    Z5, Z4, K2, Z17
-	VMOVAPS      Z17, Z4
+	VBLENDMPS    Z5, Z4, K2, Z4
+	VMOVAPS      Z4, Z4
 
 padded5:
 	VRNDSCALEPS  $0x09, Z2, Z4
 	VMOVUPS      all32_3f800000<>+0(SB), Z5
 	VADDPS       Z5, Z4, Z5
-	VSUBPS       Z4, Z2, Z18
+	VSUBPS       Z4, Z2, Z6
 	VSUBPS       Z2, Z5, Z2
-	VBROADCASTSS 112(AX), Z19
-	VBROADCASTSS 124(AX), Z20
-	VCMPPS       $0x1d, Z19, Z4, K2
-	VCMPPS       $0x12, Z20, Z4, K2, K2
+	VBROADCASTSS 112(AX), Z7
+	VBROADCASTSS 124(AX), Z8
+	VCMPPS       $0x1d, Z7, Z4, K2
+	VCMPPS       $0x12, Z8, Z4, K2, K2
 	KANDW        K2, K1, K1
 	VCVTTPS2DQ   Z5, Z4
 	VPBROADCASTD 384(AX), Z5
@@ -3117,10 +3103,10 @@ padded5:
 	VMULPS       Z2, Z3, Z1
 	VMOVAPS.Z    Z1, K1, Z1
 	VMOVUPS      Z1, 5440(AX)(DX*4)
-	VMULPS       Z18, Z0, Z0
+	VMULPS       Z6, Z0, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 6528(AX)(DX*4)
-	VMULPS       Z18, Z3, Z0
+	VMULPS       Z6, Z3, Z0
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
 	ADDQ         $0x00000010, DX
@@ -3719,6 +3705,7 @@ combine5:
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros8
 	VMOVUPS      19584(AX)(DX*4), Z6
+	VMOVAPS      Z6, Z6
 	VMOVUPS      all32_0<>+0(SB), Z9
 	VCMPPS       $0x04, Z9, Z6, K2
 	VMOVAPS.Z    Z0, K2, Z0
@@ -3737,6 +3724,7 @@ zeros8:
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros9
 	VMOVUPS      20672(AX)(DX*4), Z6
+	VMOVAPS      Z6, Z6
 	VMOVUPS      all32_0<>+0(SB), Z7
 	VCMPPS       $0x04, Z7, Z6, K2
 	VMOVAPS.Z    Z0, K2, Z0
@@ -4272,11 +4260,9 @@ vector1:
 	VCMPPS       $0x0c, Y7, Y8, Y7
 	VCMPPS       $0x11, Y2, Y0, Y0
 	VANDPS       Y4, Y0, Y0
-	VPXOR        Y0, Y1, Y0
-	VMOVAPS      Y0, Y1
+	VPXOR        Y0, Y1, Y1
 	VANDPS       Y4, Y7, Y0
-	VPXOR        Y0, Y1, Y0
-	VMOVAPS      Y0, Y1
+	VPXOR        Y0, Y1, Y1
 	VSUBPS       Y5, Y3, Y0
 	VBLENDVPS    Y7, Y0, Y5, Y0
 	VADDPS       Y2, Y0, Y0
@@ -4370,11 +4356,9 @@ padded3:
 	VCMPPS       $0x0c, Y12, Y13, Y12
 	VCMPPS       $0x11, Y7, Y5, Y5
 	VANDPS       Y9, Y5, Y5
-	VPXOR        Y5, Y6, Y5
-	VMOVAPS      Y5, Y6
+	VPXOR        Y5, Y6, Y6
 	VANDPS       Y9, Y12, Y5
-	VPXOR        Y5, Y6, Y5
-	VMOVAPS      Y5, Y6
+	VPXOR        Y5, Y6, Y6
 	VSUBPS       Y10, Y8, Y5
 	VBLENDVPS    Y12, Y5, Y10, Y5
 	VADDPS       Y7, Y5, Y5
@@ -4517,11 +4501,9 @@ vector1:
 	VCMPPS       $0x0c, Y7, Y8, Y7
 	VCMPPS       $0x11, Y2, Y0, Y0
 	VANDPS       Y4, Y0, Y0
-	VPXOR        Y0, Y1, Y0
-	VMOVAPS      Y0, Y1
+	VPXOR        Y0, Y1, Y1
 	VANDPS       Y4, Y7, Y0
-	VPXOR        Y0, Y1, Y0
-	VMOVAPS      Y0, Y1
+	VPXOR        Y0, Y1, Y1
 	VSUBPS       Y5, Y3, Y0
 	VBLENDVPS    Y7, Y0, Y5, Y0
 	VADDPS       Y2, Y0, Y0
@@ -4612,11 +4594,9 @@ padded3:
 	VCMPPS       $0x0c, Y12, Y13, Y12
 	VCMPPS       $0x11, Y7, Y5, Y5
 	VANDPS       Y9, Y5, Y5
-	VPXOR        Y5, Y6, Y5
-	VMOVAPS      Y5, Y6
+	VPXOR        Y5, Y6, Y6
 	VANDPS       Y9, Y12, Y5
-	VPXOR        Y5, Y6, Y5
-	VMOVAPS      Y5, Y6
+	VPXOR        Y5, Y6, Y6
 	VSUBPS       Y10, Y8, Y5
 	VBLENDVPS    Y12, Y5, Y10, Y5
 	VADDPS       Y7, Y5, Y5
@@ -6346,6 +6326,7 @@ vector1:
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros3
 	VMOVUPS      19584(AX)(DX*4), Y2
+	VMOVAPS      Y2, Y2
 	VMOVUPS      all32_0<>+0(SB), Y5
 	VCMPPS       $0x04, Y5, Y2, Y5
 	VANDPS       Y1, Y5, Y1
@@ -6364,6 +6345,7 @@ zeros3:
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros4
 	VMOVUPS      20672(AX)(DX*4), Y2
+	VMOVAPS      Y2, Y2
 	VMOVUPS      all32_0<>+0(SB), Y3
 	VCMPPS       $0x04, Y3, Y2, Y3
 	VANDPS       Y1, Y3, Y1
@@ -6573,11 +6555,9 @@ vector1:
 	VCMPPS       $0x0c, Y7, Y8, Y7
 	VCMPPS       $0x11, Y2, Y0, Y0
 	VANDPS       Y4, Y0, Y0
-	VPXOR        Y0, Y1, Y0
-	VMOVAPS      Y0, Y1
+	VPXOR        Y0, Y1, Y1
 	VANDPS       Y4, Y7, Y0
-	VPXOR        Y0, Y1, Y0
-	VMOVAPS      Y0, Y1
+	VPXOR        Y0, Y1, Y1
 	VSUBPS       Y5, Y3, Y0
 	VBLENDVPS    Y7, Y0, Y5, Y0
 	VADDPS       Y2, Y0, Y0
@@ -6657,11 +6637,9 @@ padded3:
 	VCMPPS       $0x0c, Y11, Y12, Y11
 	VCMPPS       $0x11, Y6, Y4, Y4
 	VANDPS       Y8, Y4, Y4
-	VPXOR        Y4, Y5, Y4
-	VMOVAPS      Y4, Y5
+	VPXOR        Y4, Y5, Y5
 	VANDPS       Y8, Y11, Y4
-	VPXOR        Y4, Y5, Y4
-	VMOVAPS      Y4, Y5
+	VPXOR        Y4, Y5, Y5
 	VSUBPS       Y9, Y7, Y4
 	VBLENDVPS    Y11, Y4, Y9, Y4
 	VADDPS       Y6, Y4, Y4
@@ -6779,11 +6757,9 @@ vector1:
 	VCMPPS       $0x0c, Y7, Y8, Y7
 	VCMPPS       $0x11, Y2, Y0, Y0
 	VANDPS       Y4, Y0, Y0
-	VPXOR        Y0, Y1, Y0
-	VMOVAPS      Y0, Y1
+	VPXOR        Y0, Y1, Y1
 	VANDPS       Y4, Y7, Y0
-	VPXOR        Y0, Y1, Y0
-	VMOVAPS      Y0, Y1
+	VPXOR        Y0, Y1, Y1
 	VSUBPS       Y5, Y3, Y0
 	VBLENDVPS    Y7, Y0, Y5, Y0
 	VADDPS       Y2, Y0, Y0
@@ -6860,11 +6836,9 @@ padded3:
 	VCMPPS       $0x0c, Y11, Y12, Y11
 	VCMPPS       $0x11, Y6, Y4, Y4
 	VANDPS       Y8, Y4, Y4
-	VPXOR        Y4, Y5, Y4
-	VMOVAPS      Y4, Y5
+	VPXOR        Y4, Y5, Y5
 	VANDPS       Y8, Y11, Y4
-	VPXOR        Y4, Y5, Y4
-	VMOVAPS      Y4, Y5
+	VPXOR        Y4, Y5, Y5
 	VSUBPS       Y9, Y7, Y4
 	VBLENDVPS    Y11, Y4, Y9, Y4
 	VADDPS       Y6, Y4, Y4
@@ -7421,6 +7395,7 @@ combine5:
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros8
 	VMOVUPS      19584(AX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VCMPPS       $0x04, Y7, Y3, Y7
 	VANDPS       Y0, Y7, Y0
@@ -7439,6 +7414,7 @@ zeros8:
 	CMPL         392(AX), $0x00000000
 	JEQ          zeros9
 	VMOVUPS      20672(AX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
 	VMOVUPS      all32_0<>+0(SB), Y4
 	VCMPPS       $0x04, Y4, Y3, Y4
 	VANDPS       Y0, Y4, Y0

@@ -115,38 +115,3 @@ func gridCubicSampleAVX2F16(cells *byte, n int, input *byte, y *byte)
 //
 //go:noescape
 func gridCubicTermsAVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridCubicAdd16AVX512 adds dy times weight to every tap's pixel, for 16 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
-//
-//go:noescape
-func gridCubicAdd16AVX512(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-
-// gridCubicAdd4 adds dy times weight to every tap's pixel, for 4 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
-//
-//go:noescape
-func gridCubicAdd4(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-
-// gridCubicAdd8 adds dy times weight to every tap's pixel, for 8 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
-//
-//go:noescape
-func gridCubicAdd8(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-
-// gridCubicAdd12 adds dy times weight to every tap's pixel, for 12 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
-//
-//go:noescape
-func gridCubicAdd12(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-
-// gridCubicAdd16AVX2 adds dy times weight to every tap's pixel, for 16 channels that lie side by
-// side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
-// to list; it returns how many there are then.
-//
-//go:noescape
-func gridCubicAdd16AVX2(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int

@@ -1149,163 +1149,163 @@ vector1:
 	VMOVUPS      all32_ffffffff<>+0(SB), Z2
 	VMOVUPS      55488(AX)(DX*4), Z3
 	VPSUBD       Z0, Z3, Z3
-	VMOVUPS      72896(AX)(DX*4), Z20
-	VMOVUPS      88128(AX)(DX*4), Z21
-	VPADDD       59840(AX)(DX*4), Z3, Z22
-	VPANDD       68544(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z4
-	VMOVUPS      Z4, 96832(AX)(DX*4)
-	VMULPS       79424(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 114240(AX)(DX*4)
-	VPADDD       60928(AX)(DX*4), Z3, Z22
-	VPANDD       69632(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z5
-	VMOVUPS      Z5, 97920(AX)(DX*4)
-	VMULPS       80512(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 115328(AX)(DX*4)
-	VPADDD       62016(AX)(DX*4), Z3, Z22
-	VPANDD       70720(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z6
+	VMOVUPS      72896(AX)(DX*4), Z4
+	VMOVUPS      88128(AX)(DX*4), Z5
+	VPADDD       59840(AX)(DX*4), Z3, Z6
+	VPANDD       68544(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
+	VMOVUPS      Z6, 96832(AX)(DX*4)
+	VMULPS       79424(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 114240(AX)(DX*4)
+	VPADDD       60928(AX)(DX*4), Z3, Z6
+	VPANDD       69632(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
+	VMOVUPS      Z6, 97920(AX)(DX*4)
+	VMULPS       80512(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 115328(AX)(DX*4)
+	VPADDD       62016(AX)(DX*4), Z3, Z6
+	VPANDD       70720(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
 	VMOVUPS      Z6, 99008(AX)(DX*4)
-	VMULPS       81600(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 116416(AX)(DX*4)
+	VMULPS       81600(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 116416(AX)(DX*4)
 	VPADDD       63104(AX)(DX*4), Z3, Z3
-	VPANDD       71808(AX)(DX*4), Z20, Z20
-	VPXORD       Z2, Z20, Z20
-	VPORD        Z20, Z3, Z3
+	VPANDD       71808(AX)(DX*4), Z4, Z4
+	VPXORD       Z2, Z4, Z4
+	VPORD        Z4, Z3, Z3
 	VPCMPGTD     Z3, Z1, K1
-	VBLENDMPS    Z3, Z2, K1, Z7
-	VMOVUPS      Z7, 100096(AX)(DX*4)
-	VMULPS       82688(AX)(DX*4), Z21, Z3
+	VBLENDMPS    Z3, Z2, K1, Z3
+	VMOVUPS      Z3, 100096(AX)(DX*4)
+	VMULPS       82688(AX)(DX*4), Z5, Z3
 	VMOVUPS      Z3, 117504(AX)(DX*4)
 	VMOVUPS      56576(AX)(DX*4), Z3
 	VPSUBD       Z0, Z3, Z3
-	VMOVUPS      73984(AX)(DX*4), Z20
-	VMOVUPS      89216(AX)(DX*4), Z21
-	VPADDD       59840(AX)(DX*4), Z3, Z22
-	VPANDD       68544(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z8
-	VMOVUPS      Z8, 101184(AX)(DX*4)
-	VMULPS       79424(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 118592(AX)(DX*4)
-	VPADDD       60928(AX)(DX*4), Z3, Z22
-	VPANDD       69632(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z9
-	VMOVUPS      Z9, 102272(AX)(DX*4)
-	VMULPS       80512(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 119680(AX)(DX*4)
-	VPADDD       62016(AX)(DX*4), Z3, Z22
-	VPANDD       70720(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z10
-	VMOVUPS      Z10, 103360(AX)(DX*4)
-	VMULPS       81600(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 120768(AX)(DX*4)
+	VMOVUPS      73984(AX)(DX*4), Z4
+	VMOVUPS      89216(AX)(DX*4), Z5
+	VPADDD       59840(AX)(DX*4), Z3, Z6
+	VPANDD       68544(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
+	VMOVUPS      Z6, 101184(AX)(DX*4)
+	VMULPS       79424(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 118592(AX)(DX*4)
+	VPADDD       60928(AX)(DX*4), Z3, Z6
+	VPANDD       69632(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
+	VMOVUPS      Z6, 102272(AX)(DX*4)
+	VMULPS       80512(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 119680(AX)(DX*4)
+	VPADDD       62016(AX)(DX*4), Z3, Z6
+	VPANDD       70720(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
+	VMOVUPS      Z6, 103360(AX)(DX*4)
+	VMULPS       81600(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 120768(AX)(DX*4)
 	VPADDD       63104(AX)(DX*4), Z3, Z3
-	VPANDD       71808(AX)(DX*4), Z20, Z20
-	VPXORD       Z2, Z20, Z20
-	VPORD        Z20, Z3, Z3
+	VPANDD       71808(AX)(DX*4), Z4, Z4
+	VPXORD       Z2, Z4, Z4
+	VPORD        Z4, Z3, Z3
 	VPCMPGTD     Z3, Z1, K1
-	VBLENDMPS    Z3, Z2, K1, Z11
-	VMOVUPS      Z11, 104448(AX)(DX*4)
-	VMULPS       82688(AX)(DX*4), Z21, Z3
+	VBLENDMPS    Z3, Z2, K1, Z3
+	VMOVUPS      Z3, 104448(AX)(DX*4)
+	VMULPS       82688(AX)(DX*4), Z5, Z3
 	VMOVUPS      Z3, 121856(AX)(DX*4)
 	VMOVUPS      57664(AX)(DX*4), Z3
 	VPSUBD       Z0, Z3, Z3
-	VMOVUPS      75072(AX)(DX*4), Z20
-	VMOVUPS      90304(AX)(DX*4), Z21
-	VPADDD       59840(AX)(DX*4), Z3, Z22
-	VPANDD       68544(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z12
-	VMOVUPS      Z12, 105536(AX)(DX*4)
-	VMULPS       79424(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 122944(AX)(DX*4)
-	VPADDD       60928(AX)(DX*4), Z3, Z22
-	VPANDD       69632(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z13
-	VMOVUPS      Z13, 106624(AX)(DX*4)
-	VMULPS       80512(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 124032(AX)(DX*4)
-	VPADDD       62016(AX)(DX*4), Z3, Z22
-	VPANDD       70720(AX)(DX*4), Z20, Z23
-	VPXORD       Z2, Z23, Z23
-	VPORD        Z23, Z22, Z22
-	VPCMPGTD     Z22, Z1, K1
-	VBLENDMPS    Z22, Z2, K1, Z14
-	VMOVUPS      Z14, 107712(AX)(DX*4)
-	VMULPS       81600(AX)(DX*4), Z21, Z22
-	VMOVUPS      Z22, 125120(AX)(DX*4)
+	VMOVUPS      75072(AX)(DX*4), Z4
+	VMOVUPS      90304(AX)(DX*4), Z5
+	VPADDD       59840(AX)(DX*4), Z3, Z6
+	VPANDD       68544(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
+	VMOVUPS      Z6, 105536(AX)(DX*4)
+	VMULPS       79424(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 122944(AX)(DX*4)
+	VPADDD       60928(AX)(DX*4), Z3, Z6
+	VPANDD       69632(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
+	VMOVUPS      Z6, 106624(AX)(DX*4)
+	VMULPS       80512(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 124032(AX)(DX*4)
+	VPADDD       62016(AX)(DX*4), Z3, Z6
+	VPANDD       70720(AX)(DX*4), Z4, Z7
+	VPXORD       Z2, Z7, Z7
+	VPORD        Z7, Z6, Z6
+	VPCMPGTD     Z6, Z1, K1
+	VBLENDMPS    Z6, Z2, K1, Z6
+	VMOVUPS      Z6, 107712(AX)(DX*4)
+	VMULPS       81600(AX)(DX*4), Z5, Z6
+	VMOVUPS      Z6, 125120(AX)(DX*4)
 	VPADDD       63104(AX)(DX*4), Z3, Z3
-	VPANDD       71808(AX)(DX*4), Z20, Z20
-	VPXORD       Z2, Z20, Z20
-	VPORD        Z20, Z3, Z3
+	VPANDD       71808(AX)(DX*4), Z4, Z4
+	VPXORD       Z2, Z4, Z4
+	VPORD        Z4, Z3, Z3
 	VPCMPGTD     Z3, Z1, K1
-	VBLENDMPS    Z3, Z2, K1, Z15
-	VMOVUPS      Z15, 108800(AX)(DX*4)
-	VMULPS       82688(AX)(DX*4), Z21, Z3
+	VBLENDMPS    Z3, Z2, K1, Z3
+	VMOVUPS      Z3, 108800(AX)(DX*4)
+	VMULPS       82688(AX)(DX*4), Z5, Z3
 	VMOVUPS      Z3, 126208(AX)(DX*4)
 	VMOVUPS      58752(AX)(DX*4), Z3
 	VPSUBD       Z0, Z3, Z0
 	VMOVUPS      76160(AX)(DX*4), Z3
-	VMOVUPS      91392(AX)(DX*4), Z20
-	VPADDD       59840(AX)(DX*4), Z0, Z21
-	VPANDD       68544(AX)(DX*4), Z3, Z22
-	VPXORD       Z2, Z22, Z22
-	VPORD        Z22, Z21, Z21
-	VPCMPGTD     Z21, Z1, K1
-	VBLENDMPS    Z21, Z2, K1, Z16
-	VMOVUPS      Z16, 109888(AX)(DX*4)
-	VMULPS       79424(AX)(DX*4), Z20, Z21
-	VMOVUPS      Z21, 127296(AX)(DX*4)
-	VPADDD       60928(AX)(DX*4), Z0, Z21
-	VPANDD       69632(AX)(DX*4), Z3, Z22
-	VPXORD       Z2, Z22, Z22
-	VPORD        Z22, Z21, Z21
-	VPCMPGTD     Z21, Z1, K1
-	VBLENDMPS    Z21, Z2, K1, Z17
-	VMOVUPS      Z17, 110976(AX)(DX*4)
-	VMULPS       80512(AX)(DX*4), Z20, Z21
-	VMOVUPS      Z21, 128384(AX)(DX*4)
-	VPADDD       62016(AX)(DX*4), Z0, Z21
-	VPANDD       70720(AX)(DX*4), Z3, Z22
-	VPXORD       Z2, Z22, Z22
-	VPORD        Z22, Z21, Z21
-	VPCMPGTD     Z21, Z1, K1
-	VBLENDMPS    Z21, Z2, K1, Z18
-	VMOVUPS      Z18, 112064(AX)(DX*4)
-	VMULPS       81600(AX)(DX*4), Z20, Z21
-	VMOVUPS      Z21, 129472(AX)(DX*4)
+	VMOVUPS      91392(AX)(DX*4), Z4
+	VPADDD       59840(AX)(DX*4), Z0, Z5
+	VPANDD       68544(AX)(DX*4), Z3, Z6
+	VPXORD       Z2, Z6, Z6
+	VPORD        Z6, Z5, Z5
+	VPCMPGTD     Z5, Z1, K1
+	VBLENDMPS    Z5, Z2, K1, Z5
+	VMOVUPS      Z5, 109888(AX)(DX*4)
+	VMULPS       79424(AX)(DX*4), Z4, Z5
+	VMOVUPS      Z5, 127296(AX)(DX*4)
+	VPADDD       60928(AX)(DX*4), Z0, Z5
+	VPANDD       69632(AX)(DX*4), Z3, Z6
+	VPXORD       Z2, Z6, Z6
+	VPORD        Z6, Z5, Z5
+	VPCMPGTD     Z5, Z1, K1
+	VBLENDMPS    Z5, Z2, K1, Z5
+	VMOVUPS      Z5, 110976(AX)(DX*4)
+	VMULPS       80512(AX)(DX*4), Z4, Z5
+	VMOVUPS      Z5, 128384(AX)(DX*4)
+	VPADDD       62016(AX)(DX*4), Z0, Z5
+	VPANDD       70720(AX)(DX*4), Z3, Z6
+	VPXORD       Z2, Z6, Z6
+	VPORD        Z6, Z5, Z5
+	VPCMPGTD     Z5, Z1, K1
+	VBLENDMPS    Z5, Z2, K1, Z5
+	VMOVUPS      Z5, 112064(AX)(DX*4)
+	VMULPS       81600(AX)(DX*4), Z4, Z5
+	VMOVUPS      Z5, 129472(AX)(DX*4)
 	VPADDD       63104(AX)(DX*4), Z0, Z0
 	VPANDD       71808(AX)(DX*4), Z3, Z3
 	VPXORD       Z2, Z3, Z3
 	VPORD        Z3, Z0, Z0
 	VPCMPGTD     Z0, Z1, K1
-	VBLENDMPS    Z0, Z2, K1, Z19
-	VMOVUPS      Z19, 113152(AX)(DX*4)
-	VMULPS       82688(AX)(DX*4), Z20, Z0
+	VBLENDMPS    Z0, Z2, K1, Z0
+	VMOVUPS      Z0, 113152(AX)(DX*4)
+	VMULPS       82688(AX)(DX*4), Z4, Z0
 	VMOVUPS      Z0, 130560(AX)(DX*4)
 	ADDQ         $0x00000010, DX
 	JMP          vector1
@@ -5544,692 +5544,5 @@ folded9:
 	JMP  vector2
 
 done3:
-	VZEROUPPER
-	RET
-
-// func gridCubicAdd16AVX512(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-// Requires: AVX, AVX512F
-TEXT ·gridCubicAdd16AVX512(SB), NOSPLIT, $0-72
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ sums+16(FP), DX
-	MOVQ dy+24(FP), BX
-	MOVQ count+32(FP), SI
-	MOVQ chunks+40(FP), DI
-	MOVQ list+48(FP), R8
-	MOVQ full+56(FP), R9
-
-position:
-	TESTQ   CX, CX
-	JLE     done
-	VMOVUPS (BX), Z1
-	MOVQ    AX, R10
-	MOVQ    $0x00000004, R11
-
-row:
-	MOVLQSX      96832(R10), R12
-	TESTQ        R12, R12
-	JLT          skip0
-	IMUL3Q       $0x40, R12, R13
-	VBROADCASTSS 114240(R10), Z0
-	VMULPS       Z0, Z1, Z0
-	VADDPS       (DX)(R13*1), Z0, Z0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full0
-
-store0:
-	VMOVUPS Z0, (DX)(R13*1)
-
-skip0:
-	MOVLQSX      97920(R10), R12
-	TESTQ        R12, R12
-	JLT          skip1
-	IMUL3Q       $0x40, R12, R13
-	VBROADCASTSS 115328(R10), Z0
-	VMULPS       Z0, Z1, Z0
-	VADDPS       (DX)(R13*1), Z0, Z0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full1
-
-store1:
-	VMOVUPS Z0, (DX)(R13*1)
-
-skip1:
-	MOVLQSX      99008(R10), R12
-	TESTQ        R12, R12
-	JLT          skip2
-	IMUL3Q       $0x40, R12, R13
-	VBROADCASTSS 116416(R10), Z0
-	VMULPS       Z0, Z1, Z0
-	VADDPS       (DX)(R13*1), Z0, Z0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full2
-
-store2:
-	VMOVUPS Z0, (DX)(R13*1)
-
-skip2:
-	MOVLQSX      100096(R10), R12
-	TESTQ        R12, R12
-	JLT          skip3
-	IMUL3Q       $0x40, R12, R13
-	VBROADCASTSS 117504(R10), Z0
-	VMULPS       Z0, Z1, Z0
-	VADDPS       (DX)(R13*1), Z0, Z0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full3
-
-store3:
-	VMOVUPS Z0, (DX)(R13*1)
-
-skip3:
-	ADDQ $0x00001100, R10
-	DECQ R11
-	JNE  row
-	ADDQ $0x04, AX
-	ADDQ $0x40, BX
-	DECQ CX
-	JMP  position
-
-full0:
-	VMOVUPS Z0, (DI)
-	VPXORD  Z0, Z0, Z0
-	ADDQ    $0x40, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store0
-
-full1:
-	VMOVUPS Z0, (DI)
-	VPXORD  Z0, Z0, Z0
-	ADDQ    $0x40, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store1
-
-full2:
-	VMOVUPS Z0, (DI)
-	VPXORD  Z0, Z0, Z0
-	ADDQ    $0x40, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store2
-
-full3:
-	VMOVUPS Z0, (DI)
-	VPXORD  Z0, Z0, Z0
-	ADDQ    $0x40, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store3
-
-done:
-	MOVQ R9, ret+64(FP)
-	VZEROUPPER
-	RET
-
-// func gridCubicAdd4(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-// Requires: AVX
-TEXT ·gridCubicAdd4(SB), NOSPLIT, $0-72
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ sums+16(FP), DX
-	MOVQ dy+24(FP), BX
-	MOVQ count+32(FP), SI
-	MOVQ chunks+40(FP), DI
-	MOVQ list+48(FP), R8
-	MOVQ full+56(FP), R9
-
-position:
-	TESTQ   CX, CX
-	JLE     done
-	VMOVUPS (BX), X1
-	MOVQ    AX, R10
-	MOVQ    $0x00000004, R11
-
-row:
-	MOVLQSX      96832(R10), R12
-	TESTQ        R12, R12
-	JLT          skip0
-	IMUL3Q       $0x10, R12, R13
-	VBROADCASTSS 114240(R10), Y0
-	VMULPS       X0, X1, X0
-	VADDPS       (DX)(R13*1), X0, X0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full0
-
-store0:
-	VMOVUPS X0, (DX)(R13*1)
-
-skip0:
-	MOVLQSX      97920(R10), R12
-	TESTQ        R12, R12
-	JLT          skip1
-	IMUL3Q       $0x10, R12, R13
-	VBROADCASTSS 115328(R10), Y0
-	VMULPS       X0, X1, X0
-	VADDPS       (DX)(R13*1), X0, X0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full1
-
-store1:
-	VMOVUPS X0, (DX)(R13*1)
-
-skip1:
-	MOVLQSX      99008(R10), R12
-	TESTQ        R12, R12
-	JLT          skip2
-	IMUL3Q       $0x10, R12, R13
-	VBROADCASTSS 116416(R10), Y0
-	VMULPS       X0, X1, X0
-	VADDPS       (DX)(R13*1), X0, X0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full2
-
-store2:
-	VMOVUPS X0, (DX)(R13*1)
-
-skip2:
-	MOVLQSX      100096(R10), R12
-	TESTQ        R12, R12
-	JLT          skip3
-	IMUL3Q       $0x10, R12, R13
-	VBROADCASTSS 117504(R10), Y0
-	VMULPS       X0, X1, X0
-	VADDPS       (DX)(R13*1), X0, X0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full3
-
-store3:
-	VMOVUPS X0, (DX)(R13*1)
-
-skip3:
-	ADDQ $0x00001100, R10
-	DECQ R11
-	JNE  row
-	ADDQ $0x04, AX
-	ADDQ $0x10, BX
-	DECQ CX
-	JMP  position
-
-full0:
-	VMOVUPS X0, (DI)
-	VPXOR   X0, X0, X0
-	ADDQ    $0x10, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store0
-
-full1:
-	VMOVUPS X0, (DI)
-	VPXOR   X0, X0, X0
-	ADDQ    $0x10, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store1
-
-full2:
-	VMOVUPS X0, (DI)
-	VPXOR   X0, X0, X0
-	ADDQ    $0x10, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store2
-
-full3:
-	VMOVUPS X0, (DI)
-	VPXOR   X0, X0, X0
-	ADDQ    $0x10, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store3
-
-done:
-	MOVQ R9, ret+64(FP)
-	VZEROUPPER
-	RET
-
-// func gridCubicAdd8(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-// Requires: AVX, AVX2
-TEXT ·gridCubicAdd8(SB), NOSPLIT, $0-72
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ sums+16(FP), DX
-	MOVQ dy+24(FP), BX
-	MOVQ count+32(FP), SI
-	MOVQ chunks+40(FP), DI
-	MOVQ list+48(FP), R8
-	MOVQ full+56(FP), R9
-
-position:
-	TESTQ   CX, CX
-	JLE     done
-	VMOVUPS (BX), Y1
-	MOVQ    AX, R10
-	MOVQ    $0x00000004, R11
-
-row:
-	MOVLQSX      96832(R10), R12
-	TESTQ        R12, R12
-	JLT          skip0
-	IMUL3Q       $0x20, R12, R13
-	VBROADCASTSS 114240(R10), Y0
-	VMULPS       Y0, Y1, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full0
-
-store0:
-	VMOVUPS Y0, (DX)(R13*1)
-
-skip0:
-	MOVLQSX      97920(R10), R12
-	TESTQ        R12, R12
-	JLT          skip1
-	IMUL3Q       $0x20, R12, R13
-	VBROADCASTSS 115328(R10), Y0
-	VMULPS       Y0, Y1, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full1
-
-store1:
-	VMOVUPS Y0, (DX)(R13*1)
-
-skip1:
-	MOVLQSX      99008(R10), R12
-	TESTQ        R12, R12
-	JLT          skip2
-	IMUL3Q       $0x20, R12, R13
-	VBROADCASTSS 116416(R10), Y0
-	VMULPS       Y0, Y1, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full2
-
-store2:
-	VMOVUPS Y0, (DX)(R13*1)
-
-skip2:
-	MOVLQSX      100096(R10), R12
-	TESTQ        R12, R12
-	JLT          skip3
-	IMUL3Q       $0x20, R12, R13
-	VBROADCASTSS 117504(R10), Y0
-	VMULPS       Y0, Y1, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full3
-
-store3:
-	VMOVUPS Y0, (DX)(R13*1)
-
-skip3:
-	ADDQ $0x00001100, R10
-	DECQ R11
-	JNE  row
-	ADDQ $0x04, AX
-	ADDQ $0x20, BX
-	DECQ CX
-	JMP  position
-
-full0:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	ADDQ    $0x20, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store0
-
-full1:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	ADDQ    $0x20, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store1
-
-full2:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	ADDQ    $0x20, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store2
-
-full3:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	ADDQ    $0x20, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store3
-
-done:
-	MOVQ R9, ret+64(FP)
-	VZEROUPPER
-	RET
-
-// func gridCubicAdd12(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-// Requires: AVX, AVX2
-TEXT ·gridCubicAdd12(SB), NOSPLIT, $0-72
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ sums+16(FP), DX
-	MOVQ dy+24(FP), BX
-	MOVQ count+32(FP), SI
-	MOVQ chunks+40(FP), DI
-	MOVQ list+48(FP), R8
-	MOVQ full+56(FP), R9
-
-position:
-	TESTQ   CX, CX
-	JLE     done
-	VMOVUPS (BX), Y2
-	VMOVUPS 32(BX), X3
-	MOVQ    AX, R10
-	MOVQ    $0x00000004, R11
-
-row:
-	MOVLQSX      96832(R10), R12
-	TESTQ        R12, R12
-	JLT          skip0
-	IMUL3Q       $0x30, R12, R13
-	VBROADCASTSS 114240(R10), Y1
-	VMULPS       Y1, Y2, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	VMULPS       X1, X3, X1
-	VADDPS       32(DX)(R13*1), X1, X1
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full0
-
-store0:
-	VMOVUPS Y0, (DX)(R13*1)
-	VMOVUPS X1, 32(DX)(R13*1)
-
-skip0:
-	MOVLQSX      97920(R10), R12
-	TESTQ        R12, R12
-	JLT          skip1
-	IMUL3Q       $0x30, R12, R13
-	VBROADCASTSS 115328(R10), Y1
-	VMULPS       Y1, Y2, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	VMULPS       X1, X3, X1
-	VADDPS       32(DX)(R13*1), X1, X1
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full1
-
-store1:
-	VMOVUPS Y0, (DX)(R13*1)
-	VMOVUPS X1, 32(DX)(R13*1)
-
-skip1:
-	MOVLQSX      99008(R10), R12
-	TESTQ        R12, R12
-	JLT          skip2
-	IMUL3Q       $0x30, R12, R13
-	VBROADCASTSS 116416(R10), Y1
-	VMULPS       Y1, Y2, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	VMULPS       X1, X3, X1
-	VADDPS       32(DX)(R13*1), X1, X1
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full2
-
-store2:
-	VMOVUPS Y0, (DX)(R13*1)
-	VMOVUPS X1, 32(DX)(R13*1)
-
-skip2:
-	MOVLQSX      100096(R10), R12
-	TESTQ        R12, R12
-	JLT          skip3
-	IMUL3Q       $0x30, R12, R13
-	VBROADCASTSS 117504(R10), Y1
-	VMULPS       Y1, Y2, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	VMULPS       X1, X3, X1
-	VADDPS       32(DX)(R13*1), X1, X1
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full3
-
-store3:
-	VMOVUPS Y0, (DX)(R13*1)
-	VMOVUPS X1, 32(DX)(R13*1)
-
-skip3:
-	ADDQ $0x00001100, R10
-	DECQ R11
-	JNE  row
-	ADDQ $0x04, AX
-	ADDQ $0x30, BX
-	DECQ CX
-	JMP  position
-
-full0:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS X1, 32(DI)
-	VPXOR   X1, X1, X1
-	ADDQ    $0x30, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store0
-
-full1:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS X1, 32(DI)
-	VPXOR   X1, X1, X1
-	ADDQ    $0x30, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store1
-
-full2:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS X1, 32(DI)
-	VPXOR   X1, X1, X1
-	ADDQ    $0x30, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store2
-
-full3:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS X1, 32(DI)
-	VPXOR   X1, X1, X1
-	ADDQ    $0x30, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store3
-
-done:
-	MOVQ R9, ret+64(FP)
-	VZEROUPPER
-	RET
-
-// func gridCubicAdd16AVX2(cells *byte, n int, sums *float32, dy *float32, count *uint8, chunks *float32, list *[2]int64, full int) int
-// Requires: AVX, AVX2
-TEXT ·gridCubicAdd16AVX2(SB), NOSPLIT, $0-72
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ sums+16(FP), DX
-	MOVQ dy+24(FP), BX
-	MOVQ count+32(FP), SI
-	MOVQ chunks+40(FP), DI
-	MOVQ list+48(FP), R8
-	MOVQ full+56(FP), R9
-
-position:
-	TESTQ   CX, CX
-	JLE     done
-	VMOVUPS (BX), Y2
-	VMOVUPS 32(BX), Y3
-	MOVQ    AX, R10
-	MOVQ    $0x00000004, R11
-
-row:
-	MOVLQSX      96832(R10), R12
-	TESTQ        R12, R12
-	JLT          skip0
-	IMUL3Q       $0x40, R12, R13
-	VBROADCASTSS 114240(R10), Y1
-	VMULPS       Y1, Y2, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	VMULPS       Y1, Y3, Y1
-	VADDPS       32(DX)(R13*1), Y1, Y1
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full0
-
-store0:
-	VMOVUPS Y0, (DX)(R13*1)
-	VMOVUPS Y1, 32(DX)(R13*1)
-
-skip0:
-	MOVLQSX      97920(R10), R12
-	TESTQ        R12, R12
-	JLT          skip1
-	IMUL3Q       $0x40, R12, R13
-	VBROADCASTSS 115328(R10), Y1
-	VMULPS       Y1, Y2, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	VMULPS       Y1, Y3, Y1
-	VADDPS       32(DX)(R13*1), Y1, Y1
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full1
-
-store1:
-	VMOVUPS Y0, (DX)(R13*1)
-	VMOVUPS Y1, 32(DX)(R13*1)
-
-skip1:
-	MOVLQSX      99008(R10), R12
-	TESTQ        R12, R12
-	JLT          skip2
-	IMUL3Q       $0x40, R12, R13
-	VBROADCASTSS 116416(R10), Y1
-	VMULPS       Y1, Y2, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	VMULPS       Y1, Y3, Y1
-	VADDPS       32(DX)(R13*1), Y1, Y1
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full2
-
-store2:
-	VMOVUPS Y0, (DX)(R13*1)
-	VMOVUPS Y1, 32(DX)(R13*1)
-
-skip2:
-	MOVLQSX      100096(R10), R12
-	TESTQ        R12, R12
-	JLT          skip3
-	IMUL3Q       $0x40, R12, R13
-	VBROADCASTSS 117504(R10), Y1
-	VMULPS       Y1, Y2, Y0
-	VADDPS       (DX)(R13*1), Y0, Y0
-	VMULPS       Y1, Y3, Y1
-	VADDPS       32(DX)(R13*1), Y1, Y1
-	ADDB         $0x01, (SI)(R12*1)
-	JEQ          full3
-
-store3:
-	VMOVUPS Y0, (DX)(R13*1)
-	VMOVUPS Y1, 32(DX)(R13*1)
-
-skip3:
-	ADDQ $0x00001100, R10
-	DECQ R11
-	JNE  row
-	ADDQ $0x04, AX
-	ADDQ $0x40, BX
-	DECQ CX
-	JMP  position
-
-full0:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y1, 32(DI)
-	VPXOR   Y1, Y1, Y1
-	ADDQ    $0x40, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store0
-
-full1:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y1, 32(DI)
-	VPXOR   Y1, Y1, Y1
-	ADDQ    $0x40, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store1
-
-full2:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y1, 32(DI)
-	VPXOR   Y1, Y1, Y1
-	ADDQ    $0x40, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store2
-
-full3:
-	VMOVUPS Y0, (DI)
-	VPXOR   Y0, Y0, Y0
-	VMOVUPS Y1, 32(DI)
-	VPXOR   Y1, Y1, Y1
-	ADDQ    $0x40, DI
-	MOVQ    R12, (R8)
-	MOVQ    R9, 8(R8)
-	ADDQ    $0x10, R8
-	INCQ    R9
-	JMP     store3
-
-done:
-	MOVQ R9, ret+64(FP)
 	VZEROUPPER
 	RET

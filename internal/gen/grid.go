@@ -37,7 +37,7 @@ const (
 // The words of the plane of parameters. Numbers of the compute type come first,
 // those of an axis beside each other.
 const (
-	paramScale  = 3 * iota // the coordinate is ((g + 1) * scale - shift) * factor
+	paramScale = 3 * iota // the coordinate is ((g + 1) * scale - shift) * factor
 	paramShift
 	paramFactor
 	paramK
@@ -53,8 +53,8 @@ const (
 
 // Then 32-bit integers.
 const (
-	paramPitch  = 96 + iota // elements from one row to the next
-	paramPlane              // and from one plane of a volume to the next
+	paramPitch = 96 + iota // elements from one row to the next
+	paramPlane             // and from one plane of a volume to the next
 	paramMode
 	paramFirst  // the band's first pixel
 	paramPixels // its number of pixels
@@ -73,7 +73,7 @@ func gridFunctions(c *build.Context, globals *tables, isa *isa) func(name string
 	return func(name string, t *storage, signature string, doc ...string) *gridKernel {
 		beginFunction(c, name, signature, doc...)
 		k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
-		return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64()}
+		return &gridKernel{kernel: k, cells: param(c, "cells"), n: param(c, "n"), i: c.GP64(), sums: 4}
 	}
 }
 
@@ -129,7 +129,8 @@ type gridKernel struct {
 	*kernel
 	cells, n, i  reg.GPVirtual // i: the cell that the current vector begins at
 	input, below reg.GPVirtual // a channel, and its second row
-
+	none         reg.GPVirtual // 0
+	sums         int           // terms that a channel has
 }
 
 func (k *gridKernel) plane(number int) memory {

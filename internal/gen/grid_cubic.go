@@ -52,13 +52,6 @@ func cubicKernels(c *build.Context) {
 				"cells' sums. terms is room for 16 times 4 vectors.").termsCubic()
 		}
 	}
-	for _, isa := range isas {
-		for width := 4; width <= 16; width += 4 {
-			if width == 16 || !isa.masks {
-				cubicAdd(c, isa, width)
-			}
-		}
-	}
 }
 
 // locateCubic fills cells. planeEdge has two words for each vector: of which

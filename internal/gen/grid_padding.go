@@ -60,7 +60,8 @@ func (k *gridKernel) padded(axis int, gradient bool) value {
 func (k *gridKernel) reflect(axis int, c, slope value) {
 	low, span := k.parameter(paramFold+axis), k.parameter(paramSpan+axis)
 	sign, xor := k.float(math.Copysign(0, -1)), k.bits("VPXOR")
-	distance := k.apply(k.bits("VPANDN"), k.sub(c, low), sign)
+	distance := k.sub(c, low)
+	k.emit(k.bits("VPANDN"), distance[0], sign[0], distance[0])
 	flips := k.apply(k.ps(k.isa.rint), 11, k.div(distance, span))
 	extra := value{k.vector()}
 	k.move(distance, extra)
@@ -72,8 +73,8 @@ func (k *gridKernel) reflect(axis int, c, slope value) {
 	odd := k.compare(k.floor(half), otherThan, half)
 	// The derivative changes sign with each flip, and once more below low.
 	turned := k.keep(k.compare(c, less, low), sign)
-	k.move(k.apply(xor, turned, slope), slope)
-	k.move(k.apply(xor, k.keep(odd, sign), slope), slope)
+	k.emit(xor, turned[0], slope[0], slope[0])
+	k.emit(xor, k.keep(odd, sign)[0], slope[0], slope[0])
 	folded := k.add(k.pick(odd, k.sub(span, extra), extra), low)
 	few := k.compare(flips, less, k.float(1<<23)) // false for a NaN
 	k.move(k.pick(few, folded, k.float(math.NaN())), c)

@@ -195,7 +195,7 @@ var tapDifferences = [4][2]int{{1, 0}, {3, 2}, {2, 0}, {3, 1}}
 
 // term is the place of a channel's term of one of the four sums.
 func (k *gridKernel) term(terms reg.GPVirtual, channel, sum int) memory {
-	return memory{operand.Mem{Base: terms, Disp: (channel*4 + sum) * k.isa.bytes}}
+	return memory{operand.Mem{Base: terms, Disp: (channel*k.sums + sum) * k.isa.bytes}}
 }
 
 // clearTerms makes the terms of channels that do not exist, as far as foldTerms
@@ -208,7 +208,7 @@ func (k *gridKernel) clearTerms(terms reg.GPVirtual, alone uint64) {
 			k.c.CMPQ(channels, operand.Imm(max(alone, uint64(i))))
 			k.c.JLE(operand.LabelRef(cleared))
 		}
-		for sum := range 4 {
+		for sum := range k.sums {
 			k.emit("VMOVUPS", zero[0], k.term(terms, i, sum))
 		}
 	}
@@ -298,13 +298,16 @@ func (k *gridKernel) combine2(any mask, sums [4]value) {
 	for axis := range 2 {
 		near := k.mul(sums[2*axis], k.loadPlane(planeS+1-axis))
 		far := k.mul(sums[2*axis+1], k.loadPlane(planeT+1-axis))
-		sum, slope := k.add(near, far), k.parameter(paramK+axis)
-		zeros := k.newLabel("zeros")
-		k.jumpMode(modeZeros, zeros)
-		k.emit("VMOVUPS", k.plane(planeK+axis), slope[0])
-		k.emit("VMOVAPS", k.keep(k.compare(slope, notEqual, k.zero()), sum)[0], sum[0])
-		k.c.Label(zeros)
-		grad := k.keep(any, k.mul(sum, slope))
-		k.storePlane(planeGrad+axis, grad)
+		k.storeGradient(axis, any, k.add(near, far))
 	}
+}
+
+// storeGradient stores the gradient of coordinates, +0 but where some tap is inside.
+func (k *gridKernel) storeGradient(axis int, any mask, sum value) {
+	slope, zeros := k.parameter(paramK+axis), k.newLabel("zeros")
+	k.jumpMode(modeZeros, zeros)
+	k.move(k.loadPlane(planeK+axis), slope)
+	k.move(k.keep(k.compare(slope, notEqual, k.zero()), sum), sum)
+	k.c.Label(zeros)
+	k.storePlane(planeGrad+axis, k.keep(any, k.mul(sum, slope)))
 }

@@ -76,6 +76,14 @@ func (k *kernel) ps(name string) string {
 	return name + "PS"
 }
 
+// scalar does so for single elements.
+func (k *kernel) scalar(name string) string {
+	if k.double() {
+		return name + "SD"
+	}
+	return name + "SS"
+}
+
 func (k *kernel) newLabel(name string) string {
 	k.label++
 	return fmt.Sprintf("%s%d", name, k.label)

@@ -3,9 +3,13 @@ package main
 import (
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
 )
@@ -24,6 +28,7 @@ var units = []unit{
 	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums, pairProducts, rowCopies, outside}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
+	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},
 	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){stripeProducts}},
@@ -41,6 +46,7 @@ func (u unit) write(files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
+	freeDestinations(file)
 	if err := pass.Compile.Execute(file); err != nil {
 		return fmt.Errorf("%s: %w", u.file, err)
 	}
@@ -51,6 +57,23 @@ func (u unit) write(files map[string][]byte) error {
 	}
 	files[name+".go"], err = printer.NewStubs(config).Print(file)
 	return err
+}
+
+// freeDestinations says of masked moves that zero, and of blends, that what they
+// write they do not read: avo takes it for an input, which would be in use from
+// the beginning of a function.
+func freeDestinations(file *ir.File) {
+	for _, f := range file.Functions() {
+		for _, i := range f.Instructions() {
+			if !slices.Contains(i.Suffixes, "Z") && !strings.HasPrefix(i.Opcode, "VBLENDM") {
+				continue
+			}
+			to := i.Operands[len(i.Operands)-1]
+			if !slices.Contains(i.Operands[:len(i.Operands)-1], to) {
+				i.Inputs = slices.DeleteFunc(i.Inputs, func(o operand.Op) bool { return o == to })
+			}
+		}
+	}
 }
 
 // beginFunction begins a function that needs no more stack and keeps no pointer.

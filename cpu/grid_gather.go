@@ -1,0 +1,299 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// What stands between grid_sample and the kernels that read each tap by itself:
+// of volumes, nearest, f64, and images that hold no pairs. Cells have a tap's
+// place, the number of its element in a channel, or -1 for one outside.
+
+type (
+	cellKernel func(cells *byte, n int)
+	gridSplit  func(from *byte, n int, cells *byte)
+	gridTerms  func(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
+	// tapAdd adds a block's contributions to sums of channels that lie side by side.
+	tapAdd func(pixels, weights *byte, taps, n int, sums, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+)
+
+// gatherCell is a set of generated kernels for one compute type; those of images
+// come before those of volumes.
+type gatherCell struct {
+	needs   ISA
+	compute tensor.DType
+	lanes   int
+	split   [2]gridSplit
+	locate  [2]cellKernel
+	nearest [2]cellKernel
+	combine [2]cellKernel
+	band    func(places *byte, n, taps, first, pixels int)
+	add     [5]tapAdd // of 1, 4, 8, 12 and 16 channels
+}
+
+// gatherType is one for a type of images.
+type gatherType struct {
+	needs  ISA
+	dtype  tensor.DType
+	sample func(cells *byte, n int, input *byte, taps int, y *byte)
+	copy   func(cells *byte, n int, input, y *byte)
+	terms  [2]gridTerms
+	// From and to f32, of types of 16 bits.
+	widen, narrow func(from *byte, n int, to *byte)
+}
+
+// wholeVectors is a multiple of the elements of any vector.
+const wholeVectors = 16
+
+// loadRow is Load of what may be of the kernels' type.
+func loadRow[C Compute](t *gatherType, dst []C, from Span) {
+	whole := len(dst) &^ (wholeVectors - 1)
+	if t.widen == nil || from.DType != t.dtype || !from.Contiguous() || whole == 0 {
+		Load(dst, from)
+		return
+	}
+	t.widen((*byte)(from.P), whole, (*byte)(unsafe.Pointer(&dst[0])))
+	if whole < len(dst) {
+		Load(dst[whole:], from.At(int64(whole)))
+	}
+}
+
+// storeRow is Store of what may be of the kernels' type.
+func storeRow[C Compute](t *gatherType, to Span, src []C) {
+	whole := len(src) &^ (wholeVectors - 1)
+	if t.narrow == nil || to.DType != t.dtype || !to.Contiguous() || whole == 0 {
+		Store(to, src)
+		return
+	}
+	t.narrow((*byte)(unsafe.Pointer(&src[0])), whole, (*byte)(to.P))
+	if whole < len(src) {
+		Store(to.At(int64(whole)), src[whole:])
+	}
+}
+
+// cellsFor returns the kernels of an instruction set and compute type.
+func cellsFor(needs ISA, compute tensor.DType) *gatherCell {
+	for i := range gatherCells {
+		if g := &gatherCells[i]; g.needs == needs && g.compute == compute {
+			return g
+		}
+	}
+	panic("no kernels of gathers")
+}
+
+func typeFor(needs ISA, dtype tensor.DType) *gatherType {
+	for i := range gatherTypes {
+		if g := &gatherTypes[i]; g.needs == needs && g.dtype == dtype {
+			return g
+		}
+	}
+	panic("no kernels of gathers")
+}
+
+// planeOf returns a plane of the compute type.
+func planeOf[C Compute](c *gridCells, number int) *[Block]C {
+	return (*[Block]C)(unsafe.Add(unsafe.Pointer(c), number*cellPitch*int(unsafe.Sizeof(C(0)))))
+}
+
+// placesOf returns the places of the first tap; those of the others follow.
+func placesOf[C Compute](c *gridCells) *byte {
+	return (*byte)(unsafe.Pointer(planeOf[C](c, planePair)))
+}
+
+// takesGather reports whether 31 bits number the elements of a channel, which
+// lie so many elements apart along each axis, and the compute type the pixels.
+func takesGather[C Compute](g *Sampler, steps [3]int64) bool {
+	last, exact := int64(0), int64(1)<<24
+	if unsafe.Sizeof(C(0)) == 8 {
+		exact = 1 << 31
+	}
+	for axis, step := range steps[:g.Dims] {
+		if step < 0 || g.Size[axis] >= exact {
+			return false
+		}
+		last += step * (g.Size[axis] - 1)
+	}
+	return g.Mode != Bicubic && last < 1<<31-1
+}
+
+// stepsOf returns the distances of a block's pixels, and whether kernels can
+// read it.
+func stepsOf[C Compute](b *GridBlock, lanes int) (steps [3]int64, ok bool) {
+	size := b.Input.DType.Size()
+	for axis := range b.Dims {
+		steps[axis] = b.Input.AxisStride[axis] / size
+	}
+	return steps, b.N >= lanes && takesGather[C](&b.Sampler, steps)
+}
+
+// locateGather fills the cells of a block; see locateBlock.
+func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAligned bool) *gridCells {
+	c := cellsOf(b.Scratch)
+	params := planeOf[C](c, planeParams)
+	setParameters(params, &b.Sampler)
+	for tap := range 1 << b.Dims {
+		step := int64(0)
+		for axis := range b.Dims {
+			step += steps[axis] * int64(tap>>axis&1)
+		}
+		if unsafe.Sizeof(C(0)) == 8 {
+			params[paramStep+tap] = C(step)
+		} else {
+			c[planeParams][paramStep+tap] = uint32(step)
+		}
+	}
+	c[planeParams][paramMode] = uint32(b.Padding)
+	whole := b.N - b.N%g.lanes
+	first := int64(0)
+	if besides[C](b.Dims, b.Coords) && whole > 0 {
+		g.split[b.Dims-2]((*byte)(b.Coords[0].P), whole, c.start())
+		first = int64(whole)
+	}
+	for axis := range b.Dims {
+		x := unsafe.Slice(&planeOf[C](c, planeCoord+axis)[0], cellPitch)
+		if first < int64(b.N) {
+			Load(x[first:b.N], b.Coords[axis].At(first))
+		}
+		switch {
+		case whole == b.N:
+		case lastAligned:
+			copy(x[whole:whole+g.lanes], x[b.N-g.lanes:b.N])
+		default:
+			clear(x[b.N : whole+g.lanes])
+		}
+	}
+	locate := &g.locate
+	if b.Mode == Nearest {
+		locate = &g.nearest
+	}
+	locate[b.Dims-2](c.start(), b.N)
+	return c
+}
+
+// besides reports whether the coordinates of a position lie side by side, and
+// those of the next one after them.
+func besides[C Compute](dims int, coords [3]Span) bool {
+	size := int64(unsafe.Sizeof(C(0)))
+	for axis, x := range coords[:dims] {
+		if x.DType.Size() != size || x.Stride != int64(dims)*size || x.P != unsafe.Add(coords[0].P, int64(axis)*size) {
+			return false
+		}
+	}
+	return true
+}
+
+// clearCoords stores zeros where they are one run; it reports whether they are.
+func clearCoords[C Compute](b *GridBlock) bool {
+	var out [3]Span
+	for axis := range b.Dims {
+		out[axis] = b.Output.Row(int64(axis), 0)
+	}
+	if besides[C](b.Dims, out) {
+		clear(unsafe.Slice((*C)(out[0].P), b.N*b.Dims))
+		return true
+	}
+	return false
+}
+
+// storeCoords stores the gradients of a block's coordinates.
+func storeCoords[C Compute](b *GridBlock, planes *[3]*[Block]C) {
+	var out [3]Span
+	for axis := range b.Dims {
+		out[axis] = b.Output.Row(int64(axis), 0)
+	}
+	switch x, y, z := planes[0], planes[1], planes[2]; {
+	case !besides[C](b.Dims, out):
+		for axis := range b.Dims {
+			Store(out[axis], planes[axis][:b.N])
+		}
+	case b.Dims == 2:
+		for i, to := 0, unsafe.Slice((*[2]C)(out[0].P), b.N); i < len(to); i++ {
+			to[i] = [2]C{x[i], y[i]}
+		}
+	default:
+		for i, to := 0, unsafe.Slice((*[3]C)(out[0].P), b.N); i < len(to); i++ {
+			to[i] = [3]C{x[i], y[i], z[i]}
+		}
+	}
+}
+
+// sampleGather is sampleBlock by gathers; it reports whether it was possible.
+func sampleGather[C Compute](k *gridKernel, b *GridBlock) bool {
+	g, t := cellsFor(k.needs, ComputeType(k.dtype)), typeFor(k.needs, k.dtype)
+	steps, ok := stepsOf[C](b, g.lanes)
+	if !ok || !b.Output.Contiguous() {
+		return false
+	}
+	c := locateGather[C](g, b, steps, true)
+	for channel := range b.Channels {
+		in, out := (*byte)(b.Input.Channel(channel)), (*byte)(b.Output.Row(channel, 0).P)
+		if b.Mode == Nearest {
+			t.copy(c.start(), b.N, in, out)
+		} else {
+			t.sample(c.start(), b.N, in, 1<<b.Dims, out)
+		}
+	}
+	return true
+}
+
+// gradientGather is gradientBlock by gathers.
+func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
+	g, t := cellsFor(k.needs, ComputeType(k.dtype)), typeFor(k.needs, k.dtype)
+	if b.Mode == Nearest {
+		return clearCoords[C](b)
+	}
+	steps, ok := stepsOf[C](b, g.lanes)
+	if !ok || !b.GradOutput.Contiguous() {
+		return false
+	}
+	c := locateGather[C](g, b, steps, true)
+	for p := planeSums; p < planeGrad; p++ {
+		clear(planeOf[C](c, p)[:])
+	}
+	for first := int64(0); first < b.Channels; first += groupSize {
+		t.terms[b.Dims-2](c.start(), b.N, (*byte)(b.Input.Channel(first)), int(b.Input.ChannelStride),
+			(*byte)(b.GradOutput.Row(first, 0).P), int(b.GradOutput.RowStride), int(min(groupSize, b.Channels-first)),
+			(*byte)(unsafe.Pointer(&b.Scratch.blocks[termBlocks])))
+	}
+	g.combine[b.Dims-2](c.start(), b.N)
+	var grads [3]*[Block]C
+	for axis := range b.Dims {
+		grad := planeOf[C](c, planeGrad+axis)
+		if rest := b.N % g.lanes; rest > 0 { // the last vector is that of the last positions
+			copy(grad[b.N-g.lanes:b.N], unsafe.Slice(&grad[0], cellPitch)[b.N-rest:])
+		}
+		grads[axis] = grad
+	}
+	storeCoords(b, &grads)
+	return true
+}
+
+// addGather is the scatter's Add.
+func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
+	steps := [3]int64{1, s.g.Size[0], s.g.Size[0] * s.g.Size[1]}
+	if s.channel != 1 || !takesGather[C](s.g, steps) {
+		return false
+	}
+	taps := 1
+	if s.g.Mode == Bilinear {
+		taps = 1 << s.g.Dims
+	}
+	g := cellsFor(k.needs, ComputeType(k.dtype))
+	c := locateGather[C](g, b, steps, false)
+	places := placesOf[C](c)
+	if s.band.First > 0 || s.band.Pixels < s.g.Size[0]*s.g.Size[1]*s.g.Size[2] {
+		g.band(places, b.N, taps, int(s.band.First), int(s.band.Pixels))
+	}
+	addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps)
+	return true
+}
+
+// addTaps adds a block's contributions to pixels of given numbers and weights.
+func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, pixels, weights *byte, taps int) {
+	dy := turnGradients(k, s, b)
+	list := unsafe.Pointer(unsafe.SliceData(s.chunks[s.full:]))
+	chunks := unsafe.Pointer(unsafe.SliceData(s.sums[s.full*s.pitch:]))
+	s.full = g.add[s.pitch/4](pixels, weights, taps, b.N, (*byte)(s.planes), (*byte)(unsafe.Pointer(dy)),
+		unsafe.SliceData(s.count), (*byte)(chunks), (*[2]int64)(list), s.full)
+}

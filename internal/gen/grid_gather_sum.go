@@ -1,0 +1,174 @@
+package main
+
+import "github.com/mmcloughlin/avo/operand"
+
+// What is done with taps that were gathered.
+
+// splitTaps puts coordinates that lie side by side into planes.
+func (k *gridKernel) splitTaps(dims int) {
+	from := param(k.c, "from")
+	k.cells, k.n = param(k.c, "cells"), param(k.c, "n")
+	size := k.compute.size
+	k.forVectors(func() {
+		for axis := range dims {
+			parts := k.parts(func(lane int) operand.Op {
+				return operand.Mem{Base: from, Disp: (lane*dims + axis) * size}
+			})
+			k.storePlane(planeCoord+axis, value{k.join(parts)})
+		}
+		k.c.ADDQ(operand.U32(k.lanes*dims*size), from)
+	})
+}
+
+// convertRow converts elements of 16 bits to f32, or from it.
+func (k *gridKernel) convertRow(widen bool) {
+	from, to := param(k.c, "from"), param(k.c, "to")
+	k.n = param(k.c, "n")
+	k.forVectors(func() {
+		if widen {
+			v := k.out.load(k.kernel, memory{operand.Mem{Base: from, Index: k.i, Scale: 2}})
+			k.emit("VMOVUPS", v, operand.Mem{Base: to, Index: k.i, Scale: 4})
+		} else {
+			k.storeAt(value{loadWhole(k.kernel, memory{operand.Mem{Base: from, Index: k.i, Scale: 4}})}, to, k.i)
+		}
+	})
+}
+
+// sampleTaps sums them.
+func (k *gridKernel) sampleTaps() {
+	c := k.c
+	k.input = param(c, "input")
+	taps, y := param(c, "taps"), param(c, "y")
+	k.forVectors(func() {
+		sum := k.newValue()
+		k.move(k.zero(), sum)
+		k.eitherEdge(func(edge bool) {
+			places, weights, left, loop := c.GP64(), c.GP64(), c.GP64(), k.newLabel("taps")
+			c.LEAQ(k.integers(planePlace).Mem, places)
+			c.LEAQ(k.plane(planeWeight).Mem, weights)
+			c.MOVQ(taps, left)
+			c.Label(loop)
+			v := k.gathered(memory{operand.Mem{Base: places}}, edge)
+			k.move(k.add(sum, k.apply(k.ps("VMUL"), memory{operand.Mem{Base: weights}}, v)), sum)
+			c.ADDQ(operand.U32(planeBytes), places)
+			c.ADDQ(operand.U32(planeBytes/4*k.compute.size), weights)
+			c.DECQ(left)
+			c.JNE(operand.LabelRef(loop))
+		})
+		k.storeAt(sum, y, k.position())
+	})
+}
+
+// copyTaps copies the first ones.
+func (k *gridKernel) copyTaps() {
+	k.input = param(k.c, "input")
+	y := param(k.c, "y")
+	k.forVectors(func() {
+		k.eitherEdge(func(edge bool) {
+			parts := k.gatheredParts(k.integers(planePlace), edge)
+			to := memory{operand.Mem{Base: y, Index: k.position(), Scale: uint8(k.out.size)}}
+			for i, part := range parts {
+				k.c.VMOVUPS(part, to.plus(16*i).Mem)
+			}
+		})
+	})
+}
+
+// termsOfTaps makes the terms of each axis: differences of neighbours.
+func (k *gridKernel) termsOfTaps(dims int) {
+	c := k.c
+	k.sums = dims << (dims - 1)
+	stride, dyStride := param(c, "channelStride"), param(c, "dyStride")
+	k.clearTerms(param(c, "terms"), 0)
+	k.input = c.GP64()
+	k.forVectors(func() {
+		loop := k.newLabel("channel")
+		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
+		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
+		c.Load(c.Param("input"), k.input)
+		c.Label(loop)
+		v := make([]value, 1<<dims)
+		for tap := range v {
+			v[tap] = value{k.vector()}
+		}
+		k.eitherEdge(func(edge bool) {
+			for tap := range v {
+				k.move(k.gathered(k.integers(planePlace+tap), edge), v[tap])
+			}
+		})
+		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
+		sum := 0
+		for axis := range dims {
+			for near := range v {
+				if near>>axis&1 == 0 {
+					term := k.mul(g, k.sub(v[near|1<<axis], v[near]))
+					k.emit(k.ps("VMOVU"), term[0], operand.Mem{Base: to, Disp: sum * k.isa.bytes})
+					sum++
+				}
+			}
+		}
+		c.ADDQ(operand.U32(k.sums*k.isa.bytes), to)
+		c.ADDQ(stride, k.input)
+		c.ADDQ(dyStride, from)
+		c.DECQ(left)
+		c.JNE(operand.LabelRef(loop))
+		k.addFolded(k.sums)
+	})
+}
+
+// combineTaps weights the sums along each axis by the distances along the others.
+func (k *gridKernel) combineTaps(dims int) {
+	between := func(near, far value, axis int) value {
+		return k.add(k.mul(near, k.loadPlane(planeS+axis)), k.mul(far, k.loadPlane(planeT+axis)))
+	}
+	k.forVectors(func() {
+		live := k.compare(k.loadPlane(planeLive), notEqual, k.zero())
+		for axis := range dims {
+			total := func(i int) value { return k.loadPlane(planeSums + axis<<(dims-1) + i) }
+			var sum value
+			switch {
+			case dims == 2:
+				sum = between(total(0), total(1), 1-axis)
+			case axis < 2:
+				top, bottom := between(total(0), total(1), 1-axis), between(total(2), total(3), 1-axis)
+				sum = between(top, bottom, 2)
+			default:
+				sum = k.zero()
+				for i := range 4 {
+					x, y := []int{planeS, planeT}[i&1], []int{planeS, planeT}[i>>1]+1
+					sum = k.add(sum, k.mul(total(i), k.mul(k.loadPlane(x), k.loadPlane(y))))
+				}
+			}
+			k.storeGradient(axis, live, sum)
+		}
+	})
+}
+
+// band takes a band's first pixel from places, a vector of each tap at a time.
+func (k *gridKernel) band() {
+	c := k.c
+	places, n, taps := param(c, "places"), param(c, "n"), param(c, "taps")
+	at, none := c.GP64(), k.number(0xFFFFFFFF)
+	word := func(name string) value {
+		v := k.vector()
+		k.emit("VPBROADCASTD", place(c, name), v)
+		return value{v}
+	}
+	first, count := word("first"), word("pixels")
+	tap, vector := k.newLabel("tap"), k.newLabel("vector")
+	c.Label(tap)
+	c.XORQ(at, at)
+	c.Label(vector)
+	memory := memory{operand.Mem{Base: places, Index: at, Scale: 4}}
+	pixel := k.apply("VPSUBD", first, value{loadWhole(k.kernel, memory)})
+	in := k.both(k.lessThan(none, pixel), k.lessThan(pixel, count))
+	k.emit("VMOVUPS", k.pick(in, pixel, none)[0], memory)
+	c.ADDQ(operand.U32(k.lanes), at)
+	c.CMPQ(at, n)
+	c.JLT(operand.LabelRef(vector))
+	c.ADDQ(operand.U32(planeBytes), places)
+	c.DECQ(taps)
+	c.JNE(operand.LabelRef(tap))
+	c.VZEROUPPER()
+	c.RET()
+}

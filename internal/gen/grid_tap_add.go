@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The kernels of the input's gradient where a position has any number of taps,
+// and the sums of a pixel's channels lie side by side.
+
+// tapAdds emits those of every width: that of one channel needs no vectors, and
+// the widest are on AVX-512, too.
+func tapAdds(c *build.Context) {
+	for _, compute := range []*storage{f32, f64} {
+		for _, isa := range isas {
+			if !isa.masks {
+				tapAdd(c, isa, compute, 1)
+				for width := 4; width < 16; width += 4 {
+					tapAdd(c, isa, compute, width)
+				}
+			}
+			tapAdd(c, isa, compute, 16)
+		}
+	}
+}
+
+// tapAdd emits the additions: g * w to every tap's pixel, in the order of
+// positions, then taps. A pixel's sum is put away with its 256th contribution.
+func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
+	name := fmt.Sprintf("gridTapAdd%d", width)
+	if width == 16 {
+		name += isa.name
+	}
+	name += compute.name
+	beginFunction(c, name, "func(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int",
+		fmt.Sprintf("%s adds dy times weight to every tap's pixel, for %d channels that lie side by", name, width),
+		"side. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,",
+		"to list; it returns how many there are then.")
+	pixels, weights, n, sums := param(c, "pixels"), param(c, "weights"), param(c, "n"), param(c, "sums")
+	dy, count, full := param(c, "dy"), param(c, "count"), param(c, "full")
+	k := &kernel{c: c, isa: isa, compute: compute, group: 1}
+	bytes := width * compute.size
+	pieces, g := tapPieces(c, isa, bytes, compute.size), tapPieces(c, isa, bytes, compute.size)
+	move, multiply, add, repeat := k.ps("VMOVU"), k.ps("VMUL"), k.ps("VADD"), map[bool]string{false: "VBROADCASTSS", true: "VBROADCASTSD"}[k.double()]
+	if width == 1 {
+		move, multiply, add = k.scalar("VMOV"), k.scalar("VMUL"), k.scalar("VADD")
+		repeat = move
+	}
+	each := func(f func(i, disp int)) {
+		disp := 0
+		for i, p := range pieces {
+			f(i, disp)
+			disp += int(p.Size())
+		}
+	}
+	c.Label("position")
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef("done"))
+	each(func(i, disp int) { k.emit(move, operand.Mem{Base: dy, Disp: disp}, g[i]) })
+	w := tapPieces(c, isa, min(bytes, isa.bytes), compute.size)[0]
+	pixel, weight, left, at, offset := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	in := func(disp int) operand.Mem { return operand.Mem{Base: sums, Index: offset, Scale: 1, Disp: disp} }
+	c.MOVQ(pixels, pixel)
+	c.MOVQ(weights, weight)
+	c.MOVQ(place(c, "taps"), left)
+	c.Label("tap")
+	c.MOVLQSX(operand.Mem{Base: pixel}, at)
+	c.TESTQ(at, at)
+	c.JLT(operand.LabelRef("skip"))
+	c.IMUL3Q(operand.U32(bytes), at, offset)
+	k.emit(repeat, operand.Mem{Base: weight}, w)
+	each(func(i, disp int) {
+		k.emit(multiply, sameSize(w, pieces[i]), g[i], pieces[i])
+		k.emit(add, in(disp), pieces[i], pieces[i])
+	})
+	c.ADDB(operand.Imm(1), operand.Mem{Base: count, Index: at, Scale: 1})
+	c.JEQ(operand.LabelRef("full"))
+	c.Label("store")
+	each(func(i, disp int) { k.emit(move, pieces[i], in(disp)) })
+	c.Label("skip")
+	c.ADDQ(operand.U32(planeBytes), pixel)
+	c.ADDQ(operand.U32(planeBytes/4*compute.size), weight)
+	c.DECQ(left)
+	c.JNE(operand.LabelRef("tap"))
+	c.ADDQ(operand.Imm(4), pixels)
+	c.ADDQ(operand.Imm(uint64(compute.size)), weights)
+	c.ADDQ(operand.U32(bytes), dy)
+	c.DECQ(n)
+	c.JMP(operand.LabelRef("position"))
+
+	c.Label("full")
+	to, chunks, list := c.GP64(), place(c, "chunks"), place(c, "list")
+	c.MOVQ(chunks, to)
+	each(func(i, disp int) {
+		k.emit(move, pieces[i], operand.Mem{Base: to, Disp: disp})
+		k.emit(k.bits("VPXOR"), pieces[i], pieces[i], pieces[i])
+	})
+	c.ADDQ(operand.U32(bytes), chunks)
+	c.MOVQ(list, to)
+	c.MOVQ(at, operand.Mem{Base: to})
+	c.MOVQ(full, operand.Mem{Base: to, Disp: 8})
+	c.ADDQ(operand.Imm(16), list)
+	c.INCQ(full)
+	c.JMP(operand.LabelRef("store"))
+	c.Label("done")
+	c.Store(full, c.ReturnIndex(0))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// tapPieces returns registers for so many bytes, or for a single element.
+func tapPieces(c *build.Context, isa *isa, bytes, size int) (pieces []reg.VecVirtual) {
+	for bytes > 0 {
+		var v reg.VecVirtual
+		switch {
+		case bytes >= 64 && isa.masks:
+			v = c.ZMM()
+		case bytes >= 32:
+			v = c.YMM()
+		default:
+			v = c.XMM()
+		}
+		pieces = append(pieces, v)
+		bytes -= int(v.Size())
+	}
+	return pieces
+}
+
+// sameSize returns the part of a register that is as large as another one.
+func sameSize(v, as reg.VecVirtual) reg.Register {
+	switch as.Size() {
+	case 16:
+		return v.AsX()
+	case 32:
+		return v.AsY()
+	}
+	return v
+}
