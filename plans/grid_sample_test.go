@@ -2,6 +2,7 @@ package plans_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -18,33 +19,61 @@ import (
 // numbers whose sums show their order.
 func TestWaysOfGridSample(t *testing.T) {
 	defer plans.SetParallelCost(1)()
-	for _, mode := range []string{"bilinear", "bicubic"} {
-		t.Run(mode, func(t *testing.T) { waysOfGridSample(t, mode) })
+	for _, mode := range []string{"bilinear", "nearest", "bicubic"} {
+		t.Run(mode, func(t *testing.T) {
+			waysOfGridSample(t, mode, []string{"f32", "bf16"}, []int{1, 2, 3, 4, 7, 15, 18}, [][6]int{
+				{2, 1, 3, 4, 10, 11},     // no pixel has a chunk
+				{2, 1, 3, 4, 40, 50},     // most have, from some block on
+				{5, 1, 1, 1, 30, 30},     // every tap but one is outside
+				{1, 1, 30, 31, 2, 7},     // fewer positions than a vector has
+				{6, 1, 28, 28, 28, 28},   // whole vectors
+				{2, 1, 40, 500, 33, 450}, // tiles
+			})
+			waysOfGridSample(t, mode, []string{"f64", "f16"}, []int{1, 3, 16}, [][6]int{{2, 1, 3, 4, 40, 50}, {2, 1, 28, 29, 28, 31}})
+			if mode != "bicubic" {
+				waysOfGridSample(t, mode, []string{"f32", "f64", "bf16", "f16"}, []int{1, 3, 8, 12, 18}, [][6]int{
+					{2, 3, 4, 5, 10, 11},  // no pixel has a chunk
+					{2, 2, 2, 2, 40, 50},  // most have
+					{1, 1, 3, 5, 11, 23},  // half of the taps are outside
+					{2, 3, 3, 1, 7, 9},    // so are those along x
+					{1, 9, 12, 20, 2, 3},  // fewer positions than a vector has
+					{3, 7, 16, 16, 8, 32}, // whole vectors
+				})
+			}
+		})
 	}
 }
 
-func waysOfGridSample(t *testing.T, mode string) {
+// waysOfGridSample ranges over sizes: their number, D, H, W, H and W of the
+// output. They are volumes unless every D is 1.
+func waysOfGridSample(t *testing.T, mode string, types []string, channelCounts []int, sizes [][6]int) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for _, size := range []struct{ images, h, w, outH, outW int }{
-		{2, 3, 4, 10, 11},     // no pixel has a chunk
-		{2, 3, 4, 40, 50},     // most have, from some block on
-		{5, 1, 1, 30, 30},     // every tap but one is outside
-		{1, 30, 31, 2, 7},     // fewer positions than a vector has
-		{6, 28, 28, 28, 28},   // whole vectors
-		{2, 40, 500, 33, 450}, // tiles
-	} {
-		for _, channels := range []int{1, 2, 3, 4, 7, 15, 18} {
-			if channels > 4 && size.w > 100 {
+	volumes := false
+	for _, size := range sizes {
+		volumes = volumes || size[1] > 1
+	}
+	for _, size := range sizes {
+		images, h, w, outH, outW := size[0], size[2], size[3], size[4], size[5]
+		for i, channels := range channelCounts {
+			if channels > 4 && w > 100 {
 				continue
 			}
-			for _, types := range []string{"f32", "bf16"} {
-				if types == "bf16" && channels%3 != 0 {
+			for j, dtype := range types {
+				if len(types) == 2 && j == 1 && channels%3 != 0 || len(types) > 2 && (i+j)%2 == 1 {
 					continue
 				}
-				shapes := fmt.Sprintf("input=%[1]s[%[2]d,%[3]d,%[4]d,%[5]d] grid=f32[%[2]d,%[6]d,%[7]d,2]", types, size.images, channels, size.h, size.w, size.outH, size.outW)
+				depth, outDepth, last := "", "", 2
+				if volumes {
+					depth, outDepth, last = fmt.Sprintf("%d,", size[1]), "2,", 3
+				}
+				grid := dtype
+				if dtype != "f64" {
+					grid = "f32"
+				}
+				shapes := fmt.Sprintf("input=%s[%d,%d,%s%d,%d] grid=%s[%d,%s%d,%d,%d]", dtype, images, channels, depth, h, w, grid, images, outDepth, outH, outW, last)
 				for _, text := range []string{
 					"grid_sample " + shapes,
-					fmt.Sprintf("grid_sample_backward grad_output=%s[%d,%d,%d,%d] ", types, size.images, channels, size.outH, size.outW) + shapes,
+					fmt.Sprintf("grid_sample_backward grad_output=%s[%d,%d,%s%d,%d] ", dtype, images, channels, outDepth, outH, outW) + shapes,
 				} {
 					text += " mode=" + mode + " padding_mode=" + []string{"zeros", "border", "reflection"}[r.IntN(3)]
 					text += fmt.Sprintf(" align_corners=%t", r.IntN(2) == 0)
@@ -73,15 +102,65 @@ func TestGridGradientOfManyChannels(t *testing.T) {
 	}
 }
 
+// Coordinates far outside are folded by an exact remainder, in every row: small
+// and large ones, those at pixels, between them and at the folds.
+func TestFoldedCoordinates(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	for _, types := range []string{"f32", "f64"} {
+		for _, size := range []int64{2, 3, 7, 100, 511} {
+			for _, align := range []bool{false, true} {
+				keys := fmt.Sprintf("input=%[1]s[1,1,%[2]d,%[2]d] grid=%[1]s[1,40,50,2] padding_mode=reflection align_corners=%[3]t", types, size, align)
+				grid := func(i int64) float64 {
+					near := float64(r.Int64N(8*size)-4*size) / float64(2*size) // whole and half pixels
+					switch i % 4 {
+					case 0:
+						return near*2 - 1
+					case 1:
+						return near * math.Ldexp(1, r.IntN(26))
+					case 2:
+						return math.Nextafter(near, 9) * math.Ldexp(1+r.Float64(), r.IntN(60)-20)
+					}
+					return []float64{math.Inf(1), math.Inf(-1), math.NaN(), 3e38}[r.IntN(4)]
+				}
+				for _, mode := range []string{"bilinear", "nearest"} {
+					sameOn(t, "grid_sample", plans.MustParse("grid_sample "+keys+" mode="+mode), grid)
+					sameOn(t, "grid_sample_backward", plans.MustParse(fmt.Sprintf("grid_sample_backward grad_output=%s[1,1,40,50] ", types)+keys+" mode="+mode), grid)
+				}
+			}
+		}
+	}
+}
+
 // sameOnNumbers compares a problem's rows with its definition on numbers in [-1, 1).
 func sameOnNumbers(t *testing.T, op string, p plans.Problem) {
 	t.Helper()
+	sameOn(t, op, p, nil)
+}
+
+// sameOn does so where the grid's values are given, unless they are nil.
+func sameOn(t *testing.T, op string, p plans.Problem, grid func(i int64) float64) {
+	t.Helper()
+	var coordinates []float64
+	for i := range tensor.NumElements(p.Shape("grid")) {
+		if grid != nil {
+			coordinates = append(coordinates, grid(i))
+		}
+	}
 	result := func(pref plans.Preference) (outputs [][]byte) {
 		plan, err := plans.Select(0, p, pref)
 		require.NoError(t, err)
 		var args []tensor.View
 		for _, a := range plans.Describe(plan).Args {
 			v := noise(0, p.DType(a.Name), a.Shape...)
+			for i, x := range coordinates {
+				switch {
+				case a.Name != "grid":
+				case v.DType == tensor.F64:
+					tensor.Slice[float64](v)[i] = x
+				default:
+					tensor.Slice[float32](v)[i] = float32(x)
+				}
+			}
 			args = append(args, v)
 			if a.Direction == "out" {
 				outputs = append(outputs, tensor.Bytes(v))

@@ -44,6 +44,8 @@ func noise(below int64, d tensor.DType, shape ...int64) tensor.View {
 		switch f := r.Float32()*2 - 1; d {
 		case tensor.F32:
 			tensor.Slice[float32](v)[i] = f
+		case tensor.F64:
+			tensor.Slice[float64](v)[i] = r.Float64()*2 - 1
 		case tensor.BF16:
 			tensor.Slice[tensor.BF16Bits](v)[i] = tensor.ToBF16(f)
 		case tensor.F16:

@@ -95,17 +95,16 @@ func (k *gridKernel) step(tap int) value {
 
 // stepAlong adds so many steps along an axis to places, none yet for axis 0.
 func (k *gridKernel) stepAlong(axis int, places, steps value) value {
+	add, distance := "VPADDD", value(nil)
 	if k.double() {
-		if axis == 0 {
-			return steps
-		}
-		return k.add(places, k.mul(steps, k.step(1<<axis)))
+		add, distance = "VADDPD", k.mul(steps, k.step(1<<axis))
+	} else {
+		distance = k.apply("VPMULLD", k.step(1<<axis), k.apply("VCVTTPS2DQ", steps))
 	}
-	steps = k.apply("VCVTTPS2DQ", steps)
 	if axis == 0 {
-		return steps
+		return distance
 	}
-	return k.apply("VPADDD", places, k.apply("VPMULLD", k.step(1<<axis), steps))
+	return k.apply(add, places, distance)
 }
 
 // storePlace stores the places of a tap, -1 where the mask does not hold.
