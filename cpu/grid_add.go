@@ -8,38 +8,23 @@ import (
 
 // The input's gradient by generated kernels.
 
-// scatterByKernel is GridScatter32 by kernels. A block that completes a
-// pixel's chunk is left to the definition.
+// scatterByKernel is GridScatter32 by kernels.
 func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridScatterKernel[float32] {
 	framed, t := framedOf(k.needs), typeFor(k.needs, k.dtype)
 	start := func(s *GridScatter[float32]) {
-		if s.pixel == 1 && s.g.takes(s.g.Size[0]) {
+		if s.g.takes(s.g.Size[0]) && s.channels <= maxQuad {
 			s.enterFrame()
 		} else {
 			definition.Start(s)
 		}
 	}
 	add := func(s *GridScatter[float32], b *GridBlock) {
-		if s.frame.start != nil && k.addFramed(framed.place, s, b) {
-			return
-		}
-		if !s.g.takes(s.g.Size[0]) {
-			if s.g.Mode != Bicubic || !k.addCubic(s, b) {
-				if !addGather(k, s, b) {
-					definition.Add(s, b)
-				}
-			}
-			return
-		}
-		c := k.locateBlock(b, k.place, s.g.Size[0], false)
-		c[planeParams][paramFirst], c[planeParams][paramPixels] = uint32(s.band.First), uint32(s.band.Pixels)
-		k.pixels(c.start(), b.N)
-		if s.countPixels(c, b.N) {
+		switch {
+		case s.frame.start != nil && k.addFramed(framed.place, s, b):
+		case s.g.Mode == Bicubic && k.addCubic(s, b):
+		case addGather(k, s, b):
+		default:
 			definition.Add(s, b)
-		} else if s.channel == 1 {
-			k.addInterleaved(s, c, b)
-		} else {
-			s.addPlanes(t, c, b)
 		}
 	}
 	store := func(s *GridScatter[float32], out Image, scratch *Scratch) {
@@ -67,23 +52,8 @@ func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridS
 	return GridScatterKernel[float64]{definition.Start, add, store}
 }
 
-// addPlanes adds a block's contributions, some channels at a time.
-func (s *GridScatter[C]) addPlanes(t *gatherType, c *gridCells, b *GridBlock) {
-	for first := 0; first < s.channels; first += len(gridAdds) {
-		channels := min(len(gridAdds), s.channels-first)
-		dy, stride := s.gradOutput(t, b, first, channels)
-		gridAdds[channels-1](c.start(), b.N, (*float32)(unsafe.Pointer(s.sum(first, 0))), int(s.channel*int64(unsafe.Sizeof(C(0)))), (*float32)(dy), stride)
-	}
-}
-
 // tile is the side of the squares that are transposed.
 const tile = 16
-
-// addInterleaved adds a block's contributions where a pixel's sums lie side by
-// side, after turning dy the same way.
-func (k *gridKernel) addInterleaved(s *GridScatter[float32], c *gridCells, b *GridBlock) {
-	k.add(c.start(), b.N, (*float32)(s.planes), turnGradients(k, s, b))
-}
 
 // turnGradients puts the upstream gradients of a position's channels side by
 // side, as its sums are.
@@ -142,12 +112,12 @@ func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
 		x, row := pixel%s.g.Size[0], pixel/s.g.Size[0]
 		y, z := row%s.g.Size[1], row/s.g.Size[1]
 		n := min(Block, s.g.Size[0]-x)
-		if s.pixel > 1 {
+		if s.pitch > 1 {
 			turnOf[C]()(unsafe.Pointer(&scratch.blocks), int64(apart), unsafe.Pointer(s.sum(0, at)), pitch, n, int64(s.pitch))
 		}
 		for c := range s.channels {
 			run := BlockOf[C](scratch, c, int(n))
-			if s.pixel == 1 {
+			if s.pitch == 1 {
 				run = unsafe.Slice(s.sum(c, at), n)
 			}
 			p := unsafe.Add(out.Channel(int64(c)), x*out.AxisStride[0]+y*out.AxisStride[1]+z*out.AxisStride[2])
@@ -174,19 +144,3 @@ func (k *gridKernel) storeInterleaved(s *GridScatter[float32], out Image) {
 
 // turnTiles bounds the tiles of one call.
 const turnTiles = 1024
-
-// countPixels counts the block's contributions and reports whether some pixel
-// completes a chunk; if so the counts stay as they were.
-func (s *GridScatter[C]) countPixels(c *gridCells, n int) (full bool) {
-	full = gridCount(c.start(), n, unsafe.SliceData(s.count)) > 0
-	if full {
-		for tap := range 4 {
-			for _, p := range c[planePixel+tap][:n] {
-				if int32(p) >= 0 {
-					s.count[p]--
-				}
-			}
-		}
-	}
-	return full
-}

@@ -22,12 +22,18 @@ type framedSums struct {
 	channels int
 }
 
-// quadPlaces is how many places may be of four sums.
-const quadPlaces = 1 << 20
+// quadPlaces is how many places may be of maxQuad sums.
+const (
+	quadPlaces = 1 << 20
+	maxQuad    = 4
+)
 
 func (f *framedSums) quads() bool {
-	return f.channels >= 2 && f.channels <= 4 && f.plane < quadPlaces
+	return f.channels > 1 && f.channels <= maxQuad && f.plane < quadPlaces
 }
+
+// planes reports whether each of several channels has a plane.
+func (f *framedSums) planes() bool { return f.channels > 1 && !f.quads() }
 
 // floats returns how many there are, places without a channel among them.
 func (f *framedSums) floats() int64 {
@@ -139,30 +145,39 @@ func (s *GridScatter[C]) gradOutput(t *gatherType, b *GridBlock, first, channels
 	return unsafe.Pointer(&b.Scratch.blocks[tapBlocks]), int(unsafe.Sizeof(b.Scratch.blocks[0]))
 }
 
-// enterFrame has sums and counts lie in a frame.
-func (s *GridScatter[C]) enterFrame() {
+func (s *GridScatter[C]) frameOf() gridFrame {
 	width := s.g.Size[0]
-	s.frame = framedSums{frameRows(width, s.band.First/width, (s.band.First+s.band.Pixels)/width), (*float32)(s.planes), s.channels}
-	if s.frame.quads() {
-		s.frame.start = (*float32)(s.quads)
+	return frameRows(width, s.band.First/width, (s.band.First+s.band.Pixels)/width)
+}
+
+// enterFrame has sums and counts of a few channels lie in a frame.
+func (s *GridScatter[C]) enterFrame() {
+	s.frame = framedSums{s.frameOf(), (*float32)(s.pixels), s.channels}
+	if s.frame.planes() {
+		s.frame.start = (*float32)(s.apart)
 	}
 	s.frame.clear()
 	clear(s.count)
 }
 
-// leaveFrame moves sums and counts to plain planes. These may lie in the frame's
-// own memory: no row begins further on than in the frame, so rows are moved from
-// the first to the last.
+// leaveFrame moves sums and counts to where they lie without one. This may be the
+// frame's own memory: no row begins further on than in the frame, so rows are
+// moved from the first to the last.
 func (s *GridScatter[C]) leaveFrame() {
-	f := s.frame
+	f, pitch := s.frame, int64(s.pitch)
 	s.frame = framedSums{}
+	sums := unsafe.Slice((*float32)(s.pixels), f.plane*pitch)
 	for y := range f.rows[1] - f.rows[0] {
-		if f.quads() {
-			f.turnRow(f.rows[0]+y, (*float32)(unsafe.Pointer(s.sum(0, y*f.width))), s.channel*4, 0, int(f.width))
+		row := sums[y*f.width*pitch:][:f.width*pitch]
+		if !f.planes() {
+			copy(row, sums[(f.first+y*f.pitch)*pitch:])
 			continue
 		}
+		clear(row)
 		for c := range s.channels {
-			copy(unsafe.Slice((*float32)(unsafe.Pointer(s.sum(c, y*f.width))), f.width), f.row(c, f.rows[0]+y))
+			for x, sum := range f.row(c, f.rows[0]+y) {
+				row[x*s.pitch+c] = sum
+			}
 		}
 	}
 	for y := range f.rows[1] - f.rows[0] {

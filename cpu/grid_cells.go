@@ -26,7 +26,7 @@ const (
 	planeInside = planePair + 1
 	planeSwap   = planeInside + 4
 	planeEdge   = planeSwap + 4
-	planePixel  = planeEdge + 1
+	planeImages = planeEdge + 1
 	gridPlanes  = cubicProduct + cubicTaps*cubicTaps
 )
 
@@ -93,8 +93,6 @@ type gridKernel struct {
 	sample  func(cells *byte, n int, input *byte, row int, y *byte)
 	terms   func(cells *byte, n int, input *byte, row, channelStride int, dy *byte, dyStride, channels int, terms *byte)
 	combine func(cells *byte, n int)
-	pixels  func(cells *byte, n int)
-	add     func(cells *byte, n int, sums, dy *float32)
 	turn    turnTile // of the images' type
 	turn32  turnTile
 }

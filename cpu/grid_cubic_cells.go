@@ -15,7 +15,7 @@ import (
 
 // The planes of a block of cells, as internal/gen/grid_cubic.go names them.
 const (
-	cubicPlace   = planePixel + 4
+	cubicPlace   = planeImages
 	cubicSelect  = cubicPlace + cubicTaps
 	cubicControl = cubicSelect + cubicTaps
 	cubicColumns = cubicControl + cubicTaps

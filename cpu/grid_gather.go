@@ -272,7 +272,7 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 // addGather is the scatter's Add.
 func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
 	steps := [3]int64{1, s.g.Size[0], s.g.Size[0] * s.g.Size[1]}
-	if s.channel != 1 || !takesGather[C](s.g, steps) {
+	if !takesGather[C](s.g, steps) {
 		return false
 	}
 	taps := 1
@@ -294,6 +294,6 @@ func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *Grid
 	dy := turnGradients(k, s, b)
 	list := unsafe.Pointer(unsafe.SliceData(s.chunks[s.full:]))
 	chunks := unsafe.Pointer(unsafe.SliceData(s.sums[s.full*s.pitch:]))
-	s.full = g.add[s.pitch/4](pixels, weights, taps, b.N, (*byte)(s.planes), (*byte)(unsafe.Pointer(dy)),
+	s.full = g.add[s.pitch/4](pixels, weights, taps, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),
 		unsafe.SliceData(s.count), (*byte)(chunks), (*[2]int64)(list), s.full)
 }

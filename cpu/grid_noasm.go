@@ -5,7 +5,6 @@ package cpu
 // The generated kernels of grid_sample: none here.
 var (
 	gridKernels []gridKernel
-	gridAdds    []func(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
 
 	framedKernels   []framedKernel
 	gridFramedAdds  []framedAdd
@@ -16,8 +15,6 @@ var (
 	gatherTypes []gatherType
 	gatherCells []gatherCell
 )
-
-func gridCount(*byte, int, *uint8) int { panic("no kernels") }
 
 func gridFramedCount(*byte, int, *uint8) int { panic("no kernels") }
 

@@ -11,16 +11,14 @@ import (
 type GridScatter[C Compute] struct {
 	g        *Sampler
 	band     GridBand
-	planes   unsafe.Pointer // one sum per pixel of the band, per channel
-	pixel    int64          // from one pixel's sums to the next one's
-	channel  int64          // from one channel's sums to the next one's
+	pixels   unsafe.Pointer // sums of the band's pixels: those of a pixel's channels lie side by side
 	channels int
-	pitch    int            // from one chunk's sums to the next one's
+	pitch    int            // from one pixel's or one chunk's sums to the next one's
 	count    []uint8        // contributions to a pixel, modulo ChunkSize
 	chunks   []chunk        // finished chunks, in the order they were finished
 	sums     []C            // their sums: one per channel
 	full     int            // chunks in use
-	quads    unsafe.Pointer // room for framedSums
+	apart    unsafe.Pointer // room for the planes of channels in a frame
 	frame    framedSums     // where sums and counts lie, unless its start is nil
 }
 
@@ -36,32 +34,26 @@ const MaxScatterChannels = 16
 // gridScatterSizes returns the bytes of each part of a scatter's memory. There
 // is room for a frame around the band, however its sums lie.
 func gridScatterSizes(g *Sampler, rows, contributions, channels, size int64) [5]int64 {
-	width, pitch := g.Size[0], scatterPitch(g, channels, size)
+	width, pitch := g.Size[0], scatterPitch(channels)
 	chunks, plane := contributions/ChunkSize, frameRows(width, 0, rows).plane
 	align := func(n int64) int64 { return (n + 63) &^ 63 }
-	quads := int64(0)
-	if f := (framedSums{gridFrame: frameRows(width, 0, rows), channels: int(channels)}); size == 4 && g.Mode == Bilinear && f.quads() {
-		quads = f.floats() * size
+	apart := int64(0)
+	if f := (framedSums{gridFrame: frameRows(width, 0, rows), channels: int(channels)}); g.Mode == Bilinear && g.Dims == 2 && size == 4 && f.planes() {
+		apart = f.floats() * size
 	}
 	return [5]int64{
 		align(plane * pitch * size), align(chunks * pitch * size),
-		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane), align(quads),
+		align(chunks * int64(unsafe.Sizeof(chunk{}))), align(plane), align(apart),
 	}
 }
 
-// sideBySide reports whether the sums of a pixel's channels lie side by side:
-// but for a few channels of images, which kernels take in planes.
-func sideBySide(g *Sampler, channels, size int64) bool {
-	return g.Mode != Bilinear || g.Dims == 3 || size == 8 || channels == MaxScatterChannels
-}
-
-// scatterPitch returns how many sums a pixel or a chunk has room for: those of
-// its channels, of several rounded up to whole vectors where they lie side by side.
-func scatterPitch(g *Sampler, channels, size int64) int64 {
-	if channels > 1 && sideBySide(g, channels, size) {
-		return (channels + 3) &^ 3
+// scatterPitch returns how many sums a pixel has room for: those of its channels,
+// of several rounded up to whole vectors, as kernels take them.
+func scatterPitch(channels int64) int64 {
+	if channels == 1 {
+		return 1
 	}
-	return channels
+	return (channels + 3) &^ 3
 }
 
 // GridScatterBytes returns the workspace of one scatter: of a band with the
@@ -79,17 +71,14 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 	size := int64(unsafe.Sizeof(C(0)))
 	rows, width := band.Pixels/g.Size[0], g.Size[0]
 	sizes := gridScatterSizes(g, rows, contributions, int64(channels), size)
-	pitch := scatterPitch(g, int64(channels), size)
+	pitch := scatterPitch(int64(channels))
 	var part [5]unsafe.Pointer
 	for i, n := range sizes {
 		part[i] = unsafe.Pointer(unsafe.SliceData(memory))
 		memory = memory[n:]
 	}
 	plane := frameRows(width, 0, rows).plane
-	s := GridScatter[C]{g: g, band: band, planes: part[0], pixel: 1, channel: plane, channels: channels, pitch: int(pitch), quads: part[4]}
-	if sideBySide(g, int64(channels), size) {
-		s.pixel, s.channel = pitch, 1
-	}
+	s := GridScatter[C]{g: g, band: band, pixels: part[0], channels: channels, pitch: int(pitch), apart: part[4]}
 	s.sums = unsafe.Slice((*C)(part[1]), contributions/ChunkSize*pitch)
 	s.chunks = unsafe.Slice((*chunk)(part[2]), contributions/ChunkSize)
 	s.count = unsafe.Slice((*uint8)(part[3]), plane)
@@ -98,13 +87,13 @@ func NewGridScatter[C Compute](g *Sampler, band GridBand, memory []byte, contrib
 
 // clear begins with sums of +0.
 func (s *GridScatter[C]) clear() {
-	clear(unsafe.Slice((*C)(s.planes), (s.band.Pixels-1)*s.pixel+int64(s.pitch-1)*s.channel+1))
+	clear(unsafe.Slice((*C)(s.pixels), s.band.Pixels*int64(s.pitch)))
 	clear(s.count)
 }
 
 // sum returns the sum of a channel at a pixel.
 func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
-	return (*C)(unsafe.Add(s.planes, (int64(channel)*s.channel+pixel*s.pixel)*int64(unsafe.Sizeof(C(0)))))
+	return (*C)(unsafe.Add(s.pixels, (pixel*int64(s.pitch)+int64(channel))*int64(unsafe.Sizeof(C(0)))))
 }
 
 // GridScatterKernel are the parts of a scatter. Start makes it empty. Add adds
@@ -266,12 +255,8 @@ func (s *GridScatter[C]) store(out Image, scratch *Scratch) {
 			x, row := pixel%s.g.Size[0], pixel/s.g.Size[0]
 			y, z := row%s.g.Size[1], row/s.g.Size[1]
 			run := BlockOf[C](scratch, 0, int(min(Block, s.g.Size[0]-x)))
-			if s.pixel == 1 {
-				run = unsafe.Slice(s.sum(c, at), len(run))
-			} else {
-				for i := range run {
-					run[i] = *s.sum(c, at+int64(i))
-				}
+			for i := range run {
+				run[i] = *s.sum(c, at+int64(i))
 			}
 			p := unsafe.Add(out.Channel(int64(c)), x*out.AxisStride[0]+y*out.AxisStride[1]+z*out.AxisStride[2])
 			Store(Span{p, out.AxisStride[0], out.DType}, run)

@@ -65,17 +65,6 @@ func gridJoinAVX512(cells *byte, n int, to *[2]float32)
 //go:noescape
 func gridCombineAVX512(cells *byte, n int)
 
-// gridPixelsAVX512 numbers the taps' pixels within a band of the image.
-//
-//go:noescape
-func gridPixelsAVX512(cells *byte, n int)
-
-// gridAddAVX512 adds dy times weight to every tap's pixel, for 16 channels that
-// lie side by side.
-//
-//go:noescape
-func gridAddAVX512(cells *byte, n int, sums *float32, dy *float32)
-
 // gridFramedLocateAVX512 is gridLocateAVX512 for images with a frame.
 //
 //go:noescape
@@ -173,17 +162,6 @@ func gridJoinAVX2(cells *byte, n int, to *[2]float32)
 //go:noescape
 func gridCombineAVX2(cells *byte, n int)
 
-// gridPixelsAVX2 numbers the taps' pixels within a band of the image.
-//
-//go:noescape
-func gridPixelsAVX2(cells *byte, n int)
-
-// gridAddAVX2 adds dy times weight to every tap's pixel, for 16 channels that
-// lie side by side.
-//
-//go:noescape
-func gridAddAVX2(cells *byte, n int, sums *float32, dy *float32)
-
 // gridFramedLocateAVX2 is gridLocateAVX2 for images with a frame.
 //
 //go:noescape
@@ -220,32 +198,16 @@ func turnTileAVX2BF16(from *byte, fromRow int, fromTile int, to *float32, toRow 
 //go:noescape
 func turnTileAVX2F16(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)
 
-// gridCount counts the contributions of n positions to each pixel, and returns how
-// often a count wrapped to 0.
-//
-//go:noescape
-func gridCount(cells *byte, n int, count *uint8) (wraps int)
-
 // gridFramedCount counts the positions in each cell but that of number 0, and returns
 // the union of all the counts' bits.
 //
 //go:noescape
 func gridFramedCount(cells *byte, n int, count *uint8) (bits int)
 
-// gridAdd1 adds dy times weight to every tap's pixel, for each of 1 channels.
-//
-//go:noescape
-func gridAdd1(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
-
 // gridFramedAdd1 adds dy times weight to every tap's pixel, for each of 1 channels.
 //
 //go:noescape
 func gridFramedAdd1(cells *byte, n int, plane *float32, row int, planeStride int, dy *float32, dyStride int)
-
-// gridAdd2 adds dy times weight to every tap's pixel, for each of 2 channels.
-//
-//go:noescape
-func gridAdd2(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
 
 // gridFramedAdd2 adds dy times weight to every tap's pixel, for each of 2 channels.
 //
@@ -258,11 +220,6 @@ func gridFramedAdd2(cells *byte, n int, plane *float32, row int, planeStride int
 //go:noescape
 func gridFramedQuad2(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
 
-// gridAdd3 adds dy times weight to every tap's pixel, for each of 3 channels.
-//
-//go:noescape
-func gridAdd3(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
-
 // gridFramedAdd3 adds dy times weight to every tap's pixel, for each of 3 channels.
 //
 //go:noescape
@@ -273,11 +230,6 @@ func gridFramedAdd3(cells *byte, n int, plane *float32, row int, planeStride int
 //
 //go:noescape
 func gridFramedQuad3(cells *byte, n int, sums *float32, row int, dy *float32, dyStride int)
-
-// gridAdd4 adds dy times weight to every tap's pixel, for each of 4 channels.
-//
-//go:noescape
-func gridAdd4(cells *byte, n int, plane *float32, planeStride int, dy *float32, dyStride int)
 
 // gridFramedAdd4 adds dy times weight to every tap's pixel, for each of 4 channels.
 //

@@ -31,7 +31,7 @@ const (
 	planeInside = planePair + 1   // of each tap
 	planeSwap   = planeInside + 4 // taps that lie elsewhere in the pairs; see taps
 	planeEdge   = planeSwap + 4   // one word for each vector: some tap is outside
-	planePixel  = planeEdge + 1   // of each tap its number in the band, or -1
+	planeImages = planeEdge + 1
 )
 
 // The words of the plane of parameters. Numbers of the compute type come first,
@@ -102,21 +102,14 @@ func gridKernels(c *build.Context) {
 			"gridJoin"+isa.name+" puts n gradients together in pairs; n is of whole vectors.").joinGradients()
 		begin("gridCombine"+isa.name, f32, "func(cells *byte, n int)",
 			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combineSums()
-		begin("gridPixels"+isa.name, f32, "func(cells *byte, n int)",
-			"gridPixels"+isa.name+" numbers the taps' pixels within a band of the image.").pixels()
-		begin("gridAdd"+isa.name, f32, "func(cells *byte, n int, sums *float32, dy *float32)",
-			"gridAdd"+isa.name+" adds dy times weight to every tap's pixel, for 16 channels that",
-			"lie side by side.").addInterleaved()
 		framedKernels(isa, begin)
 		for _, t := range []*storage{f32, bf16, f16} {
 			k := &kernel{c: c, globals: globals, isa: isa, compute: f32, out: t, group: 1, lanes: isa.bytes / 4}
 			k.turnTile()
 		}
 	}
-	gridCount(c)
 	framedCount(c)
 	for channels := 1; channels <= maxAddChannels; channels++ {
-		gridAdd(c, channels)
 		framedAdd(c, channels)
 		if channels > 1 {
 			framedQuad(c, channels)

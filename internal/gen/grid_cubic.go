@@ -13,7 +13,7 @@ import (
 
 // The planes of a block of cells, as cpu/grid_cubic_cells.go names them.
 const (
-	cubicPlace   = planePixel + 4   // the element that the window begins at, of each row of taps
+	cubicPlace   = planeImages      // the element that the window begins at, of each row of taps
 	cubicSelect  = cubicPlace + 4   // the taps' elements in the window, of each column of taps
 	cubicControl = cubicSelect + 4  // the same, by positions: as VPERMILPS wants it
 	cubicColumns = cubicControl + 4 // whether a column of taps is inside

@@ -8,6 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// maxAddChannels is how many channels are added at once: they share pixels
+// and weights.
+const maxAddChannels = 4
+
 // The kernels of the input's gradient, with sums in a frame.
 
 // framedCount emits the count of positions in each cell.

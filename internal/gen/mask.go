@@ -42,6 +42,18 @@ func (k *kernel) within(a, lo, hi value) mask {
 	return m
 }
 
+// lessThan returns where signed integers a are less than b.
+func (k *kernel) lessThan(a, b value) mask {
+	if k.isa.masks {
+		m := k.c.K()
+		k.emit("VPCMPGTD", a[0], b[0], m)
+		return mask{m}
+	}
+	m := k.vector()
+	k.emit("VPCMPGTD", a[0], b[0], m)
+	return mask{m}
+}
+
 // both returns where a and b hold.
 func (k *kernel) both(a, b mask) mask { return k.combine("KANDW", "VAND", a, b) }
 

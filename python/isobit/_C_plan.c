@@ -218,6 +218,7 @@ int plan_run(isobit_plan handle, uint64_t workspace_size, tensor_arg *args, cons
       PyErr_NoMemory();
       return -1;
     }
+    use_huge_pages(heap, (int64_t)workspace_size);
     workspace = heap;
   }
 

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// turnTile emits the transposition of squares of 16 by 16 elements, by squares
+// of a vector's length.
+func (k *kernel) turnTile() {
+	c, name := k.c, "turnTile"+k.isa.name+k.out.name
+	beginFunction(c, name, "func(from *byte, fromRow int, fromTile int, to *float32, toRow int, toTile int, tiles int)",
+		name+" transposes squares of 16 by 16 elements.")
+	from, fromRow, fromTile := param(c, "from"), param(c, "fromRow"), param(c, "fromTile")
+	to, toRow, toTile, tiles := param(c, "to"), param(c, "toRow"), param(c, "toTile"), param(c, "tiles")
+	source, target := c.GP64(), c.GP64()
+	c.Label("tile")
+	c.TESTQ(tiles, tiles)
+	c.JLE(operand.LabelRef("done"))
+	side := k.lanes
+	for row := 0; row < 16; row += side {
+		for column := 0; column < 16; column += side {
+			// Row by row: avo has no registers for 16 addresses.
+			c.MOVQ(from, source)
+			for range row {
+				c.ADDQ(fromRow, source)
+			}
+			v := make(value, side)
+			for i := range v {
+				v[i] = k.out.load(k, memory{operand.Mem{Base: source, Disp: column * k.out.size}})
+				if i < side-1 {
+					c.ADDQ(fromRow, source)
+				}
+			}
+			v = k.transpose(v)
+			c.MOVQ(to, target)
+			for range column {
+				c.ADDQ(toRow, target)
+			}
+			for i := range v {
+				k.emit("VMOVUPS", v[i], operand.Mem{Base: target, Disp: row * 4})
+				if i < side-1 {
+					c.ADDQ(toRow, target)
+				}
+			}
+		}
+	}
+	c.ADDQ(fromTile, from)
+	c.ADDQ(toTile, to)
+	c.DECQ(tiles)
+	c.JMP(operand.LabelRef("tile"))
+	c.Label("done")
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// transpose turns as many vectors as each has lanes.
+func (k *kernel) transpose(v value) value {
+	pair := func(name string, immediate []any, a, b reg.VecVirtual) reg.VecVirtual {
+		to := k.vector()
+		k.emit(name, append(immediate, b, a, to)...)
+		return to
+	}
+	// Within quarters: elements, then pairs of elements.
+	step := func(names [2]string, distance int) {
+		next := make(value, len(v))
+		for i := range v {
+			if i/distance%2 == 0 {
+				next[i] = pair(names[0], nil, v[i], v[i+distance])
+				next[i+distance] = pair(names[1], nil, v[i], v[i+distance])
+			}
+		}
+		v = next
+	}
+	step([2]string{"VUNPCKLPS", "VUNPCKHPS"}, 1)
+	step([2]string{"VUNPCKLPD", "VUNPCKHPD"}, 2)
+	// Of four vectors a, b, c, d the columns now lie in a, c, b, d.
+	for i := 0; i < len(v); i += 4 {
+		v[i+1], v[i+2] = v[i+2], v[i+1]
+	}
+	// Then quarters of registers.
+	quarters := func(distance, low, high int) {
+		name := "VPERM2F128"
+		if k.isa.masks {
+			name = "VSHUFF32X4"
+		}
+		next := make(value, len(v))
+		for i := range v {
+			if i/distance%2 == 0 {
+				next[i] = pair(name, []any{low}, v[i], v[i+distance])
+				next[i+distance] = pair(name, []any{high}, v[i], v[i+distance])
+			}
+		}
+		v = next
+	}
+	if !k.isa.masks {
+		quarters(4, 0x20, 0x31)
+		return v
+	}
+	quarters(4, 0x88, 0xDD)
+	quarters(8, 0x88, 0xDD)
+	return v
+}
