@@ -1,6 +1,10 @@
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // BaseCoordinate returns the i-th of size evenly spread coordinates in [-1, 1].
 func BaseCoordinate[C Compute](i, size int64, alignCorners bool) C {
@@ -13,92 +17,122 @@ func BaseCoordinate[C Compute](i, size int64, alignCorners bool) C {
 	return C(2*i)/C(size-1) - 1
 }
 
-// AffineBlock is a run of up to Block positions along x of one image's grid.
-type AffineBlock struct {
+// AffineRun is a run of positions, in row-major order, of one image's grid.
+type AffineRun struct {
 	Dims         int
 	Size         [3]int64 // extents along x, y, z
 	AlignCorners bool
-	N            int
-	At           [3]int64 // x, y, z of the first position
-	Grid         Rows     // row a is coordinate a of the positions
+	Start, Stop  int64
+	Grid         Rows           // row a is coordinate a of the image's first position
+	Stride       [3]int64       // bytes from a position to the next along x, y, z
+	Bases        unsafe.Pointer // what SpreadBases makes of x
 	Scratch      *Scratch
 }
 
-// bases returns the base coordinates of the block's positions: those along x,
+// affinePiece is a part of a run along x.
+type affinePiece struct {
+	at   [3]int64 // x, y, z of the first position
+	n    int      // at most Block
+	grid Rows     // row a is coordinate a
+}
+
+// piece returns the positions from pos on, up to stop at most.
+func (r *AffineRun) piece(pos, stop int64) (p affinePiece) {
+	x, rest := pos%r.Size[0], pos/r.Size[0]
+	p.at = [3]int64{x, rest % r.Size[1], rest / r.Size[1]}
+	p.n = int(min(Block, r.Size[0]-x, stop-pos))
+	p.grid = r.Grid
+	p.grid.Stride = r.Stride[0]
+	p.grid.P = unsafe.Add(r.Grid.P, x*r.Stride[0]+p.at[1]*r.Stride[1]+p.at[2]*r.Stride[2])
+	return p
+}
+
+// bases returns the base coordinates of a piece's positions: those along x,
 // and the one along each other axis.
-func bases[C Compute](b *AffineBlock) (x []C, other [3]C) {
-	x = BlockOf[C](b.Scratch, 0, b.N)
+func bases[C Compute](r *AffineRun, p *affinePiece) (x []C, other [3]C) {
+	x = BlockOf[C](r.Scratch, 0, p.n)
 	for i := range x {
-		x[i] = BaseCoordinate[C](b.At[0]+int64(i), b.Size[0], b.AlignCorners)
+		x[i] = BaseCoordinate[C](p.at[0]+int64(i), r.Size[0], r.AlignCorners)
 	}
-	for axis := 1; axis < b.Dims; axis++ {
-		other[axis] = BaseCoordinate[C](b.At[axis], b.Size[axis], b.AlignCorners)
+	for axis := 1; axis < r.Dims; axis++ {
+		other[axis] = BaseCoordinate[C](p.at[axis], r.Size[axis], r.AlignCorners)
 	}
 	return x, other
 }
 
 // AffineGrid computes out = (t0*bx + t1*by) + t2, and in 3-D
 // ((t0*bx + t1*by) + t2*bz) + t3, for each row t of theta.
-var AffineGrid = []Row[func(*AffineBlock, Rows)]{
-	{"go", Go, ByCompute(affineGridGo[float32], affineGridGo[float64])},
-}
-
-func affineGridGo[C Compute](b *AffineBlock, theta Rows) {
-	bx, base := bases[C](b)
-	t, out := BlockOf[C](b.Scratch, 1, b.Dims+1), BlockOf[C](b.Scratch, 2, b.N)
-	for row := range b.Dims {
-		Load(t, theta.Row(int64(row), 0))
-		for i, x := range bx {
-			v := C(t[0]*x) + C(t[1]*base[1])
-			if b.Dims == 3 {
-				v += C(t[2] * base[2])
-			}
-			out[i] = v + t[b.Dims]
+var AffineGrid = tableOf(ByCompute(affineGridGo[float32], affineGridGo[float64]),
+	func(isa ISA, t Types) (f func(*AffineRun, Rows), ok bool) {
+		if t.Compute == tensor.F64 {
+			rows, ok := affineRowsOf[float64](isa, t)
+			return rows.grid, ok
 		}
-		Store(b.Grid.Row(int64(row), 0), out)
+		rows, ok := affineRowsOf[float32](isa, t)
+		return rows.grid, ok
+	})
+
+func affineGridGo[C Compute](r *AffineRun, theta Rows) {
+	t := BlockOf[C](r.Scratch, 1, r.Dims+1)
+	for pos := r.Start; pos < r.Stop; {
+		p := r.piece(pos, r.Stop)
+		bx, base := bases[C](r, &p)
+		out := BlockOf[C](r.Scratch, 2, p.n)
+		for row := range r.Dims {
+			Load(t, theta.Row(int64(row), 0))
+			for i, x := range bx {
+				v := C(t[0]*x) + C(t[1]*base[1])
+				if r.Dims == 3 {
+					v += C(t[2] * base[2])
+				}
+				out[i] = v + t[r.Dims]
+			}
+			Store(p.grid.Row(int64(row), 0), out)
+		}
+		pos += int64(p.n)
 	}
 }
 
-// AffineSum is the reduction of one element of theta's gradient: of
-// grad_grid[..., row] times the base coordinate along a column, which is 1
-// for the last.
-type AffineSum struct {
-	AffineBlock
-	Row, Column int
-	Start, Stop int64 // positions of the image, row-major; at most StripeBlock
-	GridStride  [3]int64
-}
-
-// AffineGridBackward32 and 64 return the fold of a stripe block of positions.
+// AffineGridBackward32 and 64 reduce a stripe block of positions to the
+// elements of theta's gradient, in row-major order: the sums of grad_grid[...,
+// row] times the base coordinate along a column, which is 1 for the last.
 var (
-	AffineGridBackward32 = []Row[func(*AffineSum) float32]{{"go", Go, always(affineGridBackwardGo[float32])}}
-	AffineGridBackward64 = []Row[func(*AffineSum) float64]{{"go", Go, always(affineGridBackwardGo[float64])}}
+	AffineGridBackward32 = affineBackward[float32]()
+	AffineGridBackward64 = affineBackward[float64]()
 )
 
-func affineGridBackwardGo[C Compute](a *AffineSum) C {
-	lanes := LanesOf[C](a.Scratch, 0)
+func affineBackward[C Compute]() []Row[func(*AffineRun, []C)] {
+	return tableOf(always(affineGridBackwardGo[C]), func(isa ISA, t Types) (f func(*AffineRun, []C), ok bool) {
+		rows, ok := affineRowsOf[C](isa, t)
+		return rows.sums, ok
+	})
+}
+
+func affineGridBackwardGo[C Compute](r *AffineRun, to []C) {
+	for i := range to {
+		to[i] = affineSum[C](r, i/(r.Dims+1), i%(r.Dims+1))
+	}
+}
+
+func affineSum[C Compute](r *AffineRun, row, column int) C {
+	lanes := LanesOf[C](r.Scratch, 0)
 	clear(lanes[:])
-	for pos := a.Start; pos < a.Stop; {
-		b := a.AffineBlock
-		x, rest := pos%b.Size[0], pos/b.Size[0]
-		b.At = [3]int64{x, rest % b.Size[1], rest / b.Size[1]}
-		b.N = int(min(Block, b.Size[0]-x, a.Stop-pos))
-		bx, base := bases[C](&b)
-		grid := b.Grid.Row(int64(a.Row), 0)
-		offset := x*a.GridStride[0] + b.At[1]*a.GridStride[1] + b.At[2]*a.GridStride[2]
-		dy := BlockOf[C](a.Scratch, 1, b.N)
-		Load(dy, Span{unsafe.Add(grid.P, offset), a.GridStride[0], grid.DType})
+	for pos := r.Start; pos < r.Stop; {
+		p := r.piece(pos, r.Stop)
+		bx, base := bases[C](r, &p)
+		dy := BlockOf[C](r.Scratch, 1, p.n)
+		Load(dy, p.grid.Row(int64(row), 0))
 		for i := range dy {
-			switch a.Column {
+			switch column {
 			case 0:
 				dy[i] *= bx[i]
-			case b.Dims:
+			case r.Dims:
 			default:
-				dy[i] *= base[a.Column]
+				dy[i] *= base[column]
 			}
 		}
-		AddStripe(lanes, pos-a.Start, dy)
-		pos += int64(b.N)
+		AddStripe(lanes, pos-r.Start, dy)
+		pos += int64(p.n)
 	}
 	return FoldLanes(lanes)
 }

@@ -25,34 +25,10 @@ var affineGrid = op{
 		return all(hasShape("theta", theta), sameTypeAs("grid", "theta"))(p)
 	},
 	build: func(pl *plan) error {
-		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.AffineGrid, cpu.Types{Compute: cpu.ComputeType(p.DType("theta"))})
-		if err != nil {
-			return err
+		if pl.problem.DType("theta") == tensor.F64 {
+			return buildAffine[float64](pl)
 		}
-		s := affineOf(p, "grid")
-		s.order(false, GetNumThreads())
-		job := func(c *call, w *worker, number int64) {
-			theta, grid := &c.args[0], &c.args[1]
-			size := theta.DType.Size()
-			s.eachBlock(number, func(image, column, row int64) {
-				b := s.block(w, image, column, row, grid)
-				a := &w.ownArgs().affine.AffineBlock
-				*a = cpu.AffineBlock{
-					Dims: s.Dims, Size: s.out, AlignCorners: s.AlignCorners, N: b.N, At: b.at,
-					Grid: s.gridRows(grid, b), Scratch: &w.scratch,
-				}
-				kernel(a, cpu.Rows{
-					Span:      cpu.Span{P: unsafe.Add(theta.Data, image*theta.Stride(0)*size), Stride: theta.Stride(2) * size, DType: theta.DType},
-					RowStride: theta.Stride(1) * size,
-				})
-			})
-		}
-		pl.run = func(c *call) error {
-			c.parallel(s.tiles(), s.positions()*s.batch*4, job)
-			return nil
-		}
-		return nil
+		return buildAffine[float32](pl)
 	},
 	rows: namesOf(cpu.AffineGrid),
 }
@@ -67,14 +43,97 @@ func inferAffine(p *Problem, name string) ([]int64, error) {
 	return []int64{grid[0], dims, dims + 1}, nil
 }
 
-// affineOf describes the output of an affine_grid as that of a sampler.
-func affineOf(p *Problem, name string) *sampler {
-	grid := p.Shape(name)
-	s := &sampler{batch: grid[0], out: [3]int64{1, 1, 1}}
-	s.Dims = len(grid) - 2
-	for axis := range s.Dims {
-		s.out[axis] = grid[len(grid)-2-axis]
+// affinePart is how many positions of an image are a job.
+const affinePart = 1 << 13
+
+func buildAffine[C cpu.Compute](pl *plan) error {
+	p := &pl.problem
+	kernel, err := selectRow(pl, cpu.AffineGrid, affineTypes(p.DType("theta")))
+	if err != nil {
+		return err
 	}
-	s.AlignCorners = p.bool("align_corners")
-	return s
+	g := affineOf[C](p, "grid")
+	pl.workspace = g.basesSize()
+	parts := ceilDiv(g.positions(), affinePart)
+	part := func(c *call, w *worker, number int64) {
+		theta, image := &c.args[0], number/parts
+		size := theta.DType.Size()
+		kernel(g.run(c, w, &c.args[1], image, number%parts*affinePart, affinePart), cpu.Rows{
+			Span:      cpu.Span{P: unsafe.Add(theta.Data, image*theta.Stride(0)*size), Stride: theta.Stride(2) * size, DType: theta.DType},
+			RowStride: theta.Stride(1) * size,
+		})
+	}
+	spread := g.spread
+	pl.run = func(c *call) error {
+		c.parallel(g.spreads(), g.size[0], spread)
+		c.parallel(parts*g.batch, g.cost(), part)
+		return nil
+	}
+	return nil
+}
+
+func affineTypes(d tensor.DType) cpu.Types {
+	return cpu.Types{Compute: cpu.ComputeType(d), In: [4]tensor.DType{d}}
+}
+
+// affine is the geometry of a plan.
+//
+// Workspace: the base coordinates along x, each for every coordinate of a position.
+type affine[C cpu.Compute] struct {
+	dims         int
+	batch        int64
+	size         [3]int64 // extents along x, y, z
+	alignCorners bool
+}
+
+func affineOf[C cpu.Compute](p *Problem, name string) *affine[C] {
+	grid := p.Shape(name)
+	g := &affine[C]{dims: len(grid) - 2, batch: grid[0], size: [3]int64{1, 1, 1}, alignCorners: p.bool("align_corners")}
+	for axis := range g.dims {
+		g.size[axis] = grid[g.dims-axis]
+	}
+	return g
+}
+
+func (g *affine[C]) positions() int64 { return g.size[0] * g.size[1] * g.size[2] }
+func (g *affine[C]) cost() int64      { return g.positions() * g.batch * 4 }
+
+// run describes positions of an image from start on, as many as n if there are.
+func (g *affine[C]) run(c *call, w *worker, grid *tensor.View, image, start, n int64) *cpu.AffineRun {
+	r := &w.ownArgs().affine
+	size := grid.DType.Size()
+	*r = cpu.AffineRun{
+		Dims: g.dims, Size: g.size, AlignCorners: g.alignCorners, Start: start, Stop: min(start+n, g.positions()),
+		Bases: unsafe.Pointer(unsafe.SliceData(c.workspace)), Scratch: &w.scratch,
+	}
+	r.Grid = cpu.Rows{
+		Span:      cpu.Span{P: unsafe.Add(grid.Data, image*grid.Stride(0)*size), DType: grid.DType},
+		RowStride: grid.Stride(g.dims+1) * size,
+	}
+	for axis := range g.dims {
+		r.Stride[axis] = grid.Stride(g.dims-axis) * size
+	}
+	return r
+}
+
+// spreadPart is how many base coordinates are a job.
+const spreadPart = 1 << 12
+
+func (g *affine[C]) spreads() int64 {
+	if g.positions()*g.batch == 0 {
+		return 0
+	}
+	return ceilDiv(g.size[0], spreadPart)
+}
+
+func (g *affine[C]) basesSize() int64 {
+	return roundUp(g.size[0]*int64(g.dims)*int64(unsafe.Sizeof(C(0)))+cpu.AffineSlack, WorkspaceAlignment)
+}
+
+// spread is the job that makes the base coordinates.
+func (g *affine[C]) spread(c *call, _ *worker, number int64) {
+	first := number * spreadPart
+	all := unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), g.size[0]*int64(g.dims))
+	to := all[first*int64(g.dims) : min(first+spreadPart, g.size[0])*int64(g.dims)]
+	cpu.SpreadBases(to, first, g.dims, g.size[0], g.alignCorners)
 }

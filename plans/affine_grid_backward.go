@@ -10,7 +10,7 @@ import (
 // affineGridBackward gives the gradient of theta: sums over the positions of
 // an image in Stripe order.
 //
-// Workspace: the block results of every sum.
+// Workspace: base coordinates, and the block results of every image's sums.
 var affineGridBackward = op{
 	name: "affine_grid_backward", category: Sampling,
 	args: []arg{
@@ -35,38 +35,29 @@ var affineGridBackward = op{
 	rows: namesOf(cpu.AffineGridBackward32),
 }
 
-func buildAffineBackward[C cpu.Compute](pl *plan, table []cpu.Row[func(*cpu.AffineSum) C]) error {
+func buildAffineBackward[C cpu.Compute](pl *plan, table []cpu.Row[func(*cpu.AffineRun, []C)]) error {
 	p := &pl.problem
-	kernel, err := selectRow(pl, table, cpu.Types{Compute: cpu.ComputeType(p.DType("grad_grid"))})
+	kernel, err := selectRow(pl, table, affineTypes(p.DType("grad_grid")))
 	if err != nil {
 		return err
 	}
-	s := affineOf(p, "grad_grid")
-	columns := int64(s.Dims + 1)
-	elements := int64(s.Dims) * columns
-	blocks := blocksOf(s.positions())
-	sums := s.batch * elements
-	pl.workspace = sums * blocks * int64(unsafe.Sizeof(C(0)))
+	g := affineOf[C](p, "grad_grid")
+	elements := int64(g.dims * (g.dims + 1))
+	blocks := blocksOf(g.positions())
+	bases, sums := g.basesSize(), g.batch*elements
+	pl.workspace = bases + roundUp(sums*blocks*int64(unsafe.Sizeof(C(0))), WorkspaceAlignment)
 	results := func(c *call) []C {
-		return unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), sums*blocks)
+		return unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(c.workspace[bases:]))), sums*blocks)
 	}
+	spread := g.spread
 	part := func(c *call, w *worker, number int64) {
-		sum, block := number/blocks, number%blocks
-		grid, a := &c.args[0], &w.ownArgs().affine
-		b := &w.ownArgs().grid
-		b.image, b.at = sum/elements, [3]int64{}
-		*a = cpu.AffineSum{Row: int(sum % elements / columns), Column: int(sum % columns), Start: block * cpu.StripeBlock}
-		a.AffineBlock = cpu.AffineBlock{Dims: s.Dims, Size: s.out, AlignCorners: s.AlignCorners, Grid: s.gridRows(grid, b), Scratch: &w.scratch}
-		a.Stop = min(a.Start+cpu.StripeBlock, s.positions())
-		for axis := range s.Dims {
-			a.GridStride[axis] = grid.Stride(s.Dims-axis) * grid.DType.Size()
-		}
-		results(c)[number] = kernel(a)
+		kernel(g.run(c, w, &c.args[0], number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
 	}
 	join := func(c *call, w *worker, sum int64) {
 		tree := cpu.TreeOf[C](&w.scratch, 0)
-		for _, r := range results(c)[sum*blocks:][:blocks] {
-			tree.Push(r)
+		of := results(c)[sum/elements*blocks*elements:][:blocks*elements]
+		for i := sum % elements; i < int64(len(of)); i += elements {
+			tree.Push(of[i])
 		}
 		v := cpu.BlockOf[C](&w.scratch, 0, 1)
 		v[0] = tree.Sum()
@@ -74,7 +65,8 @@ func buildAffineBackward[C cpu.Compute](pl *plan, table []cpu.Row[func(*cpu.Affi
 		cpu.Store(cpu.Span{P: unsafe.Add(theta.Data, elementOffset(theta, sum)*theta.DType.Size()), DType: theta.DType}, v)
 	}
 	pl.run = func(c *call) error {
-		c.parallel(sums*blocks, sums*s.positions(), part)
+		c.parallel(g.spreads(), g.size[0], spread)
+		c.parallel(g.batch*blocks, g.cost(), part)
 		c.parallel(sums, 0, join)
 		return nil
 	}

@@ -57,7 +57,7 @@ type ownArgs struct {
 	grid      gridBlock
 	scatter32 cpu.GridScatter[float32]
 	scatter64 cpu.GridScatter[float64]
-	affine    cpu.AffineSum
+	affine    cpu.AffineRun
 	linear    cpu.LinearTile
 	weights   cpu.WeightTile
 }

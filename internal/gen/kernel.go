@@ -240,25 +240,27 @@ func (k *kernel) write(pack func(k *kernel, v value) []reg.Register, v value) {
 func (k *kernel) storeEither(packed []reg.Register, to memory, jump func(around string)) {
 	around, done := k.newLabel("around"), k.newLabel("stored")
 	jump(around)
-	for _, stream := range []bool{false, true} {
-		at := to
-		for _, r := range packed {
-			name := "VMOVDQU"
-			switch {
-			case stream:
-				name = "VMOVNTDQ"
-			case k.isa.masks:
-				name = "VMOVDQU64"
-			}
-			k.emit(name, r, at)
-			at = at.plus(int(r.Size()))
-		}
-		if !stream {
-			k.c.JMP(operand.LabelRef(done))
-			k.c.Label(around)
-		}
-	}
+	k.put(packed, to)
+	k.c.JMP(operand.LabelRef(done))
+	k.c.Label(around)
+	k.putBy("VMOVNTDQ", packed, to)
 	k.c.Label(done)
+}
+
+// put stores registers one after the other.
+func (k *kernel) put(packed []reg.Register, to memory) {
+	name := "VMOVDQU"
+	if k.isa.masks {
+		name = "VMOVDQU64"
+	}
+	k.putBy(name, packed, to)
+}
+
+func (k *kernel) putBy(name string, packed []reg.Register, to memory) {
+	for _, r := range packed {
+		k.emit(name, r, to)
+		to = to.plus(int(r.Size()))
+	}
 }
 
 // jumpIf branches on one of the frame's flags: the same way all along a run.

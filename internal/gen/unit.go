@@ -24,6 +24,7 @@ type unit struct {
 
 // units lists them.
 var units = []unit{
+	{"cpu", "affine_grid", "amd64", []func(c *build.Context){affineKernels}},
 	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotVNNI, dotAVX2, scaleSums}},
 	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums, pairProducts, rowCopies, outside}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},

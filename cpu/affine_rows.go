@@ -1,0 +1,240 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The fast rows of affine_grid. Their kernels (internal/gen/affine.go) take
+// stripes of 64 positions, coordinates side by side, and a plane of base
+// coordinates for each axis, in which each is repeated for every coordinate.
+
+// affineChunk is how many positions have planes at a time: they stay in the
+// first cache.
+const affineChunk = 8 * Lanes
+
+// AffineSlack is how many bytes behind the base coordinates may be read: more
+// than a register has less an element. So far goes what is written to planes, too.
+const AffineSlack = 64
+
+// Numbers of scratch blocks, of which the pieces' come first.
+const (
+	affinePlanes  = 8
+	affineBuffer  = affinePlanes + 3*3*affineChunk/Block + 1 // slack
+	affinePattern = affineBuffer + 3*affineChunk/Block
+	affineLanes   = affinePattern + 1
+)
+
+// patternElements are those of a column of theta, repeated.
+const patternElements = 48
+
+// affineKernel is what is generated for a type, in two dimensions and in three.
+type affineKernel struct {
+	needs ISA
+	dtype tensor.DType
+	grid  [2]affineGridKernel
+	sums  [2]affineSumsKernel
+	// spread fills planes; there is one of the compute types.
+	spread [2]affineSpreadKernel
+}
+
+type (
+	affineGridKernel   = func(plane *byte, apart int, theta, out *byte, stripes int)
+	affineSumsKernel   = func(x, plane *byte, apart, stripes int, lanes *byte)
+	affineSpreadKernel = func(plane *byte, apart, n int, x, rest *byte)
+)
+
+// affineRows are the kernels of the elements' type, and of the compute type for
+// positions that do not lie as kernels take them.
+type affineRows[C Compute] struct{ own, plain *affineKernel }
+
+func affineRowsOf[C Compute](isa ISA, t Types) (rows affineRows[C], ok bool) {
+	for i := range affineKernels {
+		k := &affineKernels[i]
+		if k.needs == isa && k.dtype == t.In[0] {
+			rows.own = k
+		}
+		if k.needs == isa && k.dtype == t.Compute {
+			rows.plain = k
+		}
+	}
+	return rows, rows.own != nil
+}
+
+// SpreadBases fills in the base coordinates from number first on, of size
+// along x: each for every coordinate of a position.
+func SpreadBases[C Compute](to []C, first int64, dims int, size int64, alignCorners bool) {
+	for i := range len(to) / dims {
+		x := BaseCoordinate[C](first+int64(i), size, alignCorners)
+		for a := range dims {
+			to[i*dims+a] = x
+		}
+	}
+}
+
+// planes fills in the base coordinates of positions from pos up to stop, and
+// zeros to the end of the last stripe. A plane begins apart elements after the
+// one before it.
+func (k affineRows[C]) planes(r *AffineRun, pos, stop int64) (planes []C, apart int) {
+	d, size := r.Dims, int(unsafe.Sizeof(C(0)))
+	apart = d*affineChunk + AffineSlack/size
+	planes = BlockOf[C](r.Scratch, affinePlanes, d*apart)
+	rest := BlockOf[C](r.Scratch, 0, 2)
+	x, y, z := pos%r.Size[0], pos/r.Size[0]%r.Size[1], pos/(r.Size[0]*r.Size[1])
+	at := 0
+	for pos < stop {
+		n := min(r.Size[0]-x, stop-pos)
+		rest[0] = BaseCoordinate[C](y, r.Size[1], r.AlignCorners)
+		if d == 3 {
+			rest[1] = BaseCoordinate[C](z, r.Size[2], r.AlignCorners)
+		}
+		bases := (*byte)(unsafe.Add(r.Bases, int(x)*d*size))
+		k.plain.spread[d-2](bytesOf(planes[at:]), apart*size, int(n)*d, bases, bytesOf(rest))
+		at, pos, x, y = at+int(n)*d, pos+n, 0, y+1
+		if y == r.Size[1] {
+			y, z = 0, z+1
+		}
+	}
+	for axis := range d {
+		clear(planes[axis*apart:][at:roundUp(at, d*Lanes)])
+	}
+	return planes, apart * size
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// dense reports whether the image's positions lie one after the other.
+func (r *AffineRun) dense() bool {
+	step := r.Grid.DType.Size()
+	if r.Grid.RowStride != step {
+		return false
+	}
+	step *= int64(r.Dims)
+	for axis, size := range r.Size {
+		if size > 1 && r.Stride[axis] != step {
+			return false
+		}
+		step *= size
+	}
+	return true
+}
+
+// buffer holds a chunk's coordinates as kernels take them.
+func (affineRows[C]) buffer(r *AffineRun) []C {
+	return BlockOf[C](r.Scratch, affineBuffer, r.Dims*affineChunk)
+}
+
+// load fills the buffer with the elements of positions from pos up to stop, and
+// zeros to the end of the last stripe.
+func (k affineRows[C]) load(r *AffineRun, pos, stop int64) {
+	to, d := k.buffer(r), r.Dims
+	for pos < stop {
+		p := r.piece(pos, stop)
+		x := BlockOf[C](r.Scratch, 0, p.n)
+		for a := range d {
+			Load(x, p.grid.Row(int64(a), 0))
+			for i, v := range x {
+				to[i*d+a] = v
+			}
+		}
+		to, pos = to[p.n*d:], pos+int64(p.n)
+	}
+	clear(to[:len(to)%(d*Lanes)])
+}
+
+// store is the inverse of load.
+func (k affineRows[C]) store(r *AffineRun, pos, stop int64) {
+	from, d := k.buffer(r), r.Dims
+	for pos < stop {
+		p := r.piece(pos, stop)
+		x := BlockOf[C](r.Scratch, 0, p.n)
+		for a := range d {
+			for i := range x {
+				x[i] = from[i*d+a]
+			}
+			Store(p.grid.Row(int64(a), 0), x)
+		}
+		from, pos = from[p.n*d:], pos+int64(p.n)
+	}
+}
+
+// chunk returns where the chunk that begins at pos ends, and how many positions
+// of it are whole stripes that kernels take where they lie.
+func (r *AffineRun) chunk(pos int64, dense bool) (stop, whole int64) {
+	stop = min(pos+affineChunk, r.Stop)
+	if dense {
+		whole = (stop - pos) / Lanes * Lanes
+	}
+	return stop, whole
+}
+
+func (k affineRows[C]) grid(r *AffineRun, theta Rows) {
+	d := r.Dims
+	pattern := affinePatternOf[C](r, theta)
+	dense := r.dense()
+	for pos, stop := r.Start, int64(0); pos < r.Stop; pos = stop {
+		var whole int64
+		stop, whole = r.chunk(pos, dense)
+		planes, apart := k.planes(r, pos, stop)
+		if whole > 0 {
+			out := unsafe.Add(r.Grid.P, int(pos)*d*int(r.Grid.RowStride))
+			k.own.grid[d-2](bytesOf(planes), apart, bytesOf(pattern), (*byte)(out), int(whole/Lanes))
+		}
+		if left := int(stop - pos - whole); left > 0 {
+			k.plain.grid[d-2](bytesOf(planes[int(whole)*d:]), apart, bytesOf(pattern), bytesOf(k.buffer(r)), roundUp(left, Lanes)/Lanes)
+			k.store(r, pos+whole, stop)
+		}
+	}
+}
+
+// affinePatternOf repeats the elements of theta's columns.
+func affinePatternOf[C Compute](r *AffineRun, theta Rows) []C {
+	pattern := BlockOf[C](r.Scratch, affinePattern, (r.Dims+1)*patternElements)
+	t := BlockOf[C](r.Scratch, 1, r.Dims+1)
+	for row := range r.Dims {
+		Load(t, theta.Row(int64(row), 0))
+		for column, v := range t {
+			to := pattern[column*patternElements:][:patternElements]
+			for i := row; i < len(to); i += r.Dims {
+				to[i] = v
+			}
+		}
+	}
+	return pattern
+}
+
+// sums begins in lane 0: a run begins where a stripe block does.
+func (k affineRows[C]) sums(r *AffineRun, to []C) {
+	d := r.Dims
+	lanes := BlockOf[C](r.Scratch, affineLanes, (d+1)*d*Lanes)
+	clear(lanes)
+	dense := r.dense()
+	for pos, stop := r.Start, int64(0); pos < r.Stop; pos = stop {
+		var whole int64
+		stop, whole = r.chunk(pos, dense)
+		planes, apart := k.planes(r, pos, stop)
+		if whole > 0 {
+			x := unsafe.Add(r.Grid.P, int(pos)*d*int(r.Grid.RowStride))
+			k.own.sums[d-2]((*byte)(x), bytesOf(planes), apart, int(whole/Lanes), bytesOf(lanes))
+		}
+		if left := int(stop - pos - whole); left > 0 {
+			k.load(r, pos+whole, stop)
+			k.plain.sums[d-2](bytesOf(k.buffer(r)), bytesOf(planes[int(whole)*d:]), apart, roundUp(left, Lanes)/Lanes, bytesOf(lanes))
+		}
+	}
+	for column := range d + 1 {
+		sum := lanes[column*d*Lanes:][:d*Lanes]
+		for half := len(sum) / 2; half >= d; half /= 2 {
+			for i, v := range sum[half:][:half] {
+				sum[i] += v
+			}
+		}
+		for row, v := range sum[:d] {
+			to[row*(d+1)+column] = v
+		}
+	}
+}
+
+// bytesOf is where elements begin, as kernels of any type take it.
+func bytesOf[C Compute](x []C) *byte { return (*byte)(unsafe.Pointer(&x[0])) }
