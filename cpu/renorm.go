@@ -1,20 +1,37 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// renorm is a way to compute Renorm.
+type renorm = func(row Span, n int64, p, maxNorm float64, s *Scratch)
 
 // Renorm scales a row of n elements so that its p-norm is at most maxNorm:
 // the norm in Stripe order, the factor maxNorm / (norm + 1e-7) where the norm
 // exceeds maxNorm (NUMERICS.md, section 5).
-var Renorm = []Row[func(row Span, n int64, p, maxNorm float64, s *Scratch)]{
-	{"go", Go, ByCompute(renormGo[float32], renormGo[float64])},
-}
+var Renorm = tableOf(ByCompute[renorm](renormGo[float32], renormGo[float64]), func(isa ISA, t Types) (renorm, bool) {
+	if t.Compute == tensor.F64 {
+		return renormBy(isa, t, FoldRows64)
+	}
+	return renormBy(isa, t, FoldRows32)
+})
 
 func renormGo[C Compute](row Span, n int64, p, maxNorm float64, s *Scratch) {
-	norm := rowNorm[C](row, n, p, s)
-	if !(norm > C(maxNorm)) {
-		return
+	if factor, ok := factorOf(rowNorm[C](row, n, p, s), maxNorm); ok {
+		scaleGo(row, n, factor, s)
 	}
-	factor := C(maxNorm) / (norm + C(1e-7))
+}
+
+// factorOf returns what a row is multiplied by, if it is.
+func factorOf[C Compute](norm C, maxNorm float64) (C, bool) {
+	return C(maxNorm) / (norm + C(1e-7)), norm > C(maxNorm)
+}
+
+// scaleGo multiplies a row by a factor.
+func scaleGo[C Compute](row Span, n int64, factor C, s *Scratch) {
 	for at := int64(0); at < n; at += Block {
 		x := BlockOf[C](s, 0, int(min(Block, n-at)))
 		Load(x, row.At(at))
@@ -36,24 +53,25 @@ func rowNorm[C Compute](row Span, n int64, p float64, s *Scratch) C {
 			Load(x, row.At(at))
 			for i, v := range x {
 				a := C(math.Abs(float64(v)))
-				if a > largest || a != a {
-					largest = a
-				}
+				largest = larger(largest, a)
 				x[i] = normTerm(a, p)
 			}
 			AddStripe(lanes, at-start, x)
 		}
 		tree.Push(FoldLanes(lanes))
 	}
-	switch {
-	case math.IsInf(p, 1):
+	if math.IsInf(p, 1) {
 		return largest
-	case p == 1:
-		return tree.Sum()
-	case p == 2:
-		return C(math.Sqrt(float64(tree.Sum())))
 	}
-	return C(math.Pow(float64(tree.Sum()), 1/p))
+	return normOf(tree.Sum(), p)
+}
+
+// larger returns the larger one of two absolute values, a NaN if there is one.
+func larger[C Compute](a, b C) C {
+	if b > a || b != b {
+		return b
+	}
+	return a
 }
 
 // normTerm returns a to the power of p.
@@ -62,7 +80,29 @@ func normTerm[C Compute](a C, p float64) C {
 	case 1:
 		return a
 	case 2:
-		return a * a
+		return C(a * a)
+	case 3:
+		return C(cube(float64(a)))
 	}
 	return C(math.Pow(float64(a), p))
+}
+
+// cube returns math.Pow(a, 3), which multiplies in this order, too, but rounds
+// twice where the result is subnormal.
+func cube(a float64) float64 {
+	if a > 1e-100 && a < 1e100 {
+		return a * float64(a*a)
+	}
+	return math.Pow(a, 3)
+}
+
+// normOf returns the norm whose terms have a sum.
+func normOf[C Compute](sum C, p float64) C {
+	switch p {
+	case 1:
+		return sum
+	case 2:
+		return C(math.Sqrt(float64(sum)))
+	}
+	return C(math.Pow(float64(sum), 1/p))
 }

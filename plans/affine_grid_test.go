@@ -29,18 +29,7 @@ func TestAffineRows(t *testing.T) {
 				fmt.Sprintf("affine_grid_backward grad_grid=%s[%s]", dtype, size),
 			} {
 				text += fmt.Sprintf(" align_corners=%t", r.IntN(2) == 0)
-				c, err := testcase.NewCase(testcase.NewSource(r.Uint64(), testcase.Small), text)
-				require.NoError(t, err)
-				want := defined(t, c)
-				for _, row := range rowsFor(c) {
-					for _, n := range []int{1, 8} {
-						o := testcase.Options{Preference: plans.Preference{Row: row, Threads: n}, Memory: testcase.Memory(1 + r.IntN(2))}
-						same(t, c, o, want, "row "+row)
-						o.Layout = testcase.Mixed(r)
-						same(t, c, o, want, "row "+row+", mixed strides")
-					}
-				}
-				sameOnNumbers(t, c.Op.Name, c.Problem)
+				sameOnRows(t, r, text)
 			}
 		}
 	}

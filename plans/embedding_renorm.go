@@ -1,10 +1,16 @@
 package plans
 
 import (
+	"bytes"
 	"math"
 
 	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
 )
+
+// renormRows is how many rows of weight a job looks through at most; there are
+// that many jobs if there are rows enough.
+const renormRows = 64
 
 // embeddingRenorm scales the rows of weight that indices name, in place, so
 // that no norm exceeds max_norm. Each row is scaled once.
@@ -31,19 +37,27 @@ var embeddingRenorm = op{
 	},
 	build: func(pl *plan) error {
 		p := &pl.problem
-		kernel, err := selectRow(pl, cpu.Renorm, cpu.Types{Compute: cpu.ComputeType(p.DType("weight"))})
+		d := p.DType("weight")
+		kernel, err := selectRow(pl, cpu.Renorm, cpu.Types{Compute: cpu.ComputeType(d), In: [4]tensor.DType{d}})
 		if err != nil {
 			return err
 		}
 		maxNorm, norm := p.float("max_norm"), p.float("norm_type")
+		perJob := max(1, min(renormRows, p.Shape("weight")[0]/renormRows))
 		pl.workspace = roundUp(p.Shape("weight")[0], WorkspaceAlignment) // whole words, so that Go aligns it
 		if p.word("bounds") == "error" {
 			outside := pickSupport(cpu.FirstOutside, cpu.Types{})
 			pl.check = func(c *call) error { return checkIndices(c, outside, &c.args[1], c.args[0].Shape[0]) }
 		}
-		job := func(c *call, w *worker, row int64) {
-			if c.workspace[row] != 0 {
-				weight := &c.args[0]
+		job := func(c *call, w *worker, number int64) {
+			weight := &c.args[0]
+			stop := min((number+1)*perJob, weight.Shape[0])
+			for row := number * perJob; row < stop; row++ {
+				skipped := bytes.IndexByte(c.workspace[row:stop], 1)
+				if skipped < 0 {
+					return
+				}
+				row += int64(skipped)
 				kernel(rowAt(weight, row), weight.Shape[1], norm, maxNorm, &w.scratch)
 			}
 		}
@@ -57,7 +71,7 @@ var embeddingRenorm = op{
 				}
 			}
 			if weight.Shape[1] > 0 {
-				c.parallel(weight.Shape[0], index.NumElements()*weight.Shape[1], job)
+				c.parallel(ceilDiv(weight.Shape[0], perJob), index.NumElements()*weight.Shape[1], job)
 			}
 			return nil
 		}
