@@ -23,9 +23,9 @@ type AffineRun struct {
 	Size         [3]int64 // extents along x, y, z
 	AlignCorners bool
 	Start, Stop  int64
-	Grid         Rows           // row a is coordinate a of the image's first position
-	Stride       [3]int64       // bytes from a position to the next along x, y, z
-	Bases        unsafe.Pointer // what SpreadBases makes of x
+	Grid         Rows         // row a is coordinate a of the image's first position
+	Stride       [3]int64     // bytes from a position to the next along x, y, z
+	Bases        *AffineBases // for kernels
 	Scratch      *Scratch
 }
 

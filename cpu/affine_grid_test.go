@@ -18,11 +18,10 @@ func TestAffineRowsStartAfresh(t *testing.T) {
 			dims = 3
 		}
 		n := size[0] * size[1] * size[2]
-		grid, bases := make([]float32, int(n)*dims), make([]float32, int(size[0])*dims+AffineSlack/4)
-		for i := range bases {
-			bases[i] = float32(math.NaN())
+		grid, bases := make([]float32, int(n)*dims), new(AffineBases)
+		for i := range bases.memory {
+			bases.memory[i] = math.Float64frombits(math.MaxUint64)
 		}
-		SpreadBases(bases[:int(size[0])*dims], 0, dims, size[0], false)
 		for i := range grid {
 			grid[i] = float32(math.Sin(float64(i)))
 		}
@@ -38,7 +37,7 @@ func TestAffineRowsStartAfresh(t *testing.T) {
 			to := make([]float32, dims*(dims+1))
 			kernel, _ := row.Pick(types)
 			kernel(&AffineRun{
-				Dims: dims, Size: size, Stop: n, Bases: unsafe.Pointer(&bases[0]), Scratch: s,
+				Dims: dims, Size: size, Stop: n, Bases: bases, Scratch: s,
 				Grid:   Rows{Span{unsafe.Pointer(&grid[0]), step, tensor.F32}, 4},
 				Stride: [3]int64{step, step * size[0], step * size[0] * size[1]},
 			}, to)

@@ -14,9 +14,9 @@ import (
 // first cache.
 const affineChunk = 8 * Lanes
 
-// AffineSlack is how many bytes behind the base coordinates may be read: more
+// affineSlack is how many bytes behind the base coordinates may be read: more
 // than a register has less an element. So far goes what is written to planes, too.
-const AffineSlack = 64
+const affineSlack = 64
 
 // Numbers of scratch blocks, of which the pieces' come first.
 const (
@@ -62,15 +62,45 @@ func affineRowsOf[C Compute](isa ISA, t Types) (rows affineRows[C], ok bool) {
 	return rows, rows.own != nil
 }
 
-// SpreadBases fills in the base coordinates from number first on, of size
-// along x: each for every coordinate of a position.
-func SpreadBases[C Compute](to []C, first int64, dims int, size int64, alignCorners bool) {
-	for i := range len(to) / dims {
-		x := BaseCoordinate[C](first+int64(i), size, alignCorners)
-		for a := range dims {
-			to[i*dims+a] = x
-		}
+// AffineBases keeps base coordinates along x, each for every coordinate of a
+// position, from one run to the next.
+type AffineBases struct {
+	kept   basesKept
+	memory [2048*3 + affineSlack/8]float64
+}
+
+// basesKept says which: a number of them from first on.
+type basesKept struct {
+	size         int64
+	dims, bytes  int
+	alignCorners bool
+	first, count int64
+}
+
+// basesFrom returns n base coordinates from number x on, n being a chunk's at most.
+func basesFrom[C Compute](r *AffineRun, x, n int64) *byte {
+	b, bytes := r.Bases, int(unsafe.Sizeof(C(0)))
+	has := func(want basesKept) bool {
+		want.first, want.count = b.kept.first, b.kept.count
+		return b.kept == want && want.first <= x && x+n <= want.first+want.count
 	}
+	want := basesKept{size: r.Size[0], dims: r.Dims, bytes: bytes, alignCorners: r.AlignCorners}
+	if !has(want) {
+		most := int64((len(b.memory)*8 - affineSlack) / bytes / r.Dims)
+		if want.first = x; r.Size[0] <= most {
+			want.first = 0
+		}
+		want.count = min(most, r.Size[0]-want.first)
+		to := unsafe.Slice((*C)(unsafe.Pointer(&b.memory)), want.count*int64(r.Dims))
+		for i := range want.count {
+			base := BaseCoordinate[C](want.first+i, r.Size[0], r.AlignCorners)
+			for a := range int64(r.Dims) {
+				to[i*int64(r.Dims)+a] = base
+			}
+		}
+		b.kept = want
+	}
+	return (*byte)(unsafe.Add(unsafe.Pointer(&b.memory), int(x-b.kept.first)*r.Dims*bytes))
 }
 
 // planes fills in the base coordinates of positions from pos up to stop, and
@@ -78,7 +108,7 @@ func SpreadBases[C Compute](to []C, first int64, dims int, size int64, alignCorn
 // one before it.
 func (k affineRows[C]) planes(r *AffineRun, pos, stop int64) (planes []C, apart int) {
 	d, size := r.Dims, int(unsafe.Sizeof(C(0)))
-	apart = d*affineChunk + AffineSlack/size
+	apart = d*affineChunk + affineSlack/size
 	planes = BlockOf[C](r.Scratch, affinePlanes, d*apart)
 	rest := BlockOf[C](r.Scratch, 0, 2)
 	x, y, z := pos%r.Size[0], pos/r.Size[0]%r.Size[1], pos/(r.Size[0]*r.Size[1])
@@ -89,8 +119,7 @@ func (k affineRows[C]) planes(r *AffineRun, pos, stop int64) (planes []C, apart 
 		if d == 3 {
 			rest[1] = BaseCoordinate[C](z, r.Size[2], r.AlignCorners)
 		}
-		bases := (*byte)(unsafe.Add(r.Bases, int(x)*d*size))
-		k.plain.spread[d-2](bytesOf(planes[at:]), apart*size, int(n)*d, bases, bytesOf(rest))
+		k.plain.spread[d-2](bytesOf(planes[at:]), apart*size, int(n)*d, basesFrom[C](r, x, n), bytesOf(rest))
 		at, pos, x, y = at+int(n)*d, pos+n, 0, y+1
 		if y == r.Size[1] {
 			y, z = 0, z+1

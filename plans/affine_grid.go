@@ -53,7 +53,6 @@ func buildAffine[C cpu.Compute](pl *plan) error {
 		return err
 	}
 	g := affineOf[C](p, "grid")
-	pl.workspace = g.basesSize()
 	parts := ceilDiv(g.positions(), affinePart)
 	part := func(c *call, w *worker, number int64) {
 		theta, image := &c.args[0], number/parts
@@ -63,9 +62,7 @@ func buildAffine[C cpu.Compute](pl *plan) error {
 			RowStride: theta.Stride(1) * size,
 		})
 	}
-	spread := g.spread
 	pl.run = func(c *call) error {
-		c.parallel(g.spreads(), g.size[0], spread)
 		c.parallel(parts*g.batch, g.cost(), part)
 		return nil
 	}
@@ -77,8 +74,6 @@ func affineTypes(d tensor.DType) cpu.Types {
 }
 
 // affine is the geometry of a plan.
-//
-// Workspace: the base coordinates along x, each for every coordinate of a position.
 type affine[C cpu.Compute] struct {
 	dims         int
 	batch        int64
@@ -104,7 +99,7 @@ func (g *affine[C]) run(c *call, w *worker, grid *tensor.View, image, start, n i
 	size := grid.DType.Size()
 	*r = cpu.AffineRun{
 		Dims: g.dims, Size: g.size, AlignCorners: g.alignCorners, Start: start, Stop: min(start+n, g.positions()),
-		Bases: unsafe.Pointer(unsafe.SliceData(c.workspace)), Scratch: &w.scratch,
+		Bases: &w.bases, Scratch: &w.scratch,
 	}
 	r.Grid = cpu.Rows{
 		Span:      cpu.Span{P: unsafe.Add(grid.Data, image*grid.Stride(0)*size), DType: grid.DType},
@@ -114,26 +109,4 @@ func (g *affine[C]) run(c *call, w *worker, grid *tensor.View, image, start, n i
 		r.Stride[axis] = grid.Stride(g.dims-axis) * size
 	}
 	return r
-}
-
-// spreadPart is how many base coordinates are a job.
-const spreadPart = 1 << 12
-
-func (g *affine[C]) spreads() int64 {
-	if g.positions()*g.batch == 0 {
-		return 0
-	}
-	return ceilDiv(g.size[0], spreadPart)
-}
-
-func (g *affine[C]) basesSize() int64 {
-	return roundUp(g.size[0]*int64(g.dims)*int64(unsafe.Sizeof(C(0)))+cpu.AffineSlack, WorkspaceAlignment)
-}
-
-// spread is the job that makes the base coordinates.
-func (g *affine[C]) spread(c *call, _ *worker, number int64) {
-	first := number * spreadPart
-	all := unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), g.size[0]*int64(g.dims))
-	to := all[first*int64(g.dims) : min(first+spreadPart, g.size[0])*int64(g.dims)]
-	cpu.SpreadBases(to, first, g.dims, g.size[0], g.alignCorners)
 }

@@ -10,7 +10,7 @@ import (
 // affineGridBackward gives the gradient of theta: sums over the positions of
 // an image in Stripe order.
 //
-// Workspace: base coordinates, and the block results of every image's sums.
+// Workspace: the block results of every image's sums.
 var affineGridBackward = op{
 	name: "affine_grid_backward", category: Sampling,
 	args: []arg{
@@ -44,12 +44,11 @@ func buildAffineBackward[C cpu.Compute](pl *plan, table []cpu.Row[func(*cpu.Affi
 	g := affineOf[C](p, "grad_grid")
 	elements := int64(g.dims * (g.dims + 1))
 	blocks := blocksOf(g.positions())
-	bases, sums := g.basesSize(), g.batch*elements
-	pl.workspace = bases + roundUp(sums*blocks*int64(unsafe.Sizeof(C(0))), WorkspaceAlignment)
+	sums := g.batch * elements
+	pl.workspace = roundUp(sums*blocks*int64(unsafe.Sizeof(C(0))), WorkspaceAlignment)
 	results := func(c *call) []C {
-		return unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(c.workspace[bases:]))), sums*blocks)
+		return unsafe.Slice((*C)(unsafe.Pointer(unsafe.SliceData(c.workspace))), sums*blocks)
 	}
-	spread := g.spread
 	part := func(c *call, w *worker, number int64) {
 		kernel(g.run(c, w, &c.args[0], number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
 	}
@@ -65,7 +64,6 @@ func buildAffineBackward[C cpu.Compute](pl *plan, table []cpu.Row[func(*cpu.Affi
 		cpu.Store(cpu.Span{P: unsafe.Add(theta.Data, elementOffset(theta, sum)*theta.DType.Size()), DType: theta.DType}, v)
 	}
 	pl.run = func(c *call) error {
-		c.parallel(g.spreads(), g.size[0], spread)
 		c.parallel(g.batch*blocks, g.cost(), part)
 		c.parallel(sums, 0, join)
 		return nil

@@ -45,6 +45,7 @@ type worker struct {
 	cursors [4]cursor      // of elements or groups; of the members of a group; of parameters; of what is copied
 	codes   [feedSize]int8 // unpacked
 	copied  copied
+	bases   cpu.AffineBases
 	own     ownArgs // of a run that is no family's
 	usesOwn bool
 }
