@@ -6,7 +6,7 @@ from . import _C
 
 
 def set_huge_pages(on: bool) -> None:
-    """Whether new outputs of 4 MiB and more on the CPU ask Linux for pages of 2 MiB (on at the start).
+    """Whether new outputs and workspaces of 4 MiB and more on the CPU ask Linux for pages of 2 MiB (on at the start).
 
     A large tensor is new memory from the system each time, and its page faults cost more than most
     ops: with huge pages there are fewer. Only pages that lie wholly within a tensor are asked for. It
