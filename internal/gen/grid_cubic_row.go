@@ -133,16 +133,7 @@ func (k *gridKernel) sampleCubic() {
 }
 
 func (k *gridKernel) termsCubic() {
-	c := k.c
-	stride, dyStride := param(c, "channelStride"), param(c, "dyStride")
-	k.clearTerms(param(c, "terms"), 0)
-	k.input = c.GP64()
-	k.forVectors(func() {
-		loop := k.newLabel("channel")
-		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
-		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
-		c.Load(c.Param("input"), k.input)
-		c.Label(loop)
+	k.termsOf(2, func(g func() value, store func(sum int, v value)) {
 		sums := [2]value{{k.vector()}, {k.vector()}}
 		k.clear(sums[0])
 		k.clear(sums[1])
@@ -150,16 +141,10 @@ func (k *gridKernel) termsCubic() {
 			k.addRow(sums[0], k.weighted(v, cubicWeight+4), r, cubicWeight+8)
 			k.addRow(sums[1], k.weighted(v, cubicWeight), r, cubicWeight+8+4)
 		})
-		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
+		dy := g()
 		for axis, sum := range sums {
-			k.emit("VMOVUPS", k.mul(g, sum)[0], k.term(to, 0, axis))
+			store(axis, k.mul(dy, sum))
 		}
-		c.ADDQ(operand.U32(4*k.isa.bytes), to)
-		c.ADDQ(stride, k.input)
-		c.ADDQ(dyStride, from)
-		c.DECQ(left)
-		c.JNE(operand.LabelRef(loop))
-		k.addFolded(len(sums))
 	})
 }
 

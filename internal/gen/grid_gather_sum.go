@@ -76,17 +76,8 @@ func (k *gridKernel) copyTaps() {
 
 // termsOfTaps makes the terms of each axis: differences of neighbours.
 func (k *gridKernel) termsOfTaps(dims int) {
-	c := k.c
 	k.sums = dims << (dims - 1)
-	stride, dyStride := param(c, "channelStride"), param(c, "dyStride")
-	k.clearTerms(param(c, "terms"), 0)
-	k.input = c.GP64()
-	k.forVectors(func() {
-		loop := k.newLabel("channel")
-		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
-		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
-		c.Load(c.Param("input"), k.input)
-		c.Label(loop)
+	k.termsOf(k.sums, func(g func() value, store func(sum int, v value)) {
 		v := make([]value, 1<<dims)
 		for tap := range v {
 			v[tap] = value{k.vector()}
@@ -96,23 +87,15 @@ func (k *gridKernel) termsOfTaps(dims int) {
 				k.move(k.gathered(k.integers(planePlace+tap), edge), v[tap])
 			}
 		})
-		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
-		sum := 0
+		dy, sum := g(), 0
 		for axis := range dims {
 			for near := range v {
 				if near>>axis&1 == 0 {
-					term := k.mul(g, k.sub(v[near|1<<axis], v[near]))
-					k.emit(k.ps("VMOVU"), term[0], operand.Mem{Base: to, Disp: sum * k.isa.bytes})
+					store(sum, k.mul(dy, k.sub(v[near|1<<axis], v[near])))
 					sum++
 				}
 			}
 		}
-		c.ADDQ(operand.U32(k.sums*k.isa.bytes), to)
-		c.ADDQ(stride, k.input)
-		c.ADDQ(dyStride, from)
-		c.DECQ(left)
-		c.JNE(operand.LabelRef(loop))
-		k.addFolded(k.sums)
 	})
 }
 

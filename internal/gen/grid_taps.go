@@ -187,94 +187,16 @@ func (k *gridKernel) sample() {
 	})
 }
 
-// groupChannels is the number of channels whose terms fold by halves.
-const groupChannels = 16
-
-// tapDifferences are the taps whose differences count: N, S, W, E.
-var tapDifferences = [4][2]int{{1, 0}, {3, 2}, {2, 0}, {3, 1}}
-
-// term is the place of a channel's term of one of the four sums.
-func (k *gridKernel) term(terms reg.GPVirtual, channel, sum int) memory {
-	return memory{operand.Mem{Base: terms, Disp: (channel*k.sums + sum) * k.isa.bytes}}
-}
-
-// clearTerms makes the terms of channels that do not exist, as far as foldTerms
-// asks for them: of none where there are at most alone.
-func (k *gridKernel) clearTerms(terms reg.GPVirtual, alone uint64) {
-	cleared, channels := k.newLabel("cleared"), param(k.c, "channels")
-	zero := value{loadWhole(k.kernel, k.constant(uint32(0)))}
-	for i := range groupChannels {
-		if i == 0 || i == 4 {
-			k.c.CMPQ(channels, operand.Imm(max(alone, uint64(i))))
-			k.c.JLE(operand.LabelRef(cleared))
-		}
-		for sum := range k.sums {
-			k.emit("VMOVUPS", zero[0], k.term(terms, i, sum))
-		}
-	}
-	k.c.Label(cleared)
-}
-
-// foldTerms folds a group's terms by halves, where only the first channels exist.
-func (k *gridKernel) foldTerms(terms reg.GPVirtual, channels, sum int) value {
-	// A channel and the one half the width further on.
-	var fold func(channel, step int) value
-	fold = func(channel, step int) value {
-		if step == channels {
-			v := value{loadWhole(k.kernel, k.term(terms, channel, sum))}
-			if channels < groupChannels {
-				return k.add(v, k.zero()) // its partners do not exist
-			}
-			return v
-		}
-		return k.add(fold(channel, 2*step), fold(channel+step, 2*step))
-	}
-	return fold(0, 1)
-}
-
-// addFolded adds a group's folded terms to the cells' sums.
-func (k *gridKernel) addFolded(sums int) {
-	c, few, folded, terms := k.c, k.newLabel("few"), k.newLabel("folded"), param(k.c, "terms")
-	fold := func(channels int) {
-		for sum := range sums {
-			k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), k.foldTerms(terms, channels, sum)))
-		}
-	}
-	c.CMPQ(param(c, "channels"), operand.Imm(4))
-	c.JLE(operand.LabelRef(few))
-	fold(groupChannels)
-	c.JMP(operand.LabelRef(folded))
-	c.Label(few)
-	fold(4)
-	c.Label(folded)
-}
-
 func (k *gridKernel) terms() {
-	c := k.c
-	row, stride, dyStride := param(c, "row"), param(c, "channelStride"), param(c, "dyStride")
-	// There are not enough registers for the others: they are loaded for each
-	// vector of positions.
-	k.clearTerms(param(c, "terms"), 0)
-	k.input, k.below = c.GP64(), c.GP64()
-	k.forVectors(func() {
-		loop := k.newLabel("channel")
-		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
-		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
-		c.Load(c.Param("input"), k.input)
-		c.Label(loop)
-		c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
+	row := param(k.c, "row")
+	k.below = k.c.GP64()
+	k.termsOf(4, func(g func() value, store func(sum int, v value)) {
+		k.c.LEAQ(operand.Mem{Base: k.input, Index: row, Scale: 1}, k.below)
 		k.prefetchAhead(termsAhead, []int{0})
-		v := k.taps()
-		g := value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
+		v, dy := k.taps(), g()
 		for sum, d := range tapDifferences {
-			k.emit("VMOVUPS", k.mul(g, k.sub(v[d[0]], v[d[1]]))[0], operand.Mem{Base: to, Disp: sum * k.isa.bytes})
+			store(sum, k.mul(dy, k.sub(v[d[0]], v[d[1]])))
 		}
-		c.ADDQ(operand.U32(4*k.isa.bytes), to)
-		c.ADDQ(stride, k.input)
-		c.ADDQ(dyStride, from)
-		c.DECQ(left)
-		c.JNE(operand.LabelRef(loop))
-		k.addFolded(4)
 	})
 }
 
