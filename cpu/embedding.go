@@ -81,15 +81,15 @@ type EmbeddingSums struct {
 // EmbeddingSum is one of them.
 type EmbeddingSum struct {
 	Terms      Matrix
-	Positions  []int64   // rows of Terms, in order
-	Factors    []float64 // what each row is multiplied by; nil: nothing
-	Sources    []int64   // bags of mode max: of each row, the position among the indices that named it; backward, its rank in the bag
-	Ranks      []uint32  // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
-	Width      int64     // elements of a row of Terms
-	Choice     Matrix    // bags of mode max: an output, of each element the position that it came from, from the first destination on
-	Bag        int64     // row of Choice
-	Out        Span      // the destination, from its first column of interest
-	Column     int64     // the first column of interest
+	Positions  []int64  // rows of Terms, in order
+	Factors    Span     // what each row is multiplied by, one after the other in the type of Terms; without P: nothing
+	Sources    []int64  // bags of mode max: of each row, the position among the indices that named it; backward, its rank in the bag
+	Ranks      []uint32 // bags of mode max, backward: of each element of Terms, the rank in its bag of the row that it came from
+	Width      int64    // elements of a row of Terms
+	Choice     Matrix   // bags of mode max: an output, of each element the position that it came from, from the first destination on
+	Bag        int64    // row of Choice
+	Out        Span     // the destination, from its first column of interest
+	Column     int64    // the first column of interest
 	Columns    int64
 	Accumulate bool
 	ByFreq     bool // divide the sum by the number of contributions
@@ -138,8 +138,8 @@ func (m *EmbeddingSums) Destinations() int { return len(m.Start) - 1 }
 func (m *EmbeddingSums) one(number int) *EmbeddingSum {
 	from, to, e := m.Start[number], m.Start[number+1], &m.at
 	e.Positions = m.Positions[from:to]
-	if m.Factors != nil {
-		e.Factors = m.Factors[from:to]
+	if m.Factors.P != nil && from < to {
+		e.Factors = m.Factors.At(from)
 	}
 	if m.Sources != nil {
 		e.Sources = m.Sources[from:to]
@@ -166,8 +166,8 @@ func embeddingBackwardGo[C Compute](e *EmbeddingSum) {
 		for i, p := range e.Positions {
 			acc := chunks.Next()
 			Load(term, e.Terms.Row(p, e.Column+at))
-			if e.Factors != nil {
-				multiply(term, C(e.Factors[i]))
+			if e.Factors.P != nil {
+				multiply(term, C(number[e.Factors.DType](e.Factors.At(int64(i)).P)))
 			}
 			addInto(acc, acc, term)
 		}

@@ -110,8 +110,8 @@ func divideRowGo[C Compute](out, row Span, n, count int64, s *Scratch) {
 	}
 }
 
-// Number reads one element of a float type as a float64.
-var Number = [tensor.Count]func(unsafe.Pointer) float64{
+// number reads one element of a float type as a float64.
+var number = [tensor.Count]func(unsafe.Pointer) float64{
 	tensor.F32:  func(p unsafe.Pointer) float64 { return float64(*(*float32)(p)) },
 	tensor.F64:  func(p unsafe.Pointer) float64 { return *(*float64)(p) },
 	tensor.F16:  func(p unsafe.Pointer) float64 { return float64((*(*tensor.F16Bits)(p)).Float32()) },

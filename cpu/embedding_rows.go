@@ -14,7 +14,7 @@ type rowSum struct {
 	in, out tensor.DType
 	columns int64 // what its number of columns is a multiple of
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
-		factors *float64, to *byte, apart, columns, mode int) int
+		factors, to *byte, apart, columns, mode int) int
 	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		sources *int64, ranks *uint32, ranksApart int, to *byte, apart, columns, mode int) int
 }
@@ -92,6 +92,19 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	}
 }
 
+// nearBytes is how large a matrix may be whose rows come as fast from the caches
+// as they are added: asking for them early costs more than it saves.
+const nearBytes = 1 << 18
+
+// early returns how many of the positions, from the first on, are of rows that a
+// kernel may ask for early.
+func (e *EmbeddingSum) early() int {
+	if e.Terms.Dims == 0 || e.Terms.Size[0]*e.Terms.Strides[0] <= nearBytes {
+		return 0
+	}
+	return len(e.Positions)
+}
+
 // call runs the kernel on columns from at on.
 func (s *rowSum) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, at, columns int64, mode int) int {
 	stride := int64(0)
@@ -100,11 +113,11 @@ func (s *rowSum) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, 
 	}
 	from := (*byte)(unsafe.Add(e.Terms.P, (e.Column+at)*e.Terms.Stride))
 	if len(e.Ranks) > 0 {
-		return s.chosen(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), len(e.Positions),
+		return s.chosen(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), e.early(),
 			unsafe.SliceData(e.Sources), &e.Ranks[e.Column+at], 4*int(e.Width), (*byte)(to), int(apart), int(columns), mode)
 	}
-	return s.run(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), len(e.Positions),
-		unsafe.SliceData(e.Factors), (*byte)(to), int(apart), int(columns), mode)
+	return s.run(from, int(stride), unsafe.SliceData(start), len(start)-1, unsafe.SliceData(e.Positions), e.early(),
+		(*byte)(e.Factors.P), (*byte)(to), int(apart), int(columns), mode)
 }
 
 // sumInChunks sums one destination that the kernel does not store: its chunks
@@ -187,7 +200,7 @@ func (b *bagMax) find(m *EmbeddingSums, inParts func(b *bagMax, e *EmbeddingSum)
 
 // call runs the kernel on columns from at on.
 func (b *bagMax) call(e *EmbeddingSum, start []int64, to unsafe.Pointer, apart, at, columns int64, choice *int64, choiceApart int64) {
-	b.run((*byte)(e.Terms.Row(0, e.Column+at).P), int(e.Terms.Strides[0]), &start[0], len(start)-1, unsafe.SliceData(e.Positions), len(e.Positions),
+	b.run((*byte)(e.Terms.Row(0, e.Column+at).P), int(e.Terms.Strides[0]), &start[0], len(start)-1, unsafe.SliceData(e.Positions), e.early(),
 		unsafe.SliceData(e.Sources), (*byte)(to), int(apart), int(columns), choice, int(choiceApart))
 }
 

@@ -73,8 +73,7 @@ func TestEmbeddingBackwardRows(t *testing.T) {
 					e.Positions[k] = r.Int64N(rows)
 				}
 				if mode&8 != 0 {
-					e.Factors = make([]float64, terms)
-					Load(e.Factors, elements(r, types[0], terms))
+					e.Factors = elements(r, types[0], terms)
 				}
 				definition, _ := EmbeddingBackward[len(EmbeddingBackward)-1].Pick(in)
 				want := copyOf(before, results*columns)

@@ -4,13 +4,13 @@
 
 package cpu
 
-// sumRowsAVX512F32 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX512F32 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX512F32 is sumRowsAVX512F32, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
@@ -25,13 +25,13 @@ func sumChosenAVX512F32(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX512F64 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX512F64 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX512F64 is sumRowsAVX512F64, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
@@ -46,21 +46,21 @@ func sumChosenAVX512F64(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX512BF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX512BF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX512F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX512F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX512F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX512BF16 is sumRowsAVX512BF16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
@@ -75,21 +75,21 @@ func sumChosenAVX512BF16(rows *byte, stride int, start *int64, results int, posi
 //go:noescape
 func bagMaxAVX512BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX512F16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX512F16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX512F32ToF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX512F32ToF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX512F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX512F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX512F16 is sumRowsAVX512F16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
@@ -104,13 +104,13 @@ func sumChosenAVX512F16(rows *byte, stride int, start *int64, results int, posit
 //go:noescape
 func bagMaxAVX512F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX2F32 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX2F32 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX2F32 is sumRowsAVX2F32, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
@@ -125,13 +125,13 @@ func sumChosenAVX2F32(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func bagMaxAVX2F32(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX2F64 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX2F64 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX2F64 is sumRowsAVX2F64, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
@@ -146,21 +146,21 @@ func sumChosenAVX2F64(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func bagMaxAVX2F64(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX2BF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX2BF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX2F32ToBF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX2F32ToBF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX2BF16 is sumRowsAVX2BF16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.
@@ -175,21 +175,21 @@ func sumChosenAVX2BF16(rows *byte, stride int, start *int64, results int, positi
 //go:noescape
 func bagMaxAVX2BF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, sources *int64, to *byte, apart int, columns int, choice *int64, choiceApart int) int
 
-// sumRowsAVX2F16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX2F16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX2F16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
-// sumRowsAVX2F32ToF16 sums columns of rows that lie stride bytes apart, times their factors if there are any:
+// sumRowsAVX2F32ToF16 sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:
 // result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.
-// Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,
+// Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,
 // and returns how many results are done.
 //
 //go:noescape
-func sumRowsAVX2F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *float64, to *byte, apart int, columns int, mode int) int
+func sumRowsAVX2F32ToF16(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int) int
 
 // sumChosenAVX2F16 is sumRowsAVX2F16, but adds of a row only elements whose rank is the number in sources that belongs to the row.
 // Ranks of rows lie ranksApart bytes apart.

@@ -111,7 +111,14 @@ func (b *bags) check(c *call) error {
 	if !b.offsets.Present() {
 		return nil
 	}
-	n, low := b.positions, int64(0)
+	switch {
+	case !b.offsets.IsContiguous():
+	case b.offsets.DType == tensor.I32 && ascend(tensor.Slice[int32](*b.offsets), b.positions):
+		return nil
+	case b.offsets.DType == tensor.I64 && ascend(tensor.Slice[int64](*b.offsets), b.positions):
+		return nil
+	}
+	n, low := b.positions, int64(0) // to say what is wrong
 	for i := range b.offsets.Shape[0] {
 		high := n
 		if i == 0 {
@@ -124,6 +131,16 @@ func (b *bags) check(c *call) error {
 		low = v
 	}
 	return nil
+}
+
+// ascend reports whether offsets are as check wants them.
+func ascend[T int32 | int64](offsets []T, n int64) bool {
+	last, signs := T(0), T(0)
+	for _, v := range offsets {
+		signs |= v | (v - last) // which does not overflow before the first that is negative
+		last = v
+	}
+	return len(offsets) == 0 || offsets[0] == 0 && signs >= 0 && int64(last) <= n
 }
 
 // readIndices fills list with the indices from a row-major position on.
@@ -142,17 +159,28 @@ func readIndices(list []int64, v *tensor.View, from int64) {
 	}
 }
 
-// readNumbers fills list with the elements of a float type from a row-major
-// position on.
-func readNumbers(list []float64, v *tensor.View, from int64) {
+// copyElements copies elements from a row-major position on.
+func copyElements(list cpu.Span, v *tensor.View, from, n int64) {
 	switch {
-	case len(list) == 0: // from may be where memory ends
+	case n == 0: // from may be where memory ends
 	case v.IsContiguous():
-		cpu.Load(list, elementAt(v, from))
+		cpu.CopyRow(list, elementAt(v, from), n)
 	default:
-		for i := range list {
-			list[i] = numberAt(v, from+int64(i))
+		for i := range n {
+			copyElement(list.At(i), elementAt(v, from+i))
 		}
+	}
+}
+
+// copyElement copies an element of a float type.
+func copyElement(to, from cpu.Span) {
+	switch to.DType.Size() {
+	case 8:
+		*(*uint64)(to.P) = *(*uint64)(from.P)
+	case 4:
+		*(*uint32)(to.P) = *(*uint32)(from.P)
+	default:
+		*(*uint16)(to.P) = *(*uint16)(from.P)
 	}
 }
 
@@ -165,19 +193,20 @@ func elementAt(v *tensor.View, number int64) cpu.Span {
 	return cpu.Span{P: unsafe.Add(v.Data, number*size), Stride: size, DType: v.DType}
 }
 
-// numberAt returns one element of a float type, by its row-major number.
-func numberAt(v *tensor.View, number int64) float64 {
-	return cpu.Number[v.DType](elementAt(v, number).P)
-}
-
 // words hands out the workspace in pieces of 64-bit words.
 type words []byte
 
-func (w *words) ints(n int64) []int64     { return take[int64](w, n) }
-func (w *words) floats(n int64) []float64 { return take[float64](w, n) }
-
-func take[T int64 | float64](w *words, n int64) []T {
-	list := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(*w))), n)
+func (w *words) ints(n int64) []int64 {
+	list := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(*w))), n)
 	*w = (*w)[n*8:]
 	return list
 }
+
+// elements hands out those of a float type, of which bytes are elementBytes.
+func (w *words) elements(n int64, d tensor.DType) cpu.Span {
+	list := cpu.Span{P: unsafe.Pointer(unsafe.SliceData(*w)), Stride: d.Size(), DType: d}
+	*w = (*w)[elementBytes(n, d):]
+	return list
+}
+
+func elementBytes(n int64, d tensor.DType) int64 { return roundUp(n*d.Size(), 8) }

@@ -9,8 +9,8 @@ import (
 // takes their mean or, column by column, the largest.
 //
 // Workspace: the first kept index of each bag in a list, and the list of the
-// rows that kept indices name; with weights their values, with mode=max the
-// positions of the kept indices. All of 64 bits.
+// rows that kept indices name, both of 64-bit numbers; with weights the list of
+// theirs, with mode=max the positions of the kept indices, of 64 bits.
 var embeddingBag = op{
 	name: "embedding_bag", category: Embedding,
 	args: []arg{
@@ -51,11 +51,13 @@ var embeddingBag = op{
 			kernel: kernel, outside: pickSupport(cpu.FirstOutside, cpu.Types{}), mode: p.word("mode"), weighted: p.has("per_sample_weights"), padding: p.int("padding_idx"),
 			count: p.Shape("y")[0], positions: tensor.NumElements(p.Shape("indices")), strict: p.word("bounds") == "error",
 		}
-		lists := int64(1)
-		if e.weighted || e.mode == "max" {
-			lists = 2
+		pl.workspace = (e.count + 1 + e.positions) * 8
+		switch {
+		case e.weighted:
+			pl.workspace += elementBytes(e.positions, p.DType("per_sample_weights"))
+		case e.mode == "max":
+			pl.workspace += e.positions * 8
 		}
-		pl.workspace = (e.count + 1 + lists*e.positions) * 8
 		pl.check, pl.run = e.check, e.run
 		return nil
 	},
@@ -90,7 +92,7 @@ func (e *bagForward) run(c *call) error {
 		start: memory.ints(e.count + 1), order: memory.ints(e.positions),
 	}
 	if e.weighted {
-		sums.factors = memory.floats(e.positions)
+		sums.factors = memory.elements(e.positions, c.args[3].DType)
 	}
 	if e.mode == "max" {
 		sums.sources = memory.ints(e.positions)
@@ -127,8 +129,12 @@ func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
 	}
 	end := sums.start[b.count]
 	sums.order = tensor.Slice[int64](*b.indices)[:end]
-	if sums.factors != nil {
-		readNumbers(sums.factors[:end], factors, 0)
+	switch {
+	case sums.factors.P == nil:
+	case factors.IsContiguous():
+		sums.factors.P = factors.Data
+	default:
+		copyElements(sums.factors, factors, 0, end)
 	}
 }
 
@@ -142,18 +148,18 @@ func (b *bags) list(sums *rowSums, factors *tensor.View) {
 		// Rows and factors are read to where they stand if all are kept, and move up.
 		raw := sums.order[kept:][:end-begin]
 		readIndices(raw, b.indices, begin)
-		var numbers []float64
-		if sums.factors != nil {
-			numbers = sums.factors[kept:][:end-begin]
-			readNumbers(numbers, factors, begin)
+		numbers := sums.factors
+		if begin < end && numbers.P != nil {
+			numbers = numbers.At(kept)
+			copyElements(numbers, factors, begin, end-begin)
 		}
 		for i, row := range raw {
 			if !b.keeps(row) {
 				continue
 			}
 			sums.order[kept] = row
-			if numbers != nil {
-				sums.factors[kept] = numbers[i]
+			if numbers.P != nil {
+				copyElement(sums.factors.At(kept), numbers.At(int64(i)))
 			}
 			if sums.sources != nil {
 				sums.sources[kept] = begin + int64(i)

@@ -12,7 +12,7 @@ import (
 //
 // Workspace: the first contribution of each row in a list, and the list of
 // contributions ordered by row, the number of the bag of each; with weights
-// their values, with mode=max their ranks in the bags, and that of each element
+// the list of theirs, with mode=max their ranks in the bags, and that of each element
 // that was chosen; with mode=mean grad_output divided by the sizes of the bags,
 // in the compute type.
 var embeddingBagBackward = op{
@@ -74,7 +74,7 @@ var embeddingBagBackward = op{
 			e.divide, _ = cpu.PickUpTo(cpu.DivideRow, cpu.Go, cpu.Types{Compute: compute})
 			pl.workspace = roundUp(tensor.NumElements(p.Shape("grad_output"))*compute.Size(), WorkspaceAlignment)
 		case e.weighted:
-			lists = 2
+			pl.workspace = elementBytes(e.positions, dtype)
 		}
 		pl.workspace += (e.rows + 1 + lists*e.positions) * 8
 		var err error
@@ -109,7 +109,7 @@ func (e *bagBackward) run(c *call) error {
 	}
 	switch {
 	case e.weighted:
-		sums.factors = memory.floats(e.positions)
+		sums.factors = memory.elements(e.positions, c.args[3].DType)
 	case e.mode == "max":
 		sums.sources = memory.ints(e.positions)
 		sums.ranks = e.ranks(c, unsafe.Pointer(unsafe.SliceData(memory)))
@@ -193,8 +193,8 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 				at := start[row]
 				start[row]++
 				sums.order[at] = bag
-				if sums.factors != nil {
-					sums.factors[at] = numberAt(factors, position+int64(i))
+				if sums.factors.P != nil {
+					copyElement(sums.factors.At(at), elementAt(factors, position+int64(i)))
 				}
 				if sums.sources != nil {
 					sums.sources[at] = position + int64(i) - begin

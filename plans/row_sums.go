@@ -13,9 +13,9 @@ type rowSums struct {
 	kernel             func(*cpu.EmbeddingSums)
 	accumulate, byFreq bool
 	start, order       []int64
-	factors            []float64 // by element of order, or nil
-	sources            []int64   // by element of order, or nil
-	ranks              []uint32  // by element of terms, or nil
+	factors            cpu.Span // by element of order, or none
+	sources            []int64  // by element of order, or nil
+	ranks              []uint32 // by element of terms, or nil
 	terms              cpu.Matrix
 	out, choice        *tensor.View // choice: a second output, of the positions that were chosen
 }
@@ -51,16 +51,17 @@ func (c *call) sumRows(sums *rowSums) {
 	b := &c.rowSums
 	b.rowSums = *sums
 	b.rows, b.columns, b.width, b.to = rows, columns, columns, matrixOf(b.out)
-	for row := range rows {
-		if b.start[row+1]-b.start[row] > hotRow {
-			b.width = columnTile
-			break
-		}
+	longest, from := int64(0), b.start[0]
+	for _, to := range b.start[1 : rows+1] {
+		longest, from = max(longest, to-from), to
+	}
+	if longest > hotRow {
+		b.width = columnTile
 	}
 	b.tiles = ceilDiv(columns, b.width)
 	b.stream = b.out.NumElements()*b.out.DType.Size() >= streamFrom
 	b.load = b.start[rows] - b.start[0] + rows
-	b.ranges = min(rows, max(1, b.load*columns/jobSize))
+	b.ranges = min(rows, max(1, ceilDiv(b.load*columns, 2*jobSize)))
 	c.parallel(b.ranges*b.tiles, b.load*columns, sumRows)
 }
 

@@ -26,23 +26,16 @@ func (m *bagMax) function() {
 		name+" finds the largest of each column, of equals the first and before all the first NaN, of rows as sumRows does.",
 		"The number in sources that belongs to its row goes to choice, if there is one: those of results are choiceApart bytes apart.",
 		"Of no rows it stores 0 and -1. It returns the number of results.")
-	m.tile, m.advance = m.maxTile, func(columns int) { c.ADDQ(operand.U32(columns*m.out.size), m.to) }
-	m.lists("sources")
+	m.tile, m.advance = m.maxTile, func(columns int) { c.ADDQ(operand.U32(columns*m.out.size), m.param("to")) }
+	m.lists()
+	m.sourcesBeside()
 	m.group = 8
 	if !m.isa.masks {
 		m.group = 4
 	}
 	m.best, m.number = m.newValue(), m.newValue()
 	m.rank, m.minus, m.source = m.vector(), m.vector(), m.vector()
-	m.results(8, func(reg.GPVirtual, string) {}, func() {
-		choice, none := c.GP64(), m.newLabel("none")
-		c.MOVQ(m.param("choice"), choice)
-		c.TESTQ(choice, choice)
-		c.JEQ(operand.LabelRef(none))
-		c.ADDQ(m.param("choiceApart"), choice)
-		c.MOVQ(choice, m.param("choice"))
-		c.Label(none)
-	})
+	m.results(8, func(reg.GPVirtual, string) {})
 }
 
 // whole completes the name of an instruction on numbers as wide as elements.
@@ -64,8 +57,8 @@ func (m *bagMax) maxTile() {
 	}
 	m.emit(m.bits("VPXOR"), rank, rank, rank)
 	m.ones(minus)
-	m.eachRow(func(reg.GPVirtual) {}, func(v int, term reg.VecVirtual) {
-		m.take(v, term)
+	m.eachRow(func(reg.GPVirtual) {}, func(v int, from memory) {
+		m.take(v, m.in.load(m.kernel, from))
 		if v == m.group-1 {
 			m.emit(m.whole("VPSUB"), minus, rank, rank)
 		}
@@ -148,7 +141,7 @@ func (m *bagMax) packed(pair value) []reg.Register {
 // sources returns how numbers of rows become those of the list beside them.
 func (m *bagMax) sources() func(v, part int) reg.VecVirtual {
 	from := m.c.GP64()
-	m.c.LEAQ(operand.Mem{Base: m.factors, Index: m.begin, Scale: 1}, from)
+	m.c.LEAQ(operand.Mem{Base: m.rowSum.sources, Index: m.begin, Scale: 1}, from)
 	return func(v, part int) reg.VecVirtual {
 		index, to, gather := m.number[v], m.source, "VPGATHERQQ"
 		if !m.double() {
@@ -176,11 +169,14 @@ func (m *bagMax) storeChoice(number func(v, part int) reg.VecVirtual) {
 	c, none := m.c, m.newLabel("none")
 	c.CMPQ(m.param("choice"), operand.U32(0))
 	c.JEQ(operand.LabelRef(none))
-	choice := c.GP64() // of the first column of the tile
+	choice, bags := c.GP64(), c.GP64() // of the first column of the tile
 	c.MOVQ(m.param("columns"), choice)
 	c.SUBQ(m.columns, choice)
 	c.SHLQ(operand.Imm(3), choice)
 	c.ADDQ(m.param("choice"), choice)
+	c.MOVQ(m.param("choiceApart"), bags)
+	c.IMULQ(m.done, bags)
+	c.ADDQ(bags, choice)
 	parts := 8 / m.compute.size
 	for v := range m.group {
 		for part := range parts {

@@ -15,8 +15,9 @@ func (s *rowSum) chosenFunction() {
 		name+" is "+"sumRows"+s.isa.name+s.out.name+", but adds of a row only elements whose rank is the number in sources that belongs to the row.",
 		"Ranks of rows lie ranksApart bytes apart.")
 	s.tile, s.advance = s.chosenTile, s.advanceSum
-	s.lists("sources")
-	s.results(16, s.notTooMany, func() {})
+	s.lists()
+	s.sourcesBeside()
+	s.results(16, s.notTooMany)
 }
 
 // chosenTile emits the sum of a group of vectors.
@@ -33,9 +34,9 @@ func (s *rowSum) chosenTile() {
 		c.MOVQ(operand.Mem{Base: at}, rank)
 		c.IMULQ(s.param("ranksApart"), rank)
 		c.ADDQ(ranks, rank)
-		s.emit("VPBROADCASTD", memory{operand.Mem{Base: s.factors, Index: at, Scale: 1}}, wanted)
-	}, func(v int, term reg.VecVirtual) {
-		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, term, sum[v])
+		s.emit("VPBROADCASTD", memory{operand.Mem{Base: s.sources, Index: at, Scale: 1}}, wanted)
+	}, func(v int, from memory) {
+		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, s.in.load(s.kernel, from), sum[v])
 	})
 	c.Label(summed)
 	s.finish(sum)

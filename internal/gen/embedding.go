@@ -41,14 +41,17 @@ func embeddingSums(c *build.Context) {
 }
 
 // rowSum is the kernel under construction. Places in the list of positions are
-// addresses: of the result at hand from begin to end.
+// addresses: of the result at hand, whose number is done, from begin to end.
 type rowSum struct {
 	*kernel
-	in                                                   *storage // type of the rows
-	rows, stride, begin, end, last, factors, to, columns reg.GPVirtual
-	sums                                                 value
-	tile                                                 func()            // emits a group of vectors of a result
-	advance                                              func(columns int) // moves what belongs to the result on
+	in                                                         *storage // type of the rows
+	rows, stride, begin, end, last, sources, to, columns, done reg.GPVirtual
+	sums                                                       value
+	upper                                                      any               // where bf16 is taken apart: the bits of the odd elements
+	tile                                                       func()            // emits a group of vectors of a result
+	advance                                                    func(columns int) // moves what belongs to the results on
+	check                                                      func(rows reg.GPVirtual, tooMany string)
+	aside                                                      []func() // emit what is rarely run, behind the loop over results
 }
 
 func (s *rowSum) function() {
@@ -57,91 +60,55 @@ func (s *rowSum) function() {
 		name += "To" + s.out.name
 	}
 	beginFunction(c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
-		"factors *float64, to *byte, apart int, columns int, mode int) int",
-		name+" sums columns of rows that lie stride bytes apart, times their factors if there are any:",
+		"factors *byte, to *byte, apart int, columns int, mode int) int",
+		name+" sums columns of rows that lie stride bytes apart, times their factors, of the rows' type, if there are any:",
 		"result r, of the rows whose numbers are positions[start[r]] to positions[start[r+1]-1], goes to r*apart bytes after to.",
-		"Rows up to positions[known-1] are asked for early. It ends before a result of too many rows,",
+		"Rows up to positions[known-1] are asked for early, none if known is 0. It ends before a result of too many rows,",
 		"and returns how many results are done.")
 	s.tile, s.advance = s.sumTile, s.advanceSum
-	s.lists("factors")
-	s.results(16, s.notTooMany, func() {})
+	s.lists()
+	if s.in == bf16 && s.isa.masks {
+		s.upper = s.inRegister(s.constant(uint32(0xffff0000)))
+	}
+	s.results(16, s.notTooMany)
 }
 
-// notTooMany ends the function before a result of more rows than are summed here.
-func (s *rowSum) notTooMany(rows reg.GPVirtual, returned string) {
+// notTooMany ends the results before a result of more rows than are summed here.
+func (s *rowSum) notTooMany(rows reg.GPVirtual, tooMany string) {
 	s.c.CMPQ(rows, operand.U32(longestSum))
-	s.c.JGT(operand.LabelRef(returned))
+	s.c.JGT(operand.LabelRef(tooMany))
 }
 
-// lists loads where the lists end and begin: of a list beside positions, or of
-// none, where it is from there.
-func (s *rowSum) lists(beside string) {
-	c, positions, none := s.c, s.c.GP64(), s.newLabel("none")
-	s.stride, s.last, s.factors = param(c, "stride"), param(c, "known"), param(c, beside)
-	c.MOVQ(s.param("positions"), positions)
-	c.LEAQ(operand.Mem{Base: positions, Index: s.last, Scale: 8}, s.last)
-	c.TESTQ(s.factors, s.factors)
+// lists loads how far rows lie apart, and where the known positions end.
+func (s *rowSum) lists() {
+	positions := s.c.GP64()
+	s.stride, s.last = param(s.c, "stride"), param(s.c, "known")
+	s.c.MOVQ(s.param("positions"), positions)
+	s.c.LEAQ(operand.Mem{Base: positions, Index: s.last, Scale: 8}, s.last)
+}
+
+// sourcesBeside loads where a list lies from positions.
+func (s *rowSum) sourcesBeside() {
+	c, none := s.c, s.newLabel("none")
+	s.sources = param(c, "sources")
+	c.TESTQ(s.sources, s.sources)
 	c.JEQ(operand.LabelRef(none))
-	c.SUBQ(positions, s.factors)
+	c.SUBQ(s.param("positions"), s.sources)
 	c.Label(none)
 }
 
-// results emits the results one after the other, up to so many vectors of each
-// at a time; check may jump to where it ends.
-func (s *rowSum) results(vectors int, check func(rows reg.GPVirtual, returned string), next func()) {
-	c := s.c
-	s.rows, s.to, s.columns, s.begin, s.end = c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	result, returned := s.newLabel("result"), s.newLabel("returned")
-	left, start := s.param("results"), c.GP64()
-	done := c.GP64()
-	c.XORQ(done, done)
-	c.Label(result)
-	c.CMPQ(done, left)
-	c.JGE(operand.LabelRef(returned))
-	c.MOVQ(s.param("start"), start)
-	c.MOVQ(operand.Mem{Base: start, Index: done, Scale: 8}, s.begin)
-	c.MOVQ(operand.Mem{Base: start, Index: done, Scale: 8, Disp: 8}, s.end)
-	c.MOVQ(s.end, start)
-	c.SUBQ(s.begin, start)
-	check(start, returned)
-	c.MOVQ(s.param("positions"), start)
-	c.LEAQ(operand.Mem{Base: start, Index: s.begin, Scale: 8}, s.begin)
-	c.LEAQ(operand.Mem{Base: start, Index: s.end, Scale: 8}, s.end)
-	c.MOVQ(s.param("rows"), s.rows)
-	c.MOVQ(s.param("columns"), s.columns)
-	c.MOVQ(s.param("to"), s.to)
-	s.result(vectors)
-	c.MOVQ(s.param("to"), s.to)
-	c.ADDQ(s.param("apart"), s.to)
-	c.MOVQ(s.to, s.param("to"))
-	next()
-	c.INCQ(done)
-	c.JMP(operand.LabelRef(result))
-	c.Label(returned)
-	c.Store(done, c.ReturnIndex(0))
-	c.VZEROUPPER()
-	c.RET()
-}
-
-// param is where a parameter lies that is looked at once a result.
-func (s *rowSum) param(name string) operand.Mem { return place(s.c, name) }
-
-// whenFactors emits code that runs only where there are factors.
-func (s *rowSum) whenFactors(code func()) {
-	none := s.newLabel("none")
-	s.c.CMPQ(s.param("factors"), operand.U32(0))
-	s.c.JEQ(operand.LabelRef(none))
-	code()
-	s.c.Label(none)
-}
-
-// result emits one result: tiles of columns, the widest first.
-func (s *rowSum) result(largest int) {
-	smallest := 1
+// results emits the results: tiles of columns, up to so many vectors wide, of one
+// result after the other, then the next columns of all. So what a tile needs stays
+// in registers, and results are few enough for their rows to stay in the caches.
+// check may end the results before one of too many rows.
+func (s *rowSum) results(largest int, check func(rows reg.GPVirtual, tooMany string)) {
+	c, smallest := s.c, 1
+	s.to, s.begin, s.end, s.done = c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	s.rows, s.columns = param(c, "rows"), param(c, "columns")
 	if !s.isa.masks {
 		largest, smallest = largest/2, 2 // what is left is the caller's
 	}
-	s.group = largest
+	s.check, s.group = check, largest
 	s.sums = s.newValue()
 	for ; s.group >= smallest; s.group /= 2 {
 		s.tiles(s.group == largest)
@@ -149,9 +116,49 @@ func (s *rowSum) result(largest int) {
 	if s.isa.masks {
 		s.rest()
 	}
+	c.MOVQ(s.param("results"), s.done)
+	c.Store(s.done, c.ReturnIndex(0))
+	c.VZEROUPPER()
+	c.RET()
 }
 
-// tiles emits the sum of as many columns as fit a group of vectors, or of as
+// ofEach emits a tile of each result.
+func (s *rowSum) ofEach() {
+	c, list := s.c, s.c.GP64()
+	result, tooMany, over := s.newLabel("result"), s.newLabel("tooMany"), s.newLabel("over")
+	c.MOVQ(s.param("to"), s.to)
+	c.XORQ(s.done, s.done)
+	c.CMPQ(s.done, s.param("results"))
+	c.JGE(operand.LabelRef(over))
+	c.Label(result)
+	c.MOVQ(s.param("start"), list)
+	c.MOVQ(operand.Mem{Base: list, Index: s.done, Scale: 8}, s.begin)
+	c.MOVQ(operand.Mem{Base: list, Index: s.done, Scale: 8, Disp: 8}, s.end)
+	c.MOVQ(s.end, list)
+	c.SUBQ(s.begin, list)
+	s.check(list, tooMany)
+	c.MOVQ(s.param("positions"), list)
+	c.LEAQ(operand.Mem{Base: list, Index: s.begin, Scale: 8}, s.begin)
+	c.LEAQ(operand.Mem{Base: list, Index: s.end, Scale: 8}, s.end)
+	s.tile()
+	c.ADDQ(s.param("apart"), s.to)
+	c.INCQ(s.done)
+	c.CMPQ(s.done, s.param("results"))
+	c.JLT(operand.LabelRef(result))
+	c.JMP(operand.LabelRef(over))
+	for _, code := range s.aside {
+		code()
+	}
+	s.aside = nil
+	c.Label(tooMany)
+	c.MOVQ(s.done, s.param("results"))
+	c.Label(over)
+}
+
+// param is where a parameter lies that is looked at once a result or less often.
+func (s *rowSum) param(name string) operand.Mem { return place(s.c, name) }
+
+// tiles emits as many columns of the results as fit a group of vectors, or as
 // many times that as there are.
 func (s *rowSum) tiles(repeat bool) {
 	width := s.group * s.lanes
@@ -159,7 +166,7 @@ func (s *rowSum) tiles(repeat bool) {
 	s.c.Label(begin)
 	s.c.CMPQ(s.columns, operand.U32(width))
 	s.c.JLT(operand.LabelRef(end))
-	s.tile()
+	s.ofEach()
 	s.c.ADDQ(operand.U32(width*s.in.size), s.rows)
 	s.advance(width)
 	s.c.SUBQ(operand.U32(width), s.columns)
@@ -169,14 +176,14 @@ func (s *rowSum) tiles(repeat bool) {
 	s.c.Label(end)
 }
 
-// rest emits the sum of less than a vector's columns.
+// rest emits less than a vector's columns.
 func (s *rowSum) rest() {
 	done := s.newLabel("done")
 	s.c.TESTQ(s.columns, s.columns)
 	s.c.JLE(operand.LabelRef(done))
 	s.group = 1
 	s.maskTail(s.columns)
-	s.tile()
+	s.ofEach()
 	s.tail = nil
 	s.c.Label(done)
 }
@@ -192,93 +199,8 @@ func (s *rowSum) when(bit int, code func()) {
 
 // advanceSum moves to where later columns are stored.
 func (s *rowSum) advanceSum(columns int) {
-	s.c.ADDQ(operand.U32(columns*s.out.size), s.to)
+	s.c.ADDQ(operand.U32(columns*s.out.size), s.param("to"))
 	if s.compute.size > s.out.size {
-		s.when(sumWide, func() { s.c.ADDQ(operand.U32(columns*(s.compute.size-s.out.size)), s.to) })
+		s.when(sumWide, func() { s.c.ADDQ(operand.U32(columns*(s.compute.size-s.out.size)), s.param("to")) })
 	}
-}
-
-// sumTile emits the sum of a group of vectors, without factors or with them.
-func (s *rowSum) sumTile() {
-	c, sum := s.c, s.clearedSums()
-	summed := s.newLabel("summed")
-	c.CMPQ(s.begin, s.end)
-	c.JGE(operand.LabelRef(summed))
-	s.whenFactors(func() {
-		s.loop(sum, true)
-		c.JMP(operand.LabelRef(summed))
-	})
-	s.loop(sum, false)
-	c.Label(summed)
-	s.finish(sum)
-}
-
-// clearedSums returns the sums of a tile at their beginning.
-func (s *rowSum) clearedSums() value {
-	sum := s.sums[:s.group]
-	for _, r := range sum {
-		s.emit(s.bits("VPXOR"), r, r, r)
-	}
-	return sum
-}
-
-// loop emits the addition of the rows, one at least.
-func (s *rowSum) loop(sum value, factors bool) {
-	factor, zero := s.vector(), s.c.XMM()
-	if factors {
-		s.emit(s.bits("VPXOR"), zero, zero, zero)
-	}
-	s.eachRow(func(at reg.GPVirtual) {
-		if factors {
-			s.loadFactor(operand.Mem{Base: s.factors, Index: at, Scale: 1}, zero, factor)
-		}
-	}, func(v int, term reg.VecVirtual) {
-		if factors {
-			s.emit(s.ps("VMUL"), factor, term, term)
-		}
-		s.emit(s.ps("VADD"), term, sum[v], sum[v])
-	})
-}
-
-// eachRow emits a loop over the rows of a result, one at least: begin what comes
-// first for each, and take what is done with each vector. Between them it asks
-// for the lines of a later row, or where none is known once more for this one's.
-func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, term reg.VecVirtual)) {
-	c, bytes := s.c, s.lanes*s.in.size // of a vector
-	at, row, later := c.GP64(), c.GP64(), c.GP64()
-	loop := s.newLabel("row")
-	c.MOVQ(s.begin, at)
-	c.Label(loop)
-	c.LEAQ(operand.Mem{Base: at, Disp: 8 * rowsEarly(s.group*bytes/64)}, later)
-	c.CMPQ(later, s.last)
-	c.CMOVQGE(at, later)
-	c.MOVQ(operand.Mem{Base: later}, later)
-	c.MOVQ(operand.Mem{Base: at}, row)
-	c.IMULQ(s.stride, later)
-	c.IMULQ(s.stride, row)
-	begin(at)
-	for v := range s.group {
-		take(v, s.in.load(s.kernel, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * bytes}}))
-		if v*bytes%64 == 0 {
-			c.PREFETCHT0(operand.Mem{Base: s.rows, Index: later, Scale: 1, Disp: v * bytes})
-		}
-	}
-	c.ADDQ(operand.Imm(8), at)
-	c.CMPQ(at, s.end)
-	c.JLT(operand.LabelRef(loop))
-}
-
-// rowsEarly is how many rows ahead memory is asked for where a tile takes some
-// lines of each.
-func rowsEarly(lines int) int { return max(4, min(16, 64/max(1, lines))) }
-
-// loadFactor repeats a number in the compute type, of which it is an element.
-func (s *rowSum) loadFactor(from operand.Mem, zero, to reg.VecVirtual) {
-	if s.double() {
-		s.emit("VBROADCASTSD", memory{from}, to)
-		return
-	}
-	one := s.c.XMM()
-	s.c.VCVTSD2SS(from, zero, one)
-	s.emit("VBROADCASTSS", one, to)
 }

@@ -7,13 +7,37 @@ import (
 
 // How the sums of embedding.go are stored.
 
-// finish stores sums: as they are (wide), or divided, added to what is there
-// and rounded.
+// finish rounds sums and stores them, unless the mode asks for more.
 func (s *rowSum) finish(sum value) {
-	stored, narrow := s.newLabel("stored"), s.newLabel("narrow")
+	stored, special := s.newLabel("stored"), s.newLabel("special")
+	s.c.CMPQ(s.param("mode"), operand.U32(0))
+	s.c.JNE(operand.LabelRef(special))
+	s.round(sum, func(packed []reg.Register, to memory) {
+		for _, r := range packed {
+			s.emit(s.ps("VMOVU"), r, to)
+			to = to.plus(int(r.Size()))
+		}
+	})
+	s.c.Label(stored)
+	split, group := s.split, s.group
+	s.aside = append(s.aside, func() {
+		now := s.group
+		s.split, s.group = split, group
+		s.c.Label(special)
+		s.finishSpecial(sum)
+		s.c.JMP(operand.LabelRef(stored))
+		s.split, s.group = false, now
+	})
+}
+
+// finishSpecial stores sums as they are (wide), or divided, added to what is
+// there and rounded.
+func (s *rowSum) finishSpecial(sum value) {
+	narrow, stored := s.newLabel("narrow"), s.newLabel("stored")
 	s.c.TESTQ(operand.U32(sumWide), s.param("mode"))
 	s.c.JEQ(operand.LabelRef(narrow))
-	for v, r := range sum {
+	for v := range sum {
+		r := s.inOrder(sum, v)
 		to := memory{operand.Mem{Base: s.to, Disp: v * s.isa.bytes}}
 		if s.tail != nil {
 			s.compute.masked(s.kernel, []reg.Register{r}, to)
@@ -23,21 +47,49 @@ func (s *rowSum) finish(sum value) {
 	}
 	s.c.JMP(operand.LabelRef(stored))
 	s.c.Label(narrow)
-	place := func(v int) memory { return memory{operand.Mem{Base: s.to, Disp: v * s.lanes * s.out.size}} }
 	s.when(sumDivide, func() { s.divide(sum) })
-	s.when(sumAccumulate, func() {
-		for v, r := range sum {
-			s.emit(s.ps("VADD"), r, s.out.load(s.kernel, place(v)), r)
-		}
+	s.when(sumAccumulate, func() { s.addThere(sum) })
+	s.round(sum, func(packed []reg.Register, to memory) {
+		s.storeEither(packed, to, func(around string) {
+			s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
+			s.c.JNE(operand.LabelRef(around))
+		})
 	})
-	// Two at a time: rounding takes registers.
-	whole := s.group
-	s.group = min(2, whole)
-	for v := 0; v < whole; v += s.group {
-		s.storePair(sum[v:v+s.group], place(v))
-	}
-	s.group = whole
 	s.c.Label(stored)
+}
+
+// place is where a vector of a tile is stored, rounded.
+func (s *rowSum) place(v int) memory {
+	return memory{operand.Mem{Base: s.to, Disp: v * s.lanes * s.out.size}}
+}
+
+// addThere adds what is stored to sums.
+func (s *rowSum) addThere(sum value) {
+	for v := 0; v < len(sum); v++ {
+		if !s.split {
+			s.emit(s.ps("VADD"), sum[v], s.out.load(s.kernel, s.place(v)), sum[v])
+			continue
+		}
+		even, odd := s.loadPair(s.place(v))
+		s.emit(s.ps("VADD"), sum[v], even, sum[v])
+		v++
+		s.emit(s.ps("VADD"), sum[v], odd, sum[v])
+	}
+}
+
+// inOrder returns a vector of sums in the order of columns.
+func (s *rowSum) inOrder(sum value, v int) reg.VecVirtual {
+	if !s.split {
+		return sum[v]
+	}
+	var numbers []operand.Constant
+	for i := range 16 {
+		numbers = append(numbers, operand.U32(v%2*8+i/2+i%2*16))
+	}
+	ordered := s.vector()
+	s.emit("VMOVDQU32", s.table([]string{"lower32split", "upper32split"}[v%2], numbers...), ordered)
+	s.emit("VPERMI2D", sum[v|1], sum[v&^1], ordered)
+	return ordered
 }
 
 // divide divides sums by the number of rows, if there are any.
@@ -60,15 +112,18 @@ func (s *rowSum) divide(sum value) {
 	c.Label(none)
 }
 
-// storePair rounds one or two vectors to the storage type and stores them.
-func (s *rowSum) storePair(v value, to memory) {
-	packed := s.out.pack(s.kernel, v)
-	if s.tail != nil {
-		s.out.masked(s.kernel, packed, to)
-		return
+// round rounds sums to the storage type and stores them, vectors that are whole
+// as store does: two at a time, since rounding takes registers.
+func (s *rowSum) round(sum value, store func(packed []reg.Register, to memory)) {
+	whole := s.group
+	s.group = min(2, whole)
+	for v := 0; v < whole; v += s.group {
+		packed := s.out.pack(s.kernel, sum[v:v+s.group])
+		if s.tail != nil {
+			s.out.masked(s.kernel, packed, s.place(v))
+		} else {
+			store(packed, s.place(v))
+		}
 	}
-	s.storeEither(packed, to, func(around string) {
-		s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
-		s.c.JNE(operand.LabelRef(around))
-	})
+	s.group = whole
 }

@@ -119,6 +119,14 @@ def embedding_bag(
     begin at ``offsets``; an index or an offset out of range is an error that names its position and value.
     Sums are in float32 for 16-bit weights, forward and backward; a NaN is larger than everything. ``sparse=True``
     gives the gradient coalesced. ``max_norm`` scales the rows that are named down to that norm first, in place."""
+    plain = max_norm is None and padding_idx is None and include_last_offset is False
+    if plain and (mode != "max" or scale_grad_by_freq is sparse is False) and not is_dynamo_compiling():
+        lists = input if offsets is None else offsets
+        if type(lists) is Tensor and not lists.is_nested and lists.dim():
+            attributes = (lists.shape[0], mode, -1, False, scale_grad_by_freq, sparse, False)
+            results = _fast(weight, input, offsets, per_sample_weights, *attributes)
+            if results is not NotImplemented:  # else something is wrong, or a case for torch's dispatcher
+                return results[0]
     if isinstance(input, Tensor) and input.layout == torch.jagged:
         input, offsets, per_sample_weights = _unnested(input, per_sample_weights)
         include_last_offset = True

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The loops over rows of embedding.go.
+
+// sumTile emits the sum of a group of vectors, without factors or with them.
+func (s *rowSum) sumTile() {
+	c, sum := s.c, s.clearedSums()
+	s.split = s.upper != nil && s.group > 1 && s.tail == nil
+	summed, none := s.newLabel("summed"), s.newLabel("none")
+	c.CMPQ(s.begin, s.end)
+	c.JGE(operand.LabelRef(summed))
+	c.CMPQ(s.param("factors"), operand.U32(0))
+	c.JEQ(operand.LabelRef(none))
+	s.addRows(sum, true)
+	c.JMP(operand.LabelRef(summed))
+	c.Label(none)
+	s.addRows(sum, false)
+	c.Label(summed)
+	s.finish(sum)
+	s.split = false
+}
+
+// clearedSums returns the sums of a tile at their beginning.
+func (s *rowSum) clearedSums() value {
+	sum := s.sums[:s.group]
+	for _, r := range sum {
+		s.emit(s.bits("VPXOR"), r, r, r)
+	}
+	return sum
+}
+
+// addRows emits the addition of the rows, one at least.
+func (s *rowSum) addRows(sum value, factors bool) {
+	at, factor := s.c.GP64(), s.vector()
+	begin := func(reg.GPVirtual) {}
+	if factors {
+		shift := map[int]uint64{8: 0, 4: 1, 2: 2}[s.in.size]
+		s.c.MOVQ(s.begin, at)
+		s.c.SUBQ(s.param("positions"), at)
+		s.c.SHRQ(operand.Imm(shift), at)
+		s.c.ADDQ(s.param("factors"), at)
+		begin = func(reg.GPVirtual) {
+			s.loadFactor(operand.Mem{Base: at}, factor)
+			s.c.ADDQ(operand.Imm(uint64(s.in.size)), at)
+		}
+	}
+	add := func(term any, v int) {
+		if factors {
+			product := s.vector()
+			s.emit(s.ps("VMUL"), term, factor, product)
+			term = product
+		}
+		s.emit(s.ps("VADD"), term, sum[v], sum[v])
+	}
+	s.eachRow(begin, func(v int, from memory) {
+		switch {
+		case !s.split:
+			add(s.term(from), v)
+		case v%2 == 0:
+			even, odd := s.loadPair(from)
+			add(even, v)
+			add(odd, v+1)
+		}
+	})
+}
+
+// term returns a vector of a row as an operand.
+func (s *rowSum) term(from memory) any {
+	if s.in == s.compute && s.tail == nil {
+		return from
+	}
+	return s.in.load(s.kernel, from)
+}
+
+// loadPair returns the even elements of two vectors of bf16, and the odd ones:
+// twice as fast as in order, and words puts them together.
+func (s *rowSum) loadPair(from memory) (even, odd reg.VecVirtual) {
+	even, odd = s.vector(), s.vector()
+	s.emit("VMOVDQU32", from, odd)
+	s.emit("VPSLLD", 16, odd, even)
+	s.emit("VPANDD", s.upper, odd, odd)
+	return even, odd
+}
+
+// eachRow emits the loops over the rows of a result, one at least: begin what
+// comes first for each, and take what is done with each vector. Between them the
+// first loop asks for the lines of a later row; where no later one is known, the
+// second goes on without.
+func (s *rowSum) eachRow(begin func(at reg.GPVirtual), take func(v int, from memory)) {
+	c, bytes := s.c, s.lanes*s.in.size // of a vector
+	at, row, later, stop := c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	early := 8 * rowsEarly(s.group*bytes/64)
+	c.MOVQ(s.begin, at)
+	c.LEAQ(operand.Mem{Base: s.last, Disp: -early}, stop)
+	c.CMPQ(stop, s.end)
+	c.CMOVQGT(s.end, stop)
+	for _, asks := range []bool{true, false} {
+		loop, done, until := s.newLabel("row"), s.newLabel("rows"), s.end
+		if asks {
+			until = stop
+		}
+		c.CMPQ(at, until)
+		c.JGE(operand.LabelRef(done))
+		c.Label(loop)
+		if asks {
+			c.MOVQ(operand.Mem{Base: at, Disp: early}, later)
+			c.IMULQ(s.stride, later)
+		}
+		c.MOVQ(operand.Mem{Base: at}, row)
+		c.IMULQ(s.stride, row)
+		begin(at)
+		for v := range s.group {
+			take(v, memory{operand.Mem{Base: s.rows, Index: row, Scale: 1, Disp: v * bytes}})
+			if asks && v*bytes%64 == 0 {
+				c.PREFETCHT0(operand.Mem{Base: s.rows, Index: later, Scale: 1, Disp: v * bytes})
+			}
+		}
+		c.ADDQ(operand.Imm(8), at)
+		c.CMPQ(at, until)
+		c.JLT(operand.LabelRef(loop))
+		c.Label(done)
+	}
+}
+
+// rowsEarly is how many rows ahead memory is asked for where a tile takes some
+// lines of each.
+func rowsEarly(lines int) int { return max(4, min(16, 64/max(1, lines))) }
+
+// loadFactor repeats a number in the compute type.
+func (s *rowSum) loadFactor(from operand.Mem, to reg.VecVirtual) {
+	switch s.in {
+	case bf16:
+		s.emit("VPBROADCASTW", memory{from}, to)
+		s.emit("VPSLLD", 16, to, to)
+	case f16:
+		narrow := s.half()
+		s.emit("VPBROADCASTW", memory{from}, narrow)
+		s.emit("VCVTPH2PS", narrow, to)
+	default:
+		s.emit(s.broadcast(), memory{from}, to)
+	}
+}
