@@ -94,7 +94,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 
 // nearBytes is how large a matrix may be whose rows come as fast from the caches
 // as they are added: asking for them early costs more than it saves.
-const nearBytes = 1 << 18
+const nearBytes = 1 << 17
 
 // early returns how many of the positions, from the first on, are of rows that a
 // kernel may ask for early.

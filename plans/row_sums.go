@@ -61,8 +61,12 @@ func (c *call) sumRows(sums *rowSums) {
 	b.tiles = ceilDiv(columns, b.width)
 	b.stream = b.out.NumElements()*b.out.DType.Size() >= streamFrom
 	b.load = b.start[rows] - b.start[0] + rows
-	b.ranges = min(rows, max(1, ceilDiv(b.load*columns, 2*jobSize)))
-	c.parallel(b.ranges*b.tiles, b.load*columns, sumRows)
+	cost, size := b.load*columns, int64(jobSize)
+	if c.workers(cost, cost) == 1 {
+		size *= 4 // which is about how long Go's scheduler may wait
+	}
+	b.ranges = min(rows, max(1, ceilDiv(cost, size)))
+	c.parallel(b.ranges*b.tiles, cost, sumRows)
 }
 
 // firstRow returns the first row of a range: all have about the same number

@@ -7,7 +7,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// bf16: the upper half of an f32.
+// bf16: the upper half of an f32. What is rounded off is the lower half.
+const (
+	upperHalf = uint32(0xffff0000)
+	lastKept  = uint32(1 << 16)
+	halfLess  = uint32(0x7fff) // than half of it, by one
+	half      = uint32(0x8000)
+	quietNaN  = uint32(0x7fc00000)
+)
 
 func loadBF16(k *kernel, from memory) reg.VecVirtual {
 	v := k.fetch("VPMOVZXWD", from, k.vector())
@@ -33,7 +40,7 @@ func (k *kernel) loadSplit(input int) value {
 		from := k.pointer(fmt.Sprintf("in%d", input), i, bf16.size)
 		k.emit("VMOVDQU32", from, v[i+1])
 		k.emit("VPSLLD", 16, v[i+1], v[i])
-		k.emit("VPANDD", k.pinned(k.constant(uint32(0xffff0000))), v[i+1], v[i+1])
+		k.emit("VPANDD", k.pinned(k.constant(upperHalf)), v[i+1], v[i+1])
 	}
 	return v
 }
@@ -46,20 +53,20 @@ func packBF16(k *kernel, v value) []reg.Register {
 		r := rounded[i]
 		if k.isa.masks {
 			odd := k.c.K()
-			k.emit("VPTESTMD", k.pinned(k.constant(uint32(1<<16))), x, odd)
-			k.emit("VPADDD", k.pinned(k.constant(uint32(0x7fff))), x, r)
-			k.emit("VPADDD", k.pinned(k.constant(uint32(0x8000))), x, odd, r)
+			k.emit("VPTESTMD", k.pinned(k.constant(lastKept)), x, odd)
+			k.emit("VPADDD", k.pinned(k.constant(halfLess)), x, r)
+			k.emit("VPADDD", k.pinned(k.constant(half)), x, odd, r)
 			continue
 		}
 		k.emit("VPSRLD", 16, x, r)
 		k.emit(k.bits("VPAND"), k.constant(uint32(1)), r, r)
 		k.emit("VPADDD", x, r, r)
-		k.emit("VPADDD", k.constant(uint32(0x7fff)), r, r)
+		k.emit("VPADDD", k.constant(halfLess), r, r)
 	}
 	if k.finite {
 		return truncateBF16(k, rounded)
 	}
-	isNaN, quiet := k.compare(v, unordered, v), k.pinned(k.constant(uint32(0x7fc00000)))
+	isNaN, quiet := k.compare(v, unordered, v), k.pinned(k.constant(quietNaN))
 	for i, r := range rounded {
 		if k.isa.masks {
 			k.emit("VMOVDQU32", quiet, isNaN[i], r)
@@ -98,19 +105,7 @@ func (k *kernel) words(v value, upper int) (words value) {
 		return words[i/2]
 	}
 	if k.isa.masks {
-		var numbers []operand.Constant
-		name := []string{"even16", "odd16"}[upper]
-		for i := range 32 {
-			number := 2 * i
-			if k.split {
-				number = i/2*2 + i%2*32
-			}
-			numbers = append(numbers, operand.U16(number+upper))
-		}
-		if k.split {
-			name += "split"
-		}
-		index := k.inRegister(k.table(name, numbers...))
+		index := k.inRegister(k.wordNumbers(upper))
 		for i := 0; i < len(v); i += 2 {
 			to := both(i)
 			k.emit("VMOVDQA64", v[i], to)
@@ -130,4 +125,21 @@ func (k *kernel) words(v value, upper int) (words value) {
 		k.emit("VPERMQ", 0xD8, to, to)
 	}
 	return words
+}
+
+// wordNumbers are those of the lower or upper halves of two vectors, in order.
+func (k *kernel) wordNumbers(upper int) memory {
+	var numbers []operand.Constant
+	name := []string{"even16", "odd16"}[upper]
+	for i := range 32 {
+		number := 2 * i
+		if k.split {
+			number = i/2*2 + i%2*32
+		}
+		numbers = append(numbers, operand.U16(number+upper))
+	}
+	if k.split {
+		name += "split"
+	}
+	return k.table(name, numbers...)
 }

@@ -68,9 +68,11 @@ func (s *rowSum) function() {
 	s.tile, s.advance = s.sumTile, s.advanceSum
 	s.lists()
 	if s.in == bf16 && s.isa.masks {
-		s.upper = s.inRegister(s.constant(uint32(0xffff0000)))
+		s.pinRounding()
+		s.upper = s.pinned(s.constant(upperHalf))
 	}
 	s.results(16, s.notTooMany)
+	s.pins.registers = nil
 }
 
 // notTooMany ends the results before a result of more rows than are summed here.

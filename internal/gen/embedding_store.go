@@ -127,3 +127,18 @@ func (s *rowSum) round(sum value, store func(packed []reg.Register, to memory)) 
 	}
 	s.group = whole
 }
+
+// pinRounding keeps in registers what bf16 is taken apart and rounded with.
+func (s *rowSum) pinRounding() {
+	s.split = true
+	tables := []memory{s.wordNumbers(1)}
+	s.split = false
+	for _, word := range []uint32{upperHalf, lastKept, halfLess, half, quietNaN} {
+		tables = append(tables, s.constant(word))
+	}
+	var names []string
+	for _, m := range tables {
+		names = append(names, m.Symbol.Name)
+	}
+	s.pin(names)
+}
