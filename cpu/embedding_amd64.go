@@ -41,10 +41,14 @@ var outsideRows = []Row[IndexSearch]{{"avx2", AVX2, always(IndexSearch{outsideBy
 
 var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) {
 	size := r.Columns * r.To.Stride
-	if !r.To.rows() || !r.From.rows() || size < 32 || len(r.Indices) == 0 {
+	if !r.To.rows() || !r.From.rows() || size == 0 || len(r.Indices) == 0 {
 		copyRowsGo(r)
 		return
 	}
-	copyRowsAVX2((*byte)(r.To.Row(r.First, 0).P), int(r.To.Strides[0]), (*byte)(r.From.P), int(r.From.Strides[0]),
-		&r.Indices[0], len(r.Indices), int(size), r.Stream && size >= 2*streamAlignment)
+	to, apart, from, stride := (*byte)(r.To.Row(r.First, 0).P), int(r.To.Strides[0]), (*byte)(r.From.P), int(r.From.Strides[0])
+	if size <= 64 {
+		copyNarrowRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size))
+		return
+	}
+	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Stream && size >= 2*streamAlignment)
 })}}

@@ -249,6 +249,11 @@ func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, 
 //go:noescape
 func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, stream bool)
 
+// copyNarrowRowsAVX2 is copyRowsAVX2 for rows of 2 to 64 bytes, an even number.
+//
+//go:noescape
+func copyNarrowRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int)
+
 // outsideAVX2I64 reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.
 //
 //go:noescape

@@ -29610,6 +29610,240 @@ end:
 	VZEROUPPER
 	RET
 
+// func copyNarrowRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int)
+// Requires: AVX, MMX+
+TEXT ·copyNarrowRowsAVX2(SB), NOSPLIT, $0-56
+	MOVQ to+0(FP), AX
+	MOVQ apart+8(FP), CX
+	MOVQ from+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ rows+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ size+48(FP), R8
+	LEAQ (SI)(DI*8), DI
+	LEAQ -128(DI), R11
+	CMPQ R8, $0x20
+	JLT  narrower32
+	SUBQ $0x20, R8
+	CMPQ SI, R11
+	JGE  early32_done
+
+early32:
+	MOVQ       (SI), R9
+	IMULQ      BX, R9
+	ADDQ       DX, R9
+	MOVQ       128(SI), R10
+	IMULQ      BX, R10
+	PREFETCHT0 (DX)(R10*1)
+	VMOVDQU    (R9), Y0
+	VMOVDQU    (R9)(R8*1), Y1
+	VMOVDQU    Y0, (AX)
+	VMOVDQU    Y1, (AX)(R8*1)
+	ADDQ       CX, AX
+	ADDQ       $0x08, SI
+	CMPQ       SI, R11
+	JLT        early32
+
+early32_done:
+	CMPQ SI, DI
+	JGE  late32_done
+
+late32:
+	MOVQ    (SI), R9
+	IMULQ   BX, R9
+	ADDQ    DX, R9
+	VMOVDQU (R9), Y0
+	VMOVDQU (R9)(R8*1), Y1
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, (AX)(R8*1)
+	ADDQ    CX, AX
+	ADDQ    $0x08, SI
+	CMPQ    SI, DI
+	JLT     late32
+
+late32_done:
+	VZEROUPPER
+	RET
+
+narrower32:
+	CMPQ R8, $0x10
+	JLT  narrower16
+	SUBQ $0x10, R8
+	CMPQ SI, R11
+	JGE  early16_done
+
+early16:
+	MOVQ       (SI), R9
+	IMULQ      BX, R9
+	ADDQ       DX, R9
+	MOVQ       128(SI), R10
+	IMULQ      BX, R10
+	PREFETCHT0 (DX)(R10*1)
+	VMOVDQU    (R9), X0
+	VMOVDQU    (R9)(R8*1), X1
+	VMOVDQU    X0, (AX)
+	VMOVDQU    X1, (AX)(R8*1)
+	ADDQ       CX, AX
+	ADDQ       $0x08, SI
+	CMPQ       SI, R11
+	JLT        early16
+
+early16_done:
+	CMPQ SI, DI
+	JGE  late16_done
+
+late16:
+	MOVQ    (SI), R9
+	IMULQ   BX, R9
+	ADDQ    DX, R9
+	VMOVDQU (R9), X0
+	VMOVDQU (R9)(R8*1), X1
+	VMOVDQU X0, (AX)
+	VMOVDQU X1, (AX)(R8*1)
+	ADDQ    CX, AX
+	ADDQ    $0x08, SI
+	CMPQ    SI, DI
+	JLT     late16
+
+late16_done:
+	VZEROUPPER
+	RET
+
+narrower16:
+	CMPQ R8, $0x08
+	JLT  narrower8
+	SUBQ $0x08, R8
+	CMPQ SI, R11
+	JGE  early8_done
+
+early8:
+	MOVQ       (SI), R9
+	IMULQ      BX, R9
+	ADDQ       DX, R9
+	MOVQ       128(SI), R10
+	IMULQ      BX, R10
+	PREFETCHT0 (DX)(R10*1)
+	MOVQ       (R9), R10
+	MOVQ       (R9)(R8*1), R9
+	MOVQ       R10, (AX)
+	MOVQ       R9, (AX)(R8*1)
+	ADDQ       CX, AX
+	ADDQ       $0x08, SI
+	CMPQ       SI, R11
+	JLT        early8
+
+early8_done:
+	CMPQ SI, DI
+	JGE  late8_done
+
+late8:
+	MOVQ  (SI), R9
+	IMULQ BX, R9
+	ADDQ  DX, R9
+	MOVQ  (R9), R10
+	MOVQ  (R9)(R8*1), R9
+	MOVQ  R10, (AX)
+	MOVQ  R9, (AX)(R8*1)
+	ADDQ  CX, AX
+	ADDQ  $0x08, SI
+	CMPQ  SI, DI
+	JLT   late8
+
+late8_done:
+	VZEROUPPER
+	RET
+
+narrower8:
+	CMPQ R8, $0x04
+	JLT  narrower4
+	SUBQ $0x04, R8
+	CMPQ SI, R11
+	JGE  early4_done
+
+early4:
+	MOVQ       (SI), R9
+	IMULQ      BX, R9
+	ADDQ       DX, R9
+	MOVQ       128(SI), R10
+	IMULQ      BX, R10
+	PREFETCHT0 (DX)(R10*1)
+	MOVL       (R9), R10
+	MOVL       (R9)(R8*1), R9
+	MOVL       R10, (AX)
+	MOVL       R9, (AX)(R8*1)
+	ADDQ       CX, AX
+	ADDQ       $0x08, SI
+	CMPQ       SI, R11
+	JLT        early4
+
+early4_done:
+	CMPQ SI, DI
+	JGE  late4_done
+
+late4:
+	MOVQ  (SI), R9
+	IMULQ BX, R9
+	ADDQ  DX, R9
+	MOVL  (R9), R10
+	MOVL  (R9)(R8*1), R9
+	MOVL  R10, (AX)
+	MOVL  R9, (AX)(R8*1)
+	ADDQ  CX, AX
+	ADDQ  $0x08, SI
+	CMPQ  SI, DI
+	JLT   late4
+
+late4_done:
+	VZEROUPPER
+	RET
+
+narrower4:
+	CMPQ R8, $0x02
+	JLT  narrower2
+	SUBQ $0x02, R8
+	CMPQ SI, R11
+	JGE  early2_done
+
+early2:
+	MOVQ       (SI), R9
+	IMULQ      BX, R9
+	ADDQ       DX, R9
+	MOVQ       128(SI), R10
+	IMULQ      BX, R10
+	PREFETCHT0 (DX)(R10*1)
+	MOVW       (R9), R10
+	MOVW       (R9)(R8*1), R9
+	MOVW       R10, (AX)
+	MOVW       R9, (AX)(R8*1)
+	ADDQ       CX, AX
+	ADDQ       $0x08, SI
+	CMPQ       SI, R11
+	JLT        early2
+
+early2_done:
+	CMPQ SI, DI
+	JGE  late2_done
+
+late2:
+	MOVQ  (SI), R9
+	IMULQ BX, R9
+	ADDQ  DX, R9
+	MOVW  (R9), R10
+	MOVW  (R9)(R8*1), R9
+	MOVW  R10, (AX)
+	MOVW  R9, (AX)(R8*1)
+	ADDQ  CX, AX
+	ADDQ  $0x08, SI
+	CMPQ  SI, DI
+	JLT   late2
+
+late2_done:
+	VZEROUPPER
+	RET
+
+narrower2:
+	RET
+
 // func outsideAVX2I64(indices *int64, n int, last int64) bool
 // Requires: AVX, AVX2
 TEXT ·outsideAVX2I64(SB), NOSPLIT, $0-25

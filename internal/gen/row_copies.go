@@ -9,7 +9,7 @@ import (
 // copiesEarly is how many rows ahead memory is asked for.
 const copiesEarly = 8
 
-// rowCopies emits the copies of rows of 32 bytes and more.
+// rowCopies emits the copies of rows of more than 64 bytes.
 func rowCopies(c *build.Context) {
 	beginFunction(c, "copyRowsAVX2", "func(to *byte, apart int, from *byte, stride int, rows *int64, count, size int, stream bool)",
 		"copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,",
