@@ -50,9 +50,9 @@ result3:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     summed6
+	JGE     empty7
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none7
+	JEQ     none8
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -62,9 +62,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows9
+	JGE     rows10
 
-row8:
+row9:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -121,13 +121,13 @@ row8:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row8
+	JLT          row9
 
-rows9:
+rows10:
 	CMPQ R11, SI
-	JGE  rows11
+	JGE  rows12
 
-row10:
+row11:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -166,20 +166,20 @@ row10:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	JMP summed6
 
-none7:
+none8:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -218,13 +218,13 @@ row12:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row12
+	JLT        row13
 
-rows13:
+rows14:
 	CMPQ R10, SI
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -245,12 +245,13 @@ row14:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row14
+	JLT    row15
 
-rows15:
+rows16:
 summed6:
+summed17:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special17
+	JNE     special19
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -268,16 +269,16 @@ summed6:
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
 
-stored16:
+stored18:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special17:
+special19:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow18
+	JEQ     narrow20
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -294,13 +295,13 @@ special17:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored19
+	JMP     stored21
 
-narrow18:
+narrow20:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip20
+	JEQ          skip22
 	SUBQ         BX, SI
-	JEQ          empty21
+	JEQ          empty23
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -322,10 +323,10 @@ narrow18:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty21:
-skip20:
+empty23:
+skip22:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip22
+	JEQ     skip24
 	VMOVUPS (AX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(AX), Z16
@@ -359,97 +360,141 @@ skip20:
 	VMOVUPS 960(AX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip22:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored24:
+skip24:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around25
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
 	JMP       stored26
 
 around25:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
 
 stored26:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
 
 stored28:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
 
 stored30:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	VMOVDQU64 Z8, 512(AX)
-	VMOVDQU64 Z9, 576(AX)
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Z8, 512(AX)
-	VMOVNTDQ Z9, 576(AX)
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z7, 448(AX)
 
 stored32:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around33
-	VMOVDQU64 Z10, 640(AX)
-	VMOVDQU64 Z11, 704(AX)
+	VMOVDQU64 Z8, 512(AX)
+	VMOVDQU64 Z9, 576(AX)
 	JMP       stored34
 
 around33:
-	VMOVNTDQ Z10, 640(AX)
-	VMOVNTDQ Z11, 704(AX)
+	VMOVNTDQ Z8, 512(AX)
+	VMOVNTDQ Z9, 576(AX)
 
 stored34:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around35
-	VMOVDQU64 Z12, 768(AX)
-	VMOVDQU64 Z13, 832(AX)
+	VMOVDQU64 Z10, 640(AX)
+	VMOVDQU64 Z11, 704(AX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ Z12, 768(AX)
-	VMOVNTDQ Z13, 832(AX)
+	VMOVNTDQ Z10, 640(AX)
+	VMOVNTDQ Z11, 704(AX)
 
 stored36:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around37
-	VMOVDQU64 Z14, 896(AX)
-	VMOVDQU64 Z15, 960(AX)
+	VMOVDQU64 Z12, 768(AX)
+	VMOVDQU64 Z13, 832(AX)
 	JMP       stored38
 
 around37:
+	VMOVNTDQ Z12, 768(AX)
+	VMOVNTDQ Z13, 832(AX)
+
+stored38:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around39
+	VMOVDQU64 Z14, 896(AX)
+	VMOVDQU64 Z15, 960(AX)
+	JMP       stored40
+
+around39:
 	VMOVNTDQ Z14, 896(AX)
 	VMOVNTDQ Z15, 960(AX)
 
-stored38:
-stored19:
-	JMP stored16
+stored40:
+stored21:
+	JMP stored18
+
+empty7:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around41
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	VMOVDQU64 Z0, 384(AX)
+	VMOVDQU64 Z0, 448(AX)
+	VMOVDQU64 Z0, 512(AX)
+	VMOVDQU64 Z0, 576(AX)
+	VMOVDQU64 Z0, 640(AX)
+	VMOVDQU64 Z0, 704(AX)
+	VMOVDQU64 Z0, 768(AX)
+	VMOVDQU64 Z0, 832(AX)
+	VMOVDQU64 Z0, 896(AX)
+	VMOVDQU64 Z0, 960(AX)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
+	VMOVNTDQ Z0, 384(AX)
+	VMOVNTDQ Z0, 448(AX)
+	VMOVNTDQ Z0, 512(AX)
+	VMOVNTDQ Z0, 576(AX)
+	VMOVNTDQ Z0, 640(AX)
+	VMOVNTDQ Z0, 704(AX)
+	VMOVNTDQ Z0, 768(AX)
+	VMOVNTDQ Z0, 832(AX)
+	VMOVNTDQ Z0, 896(AX)
+	VMOVNTDQ Z0, 960(AX)
+
+stored42:
+	JMP stored18
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -462,20 +507,20 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower40
+	JLT  narrower44
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over43
+	JGE  over47
 
-result41:
+result45:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany42
+	JGT     tooMany46
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -488,9 +533,9 @@ result41:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     summed44
+	JGE     empty49
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none50
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -500,9 +545,9 @@ result41:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows52
 
-row46:
+row51:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -535,13 +580,13 @@ row46:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row51
 
-rows47:
+rows52:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows54
 
-row48:
+row53:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -564,20 +609,20 @@ row48:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row53
 
-rows49:
-	JMP summed44
+rows54:
+	JMP summed48
 
-none45:
+none50:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows51
+	JGE     rows56
 
-row50:
+row55:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -600,13 +645,13 @@ row50:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row50
+	JLT        row55
 
-rows51:
+rows56:
 	CMPQ R10, SI
-	JGE  rows53
+	JGE  rows58
 
-row52:
+row57:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -619,12 +664,13 @@ row52:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row52
+	JLT    row57
 
-rows53:
-summed44:
+rows58:
+summed48:
+summed59:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special55
+	JNE     special61
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -634,16 +680,16 @@ summed44:
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
 
-stored54:
+stored60:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result41
-	JMP  over43
+	JLT  result45
+	JMP  over47
 
-special55:
+special61:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow56
+	JEQ     narrow62
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -652,13 +698,13 @@ special55:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored57
+	JMP     stored63
 
-narrow56:
+narrow62:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip58
+	JEQ          skip64
 	SUBQ         BX, SI
-	JEQ          empty59
+	JEQ          empty65
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -672,10 +718,10 @@ narrow56:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty59:
-skip58:
+empty65:
+skip64:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip60
+	JEQ     skip66
 	VMOVUPS (AX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(AX), Z8
@@ -693,78 +739,106 @@ skip58:
 	VMOVUPS 448(AX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip60:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around61
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored62:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored64:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around65
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored66
-
-around65:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored66:
+skip66:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
 	JMP       stored68
 
 around67:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored68:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around69
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored70
+
+around69:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored70:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around71
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored72
+
+around71:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored72:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around73
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
+	JMP       stored74
+
+around73:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored68:
-stored57:
-	JMP stored54
+stored74:
+stored63:
+	JMP stored60
 
-tooMany42:
+empty49:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed59
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around75
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	VMOVDQU64 Z0, 384(AX)
+	VMOVDQU64 Z0, 448(AX)
+	JMP       stored76
+
+around75:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
+	VMOVNTDQ Z0, 384(AX)
+	VMOVNTDQ Z0, 448(AX)
+
+stored76:
+	JMP stored60
+
+tooMany46:
 	MOVQ DI, results+24(FP)
 
-over43:
+over47:
 	ADDQ $0x00000200, R8
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R9
 
-narrower40:
+narrower44:
 	CMPQ R9, $0x00000040
-	JLT  narrower70
+	JLT  narrower78
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over73
+	JGE  over81
 
-result71:
+result79:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany72
+	JGT     tooMany80
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -773,9 +847,9 @@ result71:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     summed74
+	JGE     empty83
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none75
+	JEQ     none84
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -785,9 +859,9 @@ result71:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows77
+	JGE     rows86
 
-row76:
+row85:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -808,13 +882,13 @@ row76:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row76
+	JLT          row85
 
-rows77:
+rows86:
 	CMPQ R11, SI
-	JGE  rows79
+	JGE  rows88
 
-row78:
+row87:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -829,20 +903,20 @@ row78:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row78
+	JLT          row87
 
-rows79:
-	JMP summed74
+rows88:
+	JMP summed82
 
-none75:
+none84:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows90
 
-row80:
+row89:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -857,13 +931,13 @@ row80:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row80
+	JLT        row89
 
-rows81:
+rows90:
 	CMPQ R10, SI
-	JGE  rows83
+	JGE  rows92
 
-row82:
+row91:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -872,38 +946,39 @@ row82:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row82
+	JLT    row91
 
-rows83:
-summed74:
+rows92:
+summed82:
+summed93:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special85
+	JNE     special95
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
 
-stored84:
+stored94:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result71
-	JMP  over73
+	JLT  result79
+	JMP  over81
 
-special85:
+special95:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow86
+	JEQ     narrow96
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored87
+	JMP     stored97
 
-narrow86:
+narrow96:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip88
+	JEQ          skip98
 	SUBQ         BX, SI
-	JEQ          empty89
+	JEQ          empty99
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -913,10 +988,10 @@ narrow86:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty89:
-skip88:
+empty99:
+skip98:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip90
+	JEQ     skip100
 	VMOVUPS (AX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(AX), Z4
@@ -926,65 +1001,85 @@ skip88:
 	VMOVUPS 192(AX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip90:
+skip100:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around91
+	JNE       around101
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored92
+	JMP       stored102
 
-around91:
+around101:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored92:
+stored102:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around103
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored94
+	JMP       stored104
 
-around93:
+around103:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored94:
-stored87:
-	JMP stored84
+stored104:
+stored97:
+	JMP stored94
 
-tooMany72:
+empty83:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed93
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around105
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	JMP       stored106
+
+around105:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+
+stored106:
+	JMP stored94
+
+tooMany80:
 	MOVQ DI, results+24(FP)
 
-over73:
+over81:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower70:
+narrower78:
 	CMPQ R9, $0x00000020
-	JLT  narrower96
+	JLT  narrower108
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over99
+	JGE  over111
 
-result97:
+result109:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany98
+	JGT     tooMany110
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     summed100
+	JGE     empty113
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none101
+	JEQ     none114
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -994,9 +1089,9 @@ result97:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows103
+	JGE     rows116
 
-row102:
+row115:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1011,13 +1106,13 @@ row102:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row102
+	JLT          row115
 
-rows103:
+rows116:
 	CMPQ R11, SI
-	JGE  rows105
+	JGE  rows118
 
-row104:
+row117:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -1028,20 +1123,20 @@ row104:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row104
+	JLT          row117
 
-rows105:
-	JMP summed100
+rows118:
+	JMP summed112
 
-none101:
+none114:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows107
+	JGE     rows120
 
-row106:
+row119:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1052,47 +1147,48 @@ row106:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row106
+	JLT        row119
 
-rows107:
+rows120:
 	CMPQ R10, SI
-	JGE  rows109
+	JGE  rows122
 
-row108:
+row121:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row108
+	JLT    row121
 
-rows109:
-summed100:
+rows122:
+summed112:
+summed123:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special111
+	JNE     special125
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 
-stored110:
+stored124:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result97
-	JMP  over99
+	JLT  result109
+	JMP  over111
 
-special111:
+special125:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow112
+	JEQ     narrow126
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored113
+	JMP     stored127
 
-narrow112:
+narrow126:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip114
+	JEQ          skip128
 	SUBQ         BX, SI
-	JEQ          empty115
+	JEQ          empty129
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -1100,62 +1196,78 @@ narrow112:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty115:
-skip114:
+empty129:
+skip128:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip116
+	JEQ     skip130
 	VMOVUPS (AX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(AX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip116:
+skip130:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around117
+	JNE       around131
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored118
+	JMP       stored132
 
-around117:
+around131:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored118:
-stored113:
-	JMP stored110
+stored132:
+stored127:
+	JMP stored124
 
-tooMany98:
+empty113:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed123
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around133
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	JMP       stored134
+
+around133:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+
+stored134:
+	JMP stored124
+
+tooMany110:
 	MOVQ DI, results+24(FP)
 
-over99:
+over111:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower96:
+narrower108:
 	CMPQ R9, $0x00000010
-	JLT  narrower120
+	JLT  narrower136
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over123
+	JGE  over139
 
-result121:
+result137:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany122
+	JGT     tooMany138
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed124
+	JGE     empty141
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none125
+	JEQ     none142
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -1165,9 +1277,9 @@ result121:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows127
+	JGE     rows144
 
-row126:
+row143:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -1179,13 +1291,13 @@ row126:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row126
+	JLT          row143
 
-rows127:
+rows144:
 	CMPQ R11, SI
-	JGE  rows129
+	JGE  rows146
 
-row128:
+row145:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -1194,20 +1306,20 @@ row128:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row128
+	JLT          row145
 
-rows129:
-	JMP summed124
+rows146:
+	JMP summed140
 
-none125:
+none142:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows131
+	JGE     rows148
 
-row130:
+row147:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -1216,105 +1328,120 @@ row130:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row130
+	JLT        row147
 
-rows131:
+rows148:
 	CMPQ R10, SI
-	JGE  rows133
+	JGE  rows150
 
-row132:
+row149:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row132
+	JLT    row149
 
-rows133:
-summed124:
+rows150:
+summed140:
+summed151:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special135
+	JNE     special153
 	VMOVUPS Z0, (AX)
 
-stored134:
+stored152:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result121
-	JMP  over123
+	JLT  result137
+	JMP  over139
 
-special135:
+special153:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow136
+	JEQ     narrow154
 	VMOVUPS Z0, (AX)
-	JMP     stored137
+	JMP     stored155
 
-narrow136:
+narrow154:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip138
+	JEQ          skip156
 	SUBQ         BX, SI
-	JEQ          empty139
+	JEQ          empty157
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty139:
-skip138:
+empty157:
+skip156:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip140
+	JEQ     skip158
 	VMOVUPS (AX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip140:
+skip158:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around141
+	JNE       around159
 	VMOVDQU64 Z0, (AX)
-	JMP       stored142
+	JMP       stored160
 
-around141:
+around159:
 	VMOVNTDQ Z0, (AX)
 
-stored142:
-stored137:
-	JMP stored134
+stored160:
+stored155:
+	JMP stored152
 
-tooMany122:
+empty141:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed151
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around161
+	VMOVDQU64 Z0, (AX)
+	JMP       stored162
+
+around161:
+	VMOVNTDQ Z0, (AX)
+
+stored162:
+	JMP stored152
+
+tooMany138:
 	MOVQ DI, results+24(FP)
 
-over123:
+over139:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower120:
+narrower136:
 	TESTQ R9, R9
-	JLE   done143
+	JLE   done163
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over146
+	JGE   over166
 
-result144:
+result164:
 	MOVQ    start+16(FP), R9
 	MOVQ    (R9)(DI*8), BX
 	MOVQ    8(R9)(DI*8), SI
 	MOVQ    SI, R9
 	SUBQ    BX, R9
 	CMPQ    R9, $0x00000100
-	JGT     tooMany145
+	JGT     tooMany165
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed147
+	JGE     empty168
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none148
+	JEQ     none169
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -1324,9 +1451,9 @@ result144:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows150
+	JGE     rows171
 
-row149:
+row170:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -1339,13 +1466,13 @@ row149:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row149
+	JLT          row170
 
-rows150:
+rows171:
 	CMPQ R10, SI
-	JGE  rows152
+	JGE  rows173
 
-row151:
+row172:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -1355,20 +1482,20 @@ row151:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row151
+	JLT          row172
 
-rows152:
-	JMP summed147
+rows173:
+	JMP summed167
 
-none148:
+none169:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows154
+	JGE     rows175
 
-row153:
+row174:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -1378,69 +1505,74 @@ row153:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row153
+	JLT        row174
 
-rows154:
+rows175:
 	CMPQ R9, SI
-	JGE  rows156
+	JGE  rows177
 
-row155:
+row176:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row155
+	JLT       row176
 
-rows156:
-summed147:
+rows177:
+summed167:
+summed178:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special158
+	JNE     special180
 	VMOVUPS Z0, K1, (AX)
 
-stored157:
+stored179:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result144
-	JMP  over146
+	JLT  result164
+	JMP  over166
 
-special158:
+special180:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow159
+	JEQ     narrow181
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored160
+	JMP     stored182
 
-narrow159:
+narrow181:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip183
 	SUBQ         BX, SI
-	JEQ          empty162
+	JEQ          empty184
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty162:
-skip161:
+empty184:
+skip183:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip163
+	JEQ       skip185
 	VMOVUPS.Z (AX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip163:
+skip185:
 	VMOVUPS Z0, K1, (AX)
 
-stored160:
-	JMP stored157
+stored182:
+	JMP stored179
 
-tooMany145:
+empty168:
+	JMP summed178
+	JMP stored179
+
+tooMany165:
 	MOVQ DI, results+24(FP)
 
-over146:
-done143:
+over166:
+done163:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -1455,29 +1587,29 @@ TEXT ·sumChosenAVX512F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none164
+	JEQ   none186
 	SUBQ  positions+32(FP), AX
 
-none164:
+none186:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile165:
+tile187:
 	CMPQ R10, $0x00000100
-	JLT  narrower166
+	JLT  narrower188
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over169
+	JGE  over191
 
-result167:
+result189:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany168
+	JGT     tooMany190
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -1498,7 +1630,7 @@ result167:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     summed170
+	JGE     empty192
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -1508,9 +1640,9 @@ result167:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows172
+	JGE     rows194
 
-row171:
+row193:
 	MOVQ         32(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -1585,13 +1717,13 @@ row171:
 	PREFETCHT0   960(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row171
+	JLT          row193
 
-rows172:
+rows194:
 	CMPQ R13, DI
-	JGE  rows174
+	JGE  rows196
 
-row173:
+row195:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -1648,12 +1780,12 @@ row173:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row173
+	JLT          row195
 
-rows174:
-summed170:
+rows196:
+summed197:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special176
+	JNE     special199
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -1671,16 +1803,16 @@ summed170:
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
 
-stored175:
+stored198:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result167
-	JMP  over169
+	JLT  result189
+	JMP  over191
 
-special176:
+special199:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow177
+	JEQ     narrow200
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -1697,13 +1829,13 @@ special176:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored178
+	JMP     stored201
 
-narrow177:
+narrow200:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip179
+	JEQ          skip202
 	SUBQ         SI, DI
-	JEQ          empty180
+	JEQ          empty203
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -1725,10 +1857,10 @@ narrow177:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty180:
-skip179:
+empty203:
+skip202:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip181
+	JEQ     skip204
 	VMOVUPS (BX), Z16
 	VADDPS  Z0, Z16, Z0
 	VMOVUPS 64(BX), Z16
@@ -1762,123 +1894,167 @@ skip179:
 	VMOVUPS 960(BX), Z16
 	VADDPS  Z15, Z16, Z15
 
-skip181:
+skip204:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around182
+	JNE       around205
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored183
+	JMP       stored206
 
-around182:
+around205:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored183:
+stored206:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around184
+	JNE       around207
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored185
+	JMP       stored208
 
-around184:
+around207:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored185:
+stored208:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around186
+	JNE       around209
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored187
+	JMP       stored210
 
-around186:
+around209:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored187:
+stored210:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around188
+	JNE       around211
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored189
+	JMP       stored212
 
-around188:
+around211:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored189:
+stored212:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around190
+	JNE       around213
 	VMOVDQU64 Z8, 512(BX)
 	VMOVDQU64 Z9, 576(BX)
-	JMP       stored191
+	JMP       stored214
 
-around190:
+around213:
 	VMOVNTDQ Z8, 512(BX)
 	VMOVNTDQ Z9, 576(BX)
 
-stored191:
+stored214:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around192
+	JNE       around215
 	VMOVDQU64 Z10, 640(BX)
 	VMOVDQU64 Z11, 704(BX)
-	JMP       stored193
+	JMP       stored216
 
-around192:
+around215:
 	VMOVNTDQ Z10, 640(BX)
 	VMOVNTDQ Z11, 704(BX)
 
-stored193:
+stored216:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around194
+	JNE       around217
 	VMOVDQU64 Z12, 768(BX)
 	VMOVDQU64 Z13, 832(BX)
-	JMP       stored195
+	JMP       stored218
 
-around194:
+around217:
 	VMOVNTDQ Z12, 768(BX)
 	VMOVNTDQ Z13, 832(BX)
 
-stored195:
+stored218:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around196
+	JNE       around219
 	VMOVDQU64 Z14, 896(BX)
 	VMOVDQU64 Z15, 960(BX)
-	JMP       stored197
+	JMP       stored220
 
-around196:
+around219:
 	VMOVNTDQ Z14, 896(BX)
 	VMOVNTDQ Z15, 960(BX)
 
-stored197:
-stored178:
-	JMP stored175
+stored220:
+stored201:
+	JMP stored198
 
-tooMany168:
+empty192:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed197
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around221
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	VMOVDQU64 Z0, 256(BX)
+	VMOVDQU64 Z0, 320(BX)
+	VMOVDQU64 Z0, 384(BX)
+	VMOVDQU64 Z0, 448(BX)
+	VMOVDQU64 Z0, 512(BX)
+	VMOVDQU64 Z0, 576(BX)
+	VMOVDQU64 Z0, 640(BX)
+	VMOVDQU64 Z0, 704(BX)
+	VMOVDQU64 Z0, 768(BX)
+	VMOVDQU64 Z0, 832(BX)
+	VMOVDQU64 Z0, 896(BX)
+	VMOVDQU64 Z0, 960(BX)
+	JMP       stored222
+
+around221:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+	VMOVNTDQ Z0, 256(BX)
+	VMOVNTDQ Z0, 320(BX)
+	VMOVNTDQ Z0, 384(BX)
+	VMOVNTDQ Z0, 448(BX)
+	VMOVNTDQ Z0, 512(BX)
+	VMOVNTDQ Z0, 576(BX)
+	VMOVNTDQ Z0, 640(BX)
+	VMOVNTDQ Z0, 704(BX)
+	VMOVNTDQ Z0, 768(BX)
+	VMOVNTDQ Z0, 832(BX)
+	VMOVNTDQ Z0, 896(BX)
+	VMOVNTDQ Z0, 960(BX)
+
+stored222:
+	JMP stored198
+
+tooMany190:
 	MOVQ R8, results+24(FP)
 
-over169:
+over191:
 	ADDQ $0x00000400, R9
 	ADDQ $0x00000400, to+72(FP)
 	SUBQ $0x00000100, R10
-	JMP  tile165
+	JMP  tile187
 
-narrower166:
+narrower188:
 	CMPQ R10, $0x00000080
-	JLT  narrower199
+	JLT  narrower224
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over202
+	JGE  over227
 
-result200:
+result225:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany201
+	JGT     tooMany226
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -1891,7 +2067,7 @@ result200:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     summed203
+	JGE     empty228
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -1901,9 +2077,9 @@ result200:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows205
+	JGE     rows230
 
-row204:
+row229:
 	MOVQ         64(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -1946,13 +2122,13 @@ row204:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row204
+	JLT          row229
 
-rows205:
+rows230:
 	CMPQ R13, DI
-	JGE  rows207
+	JGE  rows232
 
-row206:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -1985,12 +2161,12 @@ row206:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row206
+	JLT          row231
 
-rows207:
-summed203:
+rows232:
+summed233:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special209
+	JNE     special235
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2000,16 +2176,16 @@ summed203:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 
-stored208:
+stored234:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result225
+	JMP  over227
 
-special209:
+special235:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow210
+	JEQ     narrow236
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -2018,13 +2194,13 @@ special209:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored211
+	JMP     stored237
 
-narrow210:
+narrow236:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip212
+	JEQ          skip238
 	SUBQ         SI, DI
-	JEQ          empty213
+	JEQ          empty239
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -2038,10 +2214,10 @@ narrow210:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty213:
-skip212:
+empty239:
+skip238:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip214
+	JEQ     skip240
 	VMOVUPS (BX), Z8
 	VADDPS  Z0, Z8, Z0
 	VMOVUPS 64(BX), Z8
@@ -2059,78 +2235,106 @@ skip212:
 	VMOVUPS 448(BX), Z8
 	VADDPS  Z7, Z8, Z7
 
-skip214:
+skip240:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around215
+	JNE       around241
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored216
+	JMP       stored242
 
-around215:
+around241:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored216:
+stored242:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around217
+	JNE       around243
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored218
+	JMP       stored244
 
-around217:
+around243:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored218:
+stored244:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around219
+	JNE       around245
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored220
+	JMP       stored246
 
-around219:
+around245:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored220:
+stored246:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around221
+	JNE       around247
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored222
+	JMP       stored248
 
-around221:
+around247:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored222:
-stored211:
-	JMP stored208
+stored248:
+stored237:
+	JMP stored234
 
-tooMany201:
+empty228:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed233
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around249
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	VMOVDQU64 Z0, 256(BX)
+	VMOVDQU64 Z0, 320(BX)
+	VMOVDQU64 Z0, 384(BX)
+	VMOVDQU64 Z0, 448(BX)
+	JMP       stored250
+
+around249:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+	VMOVNTDQ Z0, 256(BX)
+	VMOVNTDQ Z0, 320(BX)
+	VMOVNTDQ Z0, 384(BX)
+	VMOVNTDQ Z0, 448(BX)
+
+stored250:
+	JMP stored234
+
+tooMany226:
 	MOVQ R8, results+24(FP)
 
-over202:
+over227:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000080, R10
 
-narrower199:
+narrower224:
 	CMPQ R10, $0x00000040
-	JLT  narrower224
+	JLT  narrower252
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over227
+	JGE  over255
 
-result225:
+result253:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany226
+	JGT     tooMany254
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -2139,7 +2343,7 @@ result225:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     summed228
+	JGE     empty256
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2149,9 +2353,9 @@ result225:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows230
+	JGE     rows258
 
-row229:
+row257:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2178,13 +2382,13 @@ row229:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row229
+	JLT          row257
 
-rows230:
+rows258:
 	CMPQ R13, DI
-	JGE  rows232
+	JGE  rows260
 
-row231:
+row259:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2205,38 +2409,38 @@ row231:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row231
+	JLT          row259
 
-rows232:
-summed228:
+rows260:
+summed261:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special234
+	JNE     special263
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 
-stored233:
+stored262:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result225
-	JMP  over227
+	JLT  result253
+	JMP  over255
 
-special234:
+special263:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow235
+	JEQ     narrow264
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored236
+	JMP     stored265
 
-narrow235:
+narrow264:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip237
+	JEQ          skip266
 	SUBQ         SI, DI
-	JEQ          empty238
+	JEQ          empty267
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -2246,10 +2450,10 @@ narrow235:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty238:
-skip237:
+empty267:
+skip266:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip239
+	JEQ     skip268
 	VMOVUPS (BX), Z4
 	VADDPS  Z0, Z4, Z0
 	VMOVUPS 64(BX), Z4
@@ -2259,63 +2463,83 @@ skip237:
 	VMOVUPS 192(BX), Z4
 	VADDPS  Z3, Z4, Z3
 
-skip239:
+skip268:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around240
+	JNE       around269
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored241
+	JMP       stored270
 
-around240:
+around269:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored241:
+stored270:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around242
+	JNE       around271
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored243
+	JMP       stored272
 
-around242:
+around271:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored243:
-stored236:
-	JMP stored233
+stored272:
+stored265:
+	JMP stored262
 
-tooMany226:
+empty256:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed261
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around273
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	JMP       stored274
+
+around273:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+
+stored274:
+	JMP stored262
+
+tooMany254:
 	MOVQ R8, results+24(FP)
 
-over227:
+over255:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower224:
+narrower252:
 	CMPQ R10, $0x00000020
-	JLT  narrower245
+	JLT  narrower276
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over248
+	JGE  over279
 
-result246:
+result277:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany247
+	JGT     tooMany278
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     summed249
+	JGE     empty280
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2325,9 +2549,9 @@ result246:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows251
+	JGE     rows282
 
-row250:
+row281:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2346,13 +2570,13 @@ row250:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row250
+	JLT          row281
 
-rows251:
+rows282:
 	CMPQ R13, DI
-	JGE  rows253
+	JGE  rows284
 
-row252:
+row283:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2367,34 +2591,34 @@ row252:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row252
+	JLT          row283
 
-rows253:
-summed249:
+rows284:
+summed285:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special255
+	JNE     special287
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 
-stored254:
+stored286:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result246
-	JMP  over248
+	JLT  result277
+	JMP  over279
 
-special255:
+special287:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow256
+	JEQ     narrow288
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored257
+	JMP     stored289
 
-narrow256:
+narrow288:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip258
+	JEQ          skip290
 	SUBQ         SI, DI
-	JEQ          empty259
+	JEQ          empty291
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -2402,60 +2626,76 @@ narrow256:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty259:
-skip258:
+empty291:
+skip290:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip260
+	JEQ     skip292
 	VMOVUPS (BX), Z2
 	VADDPS  Z0, Z2, Z0
 	VMOVUPS 64(BX), Z2
 	VADDPS  Z1, Z2, Z1
 
-skip260:
+skip292:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around261
+	JNE       around293
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored262
+	JMP       stored294
 
-around261:
+around293:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored262:
-stored257:
-	JMP stored254
+stored294:
+stored289:
+	JMP stored286
 
-tooMany247:
+empty280:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed285
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around295
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	JMP       stored296
+
+around295:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+
+stored296:
+	JMP stored286
+
+tooMany278:
 	MOVQ R8, results+24(FP)
 
-over248:
+over279:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower245:
+narrower276:
 	CMPQ R10, $0x00000010
-	JLT  narrower264
+	JLT  narrower298
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over267
+	JGE  over301
 
-result265:
+result299:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany266
+	JGT     tooMany300
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     summed268
+	JGE     empty302
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2465,9 +2705,9 @@ result265:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows270
+	JGE     rows304
 
-row269:
+row303:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2482,13 +2722,13 @@ row269:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row269
+	JLT          row303
 
-rows270:
+rows304:
 	CMPQ R13, DI
-	JGE  rows272
+	JGE  rows306
 
-row271:
+row305:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2500,91 +2740,105 @@ row271:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row271
+	JLT          row305
 
-rows272:
-summed268:
+rows306:
+summed307:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special274
+	JNE     special309
 	VMOVUPS Z0, (BX)
 
-stored273:
+stored308:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result265
-	JMP  over267
+	JLT  result299
+	JMP  over301
 
-special274:
+special309:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow275
+	JEQ     narrow310
 	VMOVUPS Z0, (BX)
-	JMP     stored276
+	JMP     stored311
 
-narrow275:
+narrow310:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip277
+	JEQ          skip312
 	SUBQ         SI, DI
-	JEQ          empty278
+	JEQ          empty313
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty278:
-skip277:
+empty313:
+skip312:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip279
+	JEQ     skip314
 	VMOVUPS (BX), Z1
 	VADDPS  Z0, Z1, Z0
 
-skip279:
+skip314:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around280
+	JNE       around315
 	VMOVDQU64 Z0, (BX)
-	JMP       stored281
+	JMP       stored316
 
-around280:
+around315:
 	VMOVNTDQ Z0, (BX)
 
-stored281:
-stored276:
-	JMP stored273
+stored316:
+stored311:
+	JMP stored308
 
-tooMany266:
+empty302:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed307
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around317
+	VMOVDQU64 Z0, (BX)
+	JMP       stored318
+
+around317:
+	VMOVNTDQ Z0, (BX)
+
+stored318:
+	JMP stored308
+
+tooMany300:
 	MOVQ R8, results+24(FP)
 
-over267:
+over301:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower264:
+narrower298:
 	TESTQ R10, R10
-	JLE   done282
+	JLE   done319
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over285
+	JGE   over322
 
-result283:
+result320:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany284
+	JGT     tooMany321
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     summed286
+	JGE     empty323
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -2594,9 +2848,9 @@ result283:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows288
+	JGE     rows325
 
-row287:
+row324:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -2611,13 +2865,13 @@ row287:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row287
+	JLT          row324
 
-rows288:
+rows325:
 	CMPQ R13, DI
-	JGE  rows290
+	JGE  rows327
 
-row289:
+row326:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -2629,56 +2883,60 @@ row289:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row289
+	JLT          row326
 
-rows290:
-summed286:
+rows327:
+summed328:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special292
+	JNE     special330
 	VMOVUPS Z0, K1, (BX)
 
-stored291:
+stored329:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result283
-	JMP  over285
+	JLT  result320
+	JMP  over322
 
-special292:
+special330:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow293
+	JEQ     narrow331
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored294
+	JMP     stored332
 
-narrow293:
+narrow331:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip295
+	JEQ          skip333
 	SUBQ         SI, DI
-	JEQ          empty296
+	JEQ          empty334
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty296:
-skip295:
+empty334:
+skip333:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip297
+	JEQ       skip335
 	VMOVUPS.Z (BX), K1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip297:
+skip335:
 	VMOVUPS Z0, K1, (BX)
 
-stored294:
-	JMP stored291
+stored332:
+	JMP stored329
 
-tooMany284:
+empty323:
+	JMP summed328
+	JMP stored329
+
+tooMany321:
 	MOVQ R8, results+24(FP)
 
-over285:
-done282:
+over322:
+done319:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -2693,22 +2951,22 @@ TEXT ·bagMaxAVX512F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none298
+	JEQ   none336
 	SUBQ  positions+32(FP), AX
 
-none298:
+none336:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile299:
+tile337:
 	CMPQ R10, $0x00000080
-	JLT  narrower300
+	JLT  narrower338
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over303
+	JGE  over341
 
-result301:
+result339:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -2718,7 +2976,7 @@ result301:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty304
+	JGE     empty342
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -2742,9 +3000,9 @@ result301:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows307
+	JGE     rows345
 
-row306:
+row344:
 	MOVQ       64(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -2800,13 +3058,13 @@ row306:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row306
+	JLT        row344
 
-rows307:
+rows345:
 	CMPQ R11, DI
-	JGE  rows309
+	JGE  rows347
 
-row308:
+row346:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z19
@@ -2852,9 +3110,9 @@ row308:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row308
+	JLT       row346
 
-rows309:
+rows347:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
@@ -2865,7 +3123,7 @@ rows309:
 	VMOVUPS       Z7, 448(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none310
+	JEQ           none348
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -2970,10 +3228,10 @@ rows309:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none310:
-	JMP stored305
+none348:
+	JMP stored343
 
-empty304:
+empty342:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -2992,7 +3250,7 @@ empty304:
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none311
+	JEQ     none349
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3017,30 +3275,30 @@ empty304:
 	VMOVUPD Z17, 896(SI)
 	VMOVUPD Z17, 960(SI)
 
-none311:
-stored305:
+none349:
+stored343:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result301
-	JMP  over303
+	JLT  result339
+	JMP  over341
 	MOVQ R8, results+24(FP)
 
-over303:
+over341:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile299
+	JMP  tile337
 
-narrower300:
+narrower338:
 	CMPQ R10, $0x00000040
-	JLT  narrower313
+	JLT  narrower351
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over316
+	JGE  over354
 
-result314:
+result352:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3050,7 +3308,7 @@ result314:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty317
+	JGE     empty355
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3066,9 +3324,9 @@ result314:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows320
+	JGE     rows358
 
-row319:
+row357:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3100,13 +3358,13 @@ row319:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row319
+	JLT        row357
 
-rows320:
+rows358:
 	CMPQ R11, DI
-	JGE  rows322
+	JGE  rows360
 
-row321:
+row359:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z4
@@ -3132,16 +3390,16 @@ row321:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row321
+	JLT       row359
 
-rows322:
+rows360:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	VMOVUPS       Z2, 128(BX)
 	VMOVUPS       Z3, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none323
+	JEQ           none361
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3198,10 +3456,10 @@ rows322:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none323:
-	JMP stored318
+none361:
+	JMP stored356
 
-empty317:
+empty355:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3212,7 +3470,7 @@ empty317:
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none324
+	JEQ     none362
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3229,29 +3487,29 @@ empty317:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none324:
-stored318:
+none362:
+stored356:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result314
-	JMP  over316
+	JLT  result352
+	JMP  over354
 	MOVQ R8, results+24(FP)
 
-over316:
+over354:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower313:
+narrower351:
 	CMPQ R10, $0x00000020
-	JLT  narrower326
+	JLT  narrower364
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over329
+	JGE  over367
 
-result327:
+result365:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3261,7 +3519,7 @@ result327:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty330
+	JGE     empty368
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -3273,9 +3531,9 @@ result327:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows333
+	JGE     rows371
 
-row332:
+row370:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3295,13 +3553,13 @@ row332:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row332
+	JLT        row370
 
-rows333:
+rows371:
 	CMPQ R11, DI
-	JGE  rows335
+	JGE  rows373
 
-row334:
+row372:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z2
@@ -3317,14 +3575,14 @@ row334:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row334
+	JLT       row372
 
-rows335:
+rows373:
 	VMOVUPS       Z0, (BX)
 	VMOVUPS       Z1, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none336
+	JEQ           none374
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3357,17 +3615,17 @@ rows335:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none336:
-	JMP stored331
+none374:
+	JMP stored369
 
-empty330:
+empty368:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none337
+	JEQ     none375
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3380,29 +3638,29 @@ empty330:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none337:
-stored331:
+none375:
+stored369:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result327
-	JMP  over329
+	JLT  result365
+	JMP  over367
 	MOVQ R8, results+24(FP)
 
-over329:
+over367:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower326:
+narrower364:
 	CMPQ R10, $0x00000010
-	JLT  narrower339
+	JLT  narrower377
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over342
+	JGE  over380
 
-result340:
+result378:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3412,7 +3670,7 @@ result340:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty343
+	JGE     empty381
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -3422,9 +3680,9 @@ result340:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows346
+	JGE     rows384
 
-row345:
+row383:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3438,13 +3696,13 @@ row345:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row345
+	JLT        row383
 
-rows346:
+rows384:
 	CMPQ R11, DI
-	JGE  rows348
+	JGE  rows386
 
-row347:
+row385:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Z1
@@ -3455,13 +3713,13 @@ row347:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row347
+	JLT       row385
 
-rows348:
+rows386:
 	VMOVUPS       Z0, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none349
+	JEQ           none387
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3482,15 +3740,15 @@ rows348:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none349:
-	JMP stored344
+none387:
+	JMP stored382
 
-empty343:
+empty381:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VMOVUPS Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none350
+	JEQ     none388
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -3501,32 +3759,32 @@ empty343:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none350:
-stored344:
+none388:
+stored382:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result340
-	JMP  over342
+	JLT  result378
+	JMP  over380
 	MOVQ R8, results+24(FP)
 
-over342:
+over380:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower339:
+narrower377:
 	TESTQ R10, R10
-	JLE   done351
+	JLE   done389
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over354
+	JGE   over392
 
-result352:
+result390:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -3536,7 +3794,7 @@ result352:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty355
+	JGE     empty393
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -3546,9 +3804,9 @@ result352:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows358
+	JGE     rows396
 
-row357:
+row395:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -3562,13 +3820,13 @@ row357:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row357
+	JLT        row395
 
-rows358:
+rows396:
 	CMPQ R11, DI
-	JGE  rows360
+	JGE  rows398
 
-row359:
+row397:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS.Z (R9)(R12*1), K1, Z1
@@ -3579,13 +3837,13 @@ row359:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row359
+	JLT       row397
 
-rows360:
+rows398:
 	VMOVUPS       Z0, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none361
+	JEQ           none399
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -3607,15 +3865,15 @@ rows360:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none361:
-	JMP stored356
+none399:
+	JMP stored394
 
-empty355:
+empty393:
 	VPXORD   Z0, Z0, Z0
 	VMOVUPS  all32_ffffffff<>+0(SB), Z17
 	VMOVUPS  Z0, K1, (BX)
 	CMPQ     choice+80(FP), $0x00000000
-	JEQ      none362
+	JEQ      none400
 	MOVQ     columns+72(FP), SI
 	SUBQ     R10, SI
 	SHLQ     $0x03, SI
@@ -3627,17 +3885,17 @@ empty355:
 	KSHIFTRW $0x08, K1, K2
 	VMOVUPD  Z17, K2, 64(SI)
 
-none362:
-stored356:
+none400:
+stored394:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result352
-	JMP  over354
+	JLT  result390
+	JMP  over392
 	MOVQ R8, results+24(FP)
 
-over354:
-done351:
+over392:
+done389:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -3725,9 +3983,9 @@ result3:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     summed6
+	JGE     empty7
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none7
+	JEQ     none8
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -3737,9 +3995,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows9
+	JGE     rows10
 
-row8:
+row9:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -3796,13 +4054,13 @@ row8:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row8
+	JLT          row9
 
-rows9:
+rows10:
 	CMPQ R11, SI
-	JGE  rows11
+	JGE  rows12
 
-row10:
+row11:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z16
@@ -3841,20 +4099,20 @@ row10:
 	VADDPD       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	JMP summed6
 
-none7:
+none8:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -3893,13 +4151,13 @@ row12:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row12
+	JLT        row13
 
-rows13:
+rows14:
 	CMPQ R10, SI
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -3920,12 +4178,13 @@ row14:
 	VADDPD 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row14
+	JLT    row15
 
-rows15:
+rows16:
 summed6:
+summed17:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special17
+	JNE     special19
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -3943,16 +4202,16 @@ summed6:
 	VMOVUPD Z14, 896(AX)
 	VMOVUPD Z15, 960(AX)
 
-stored16:
+stored18:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special17:
+special19:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow18
+	JEQ     narrow20
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -3969,13 +4228,13 @@ special17:
 	VMOVUPD Z13, 832(AX)
 	VMOVUPD Z14, 896(AX)
 	VMOVUPD Z15, 960(AX)
-	JMP     stored19
+	JMP     stored21
 
-narrow18:
+narrow20:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip20
+	JEQ          skip22
 	SUBQ         BX, SI
-	JEQ          empty21
+	JEQ          empty23
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   SI, X18, X18
@@ -3997,10 +4256,10 @@ narrow18:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty21:
-skip20:
+empty23:
+skip22:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip22
+	JEQ     skip24
 	VMOVUPD (AX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(AX), Z16
@@ -4034,97 +4293,141 @@ skip20:
 	VMOVUPD 960(AX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip22:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored24:
+skip24:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around25
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
 	JMP       stored26
 
 around25:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
 
 stored26:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
 
 stored28:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Z6, 384(AX)
-	VMOVNTDQ Z7, 448(AX)
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
 
 stored30:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	VMOVDQU64 Z8, 512(AX)
-	VMOVDQU64 Z9, 576(AX)
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Z8, 512(AX)
-	VMOVNTDQ Z9, 576(AX)
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z7, 448(AX)
 
 stored32:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around33
-	VMOVDQU64 Z10, 640(AX)
-	VMOVDQU64 Z11, 704(AX)
+	VMOVDQU64 Z8, 512(AX)
+	VMOVDQU64 Z9, 576(AX)
 	JMP       stored34
 
 around33:
-	VMOVNTDQ Z10, 640(AX)
-	VMOVNTDQ Z11, 704(AX)
+	VMOVNTDQ Z8, 512(AX)
+	VMOVNTDQ Z9, 576(AX)
 
 stored34:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around35
-	VMOVDQU64 Z12, 768(AX)
-	VMOVDQU64 Z13, 832(AX)
+	VMOVDQU64 Z10, 640(AX)
+	VMOVDQU64 Z11, 704(AX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ Z12, 768(AX)
-	VMOVNTDQ Z13, 832(AX)
+	VMOVNTDQ Z10, 640(AX)
+	VMOVNTDQ Z11, 704(AX)
 
 stored36:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around37
-	VMOVDQU64 Z14, 896(AX)
-	VMOVDQU64 Z15, 960(AX)
+	VMOVDQU64 Z12, 768(AX)
+	VMOVDQU64 Z13, 832(AX)
 	JMP       stored38
 
 around37:
+	VMOVNTDQ Z12, 768(AX)
+	VMOVNTDQ Z13, 832(AX)
+
+stored38:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around39
+	VMOVDQU64 Z14, 896(AX)
+	VMOVDQU64 Z15, 960(AX)
+	JMP       stored40
+
+around39:
 	VMOVNTDQ Z14, 896(AX)
 	VMOVNTDQ Z15, 960(AX)
 
-stored38:
-stored19:
-	JMP stored16
+stored40:
+stored21:
+	JMP stored18
+
+empty7:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around41
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	VMOVDQU64 Z0, 384(AX)
+	VMOVDQU64 Z0, 448(AX)
+	VMOVDQU64 Z0, 512(AX)
+	VMOVDQU64 Z0, 576(AX)
+	VMOVDQU64 Z0, 640(AX)
+	VMOVDQU64 Z0, 704(AX)
+	VMOVDQU64 Z0, 768(AX)
+	VMOVDQU64 Z0, 832(AX)
+	VMOVDQU64 Z0, 896(AX)
+	VMOVDQU64 Z0, 960(AX)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
+	VMOVNTDQ Z0, 384(AX)
+	VMOVNTDQ Z0, 448(AX)
+	VMOVNTDQ Z0, 512(AX)
+	VMOVNTDQ Z0, 576(AX)
+	VMOVNTDQ Z0, 640(AX)
+	VMOVNTDQ Z0, 704(AX)
+	VMOVNTDQ Z0, 768(AX)
+	VMOVNTDQ Z0, 832(AX)
+	VMOVNTDQ Z0, 896(AX)
+	VMOVNTDQ Z0, 960(AX)
+
+stored42:
+	JMP stored18
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -4137,20 +4440,20 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000040
-	JLT  narrower40
+	JLT  narrower44
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over43
+	JGE  over47
 
-result41:
+result45:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany42
+	JGT     tooMany46
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -4163,9 +4466,9 @@ result41:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     summed44
+	JGE     empty49
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none45
+	JEQ     none50
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -4175,9 +4478,9 @@ result41:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows47
+	JGE     rows52
 
-row46:
+row51:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -4210,13 +4513,13 @@ row46:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row46
+	JLT          row51
 
-rows47:
+rows52:
 	CMPQ R11, SI
-	JGE  rows49
+	JGE  rows54
 
-row48:
+row53:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z8
@@ -4239,20 +4542,20 @@ row48:
 	VADDPD       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row48
+	JLT          row53
 
-rows49:
-	JMP summed44
+rows54:
+	JMP summed48
 
-none45:
+none50:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows51
+	JGE     rows56
 
-row50:
+row55:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4275,13 +4578,13 @@ row50:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row50
+	JLT        row55
 
-rows51:
+rows56:
 	CMPQ R10, SI
-	JGE  rows53
+	JGE  rows58
 
-row52:
+row57:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -4294,12 +4597,13 @@ row52:
 	VADDPD 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row52
+	JLT    row57
 
-rows53:
-summed44:
+rows58:
+summed48:
+summed59:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special55
+	JNE     special61
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4309,16 +4613,16 @@ summed44:
 	VMOVUPD Z6, 384(AX)
 	VMOVUPD Z7, 448(AX)
 
-stored54:
+stored60:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result41
-	JMP  over43
+	JLT  result45
+	JMP  over47
 
-special55:
+special61:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow56
+	JEQ     narrow62
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
@@ -4327,13 +4631,13 @@ special55:
 	VMOVUPD Z5, 320(AX)
 	VMOVUPD Z6, 384(AX)
 	VMOVUPD Z7, 448(AX)
-	JMP     stored57
+	JMP     stored63
 
-narrow56:
+narrow62:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip58
+	JEQ          skip64
 	SUBQ         BX, SI
-	JEQ          empty59
+	JEQ          empty65
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   SI, X19, X19
@@ -4347,10 +4651,10 @@ narrow56:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty59:
-skip58:
+empty65:
+skip64:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip60
+	JEQ     skip66
 	VMOVUPD (AX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(AX), Z8
@@ -4368,78 +4672,106 @@ skip58:
 	VMOVUPD 448(AX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip60:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around61
-	VMOVDQU64 Z0, (AX)
-	VMOVDQU64 Z1, 64(AX)
-	JMP       stored62
-
-around61:
-	VMOVNTDQ Z0, (AX)
-	VMOVNTDQ Z1, 64(AX)
-
-stored62:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around63
-	VMOVDQU64 Z2, 128(AX)
-	VMOVDQU64 Z3, 192(AX)
-	JMP       stored64
-
-around63:
-	VMOVNTDQ Z2, 128(AX)
-	VMOVNTDQ Z3, 192(AX)
-
-stored64:
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around65
-	VMOVDQU64 Z4, 256(AX)
-	VMOVDQU64 Z5, 320(AX)
-	JMP       stored66
-
-around65:
-	VMOVNTDQ Z4, 256(AX)
-	VMOVNTDQ Z5, 320(AX)
-
-stored66:
+skip66:
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around67
-	VMOVDQU64 Z6, 384(AX)
-	VMOVDQU64 Z7, 448(AX)
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
 	JMP       stored68
 
 around67:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z1, 64(AX)
+
+stored68:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around69
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	JMP       stored70
+
+around69:
+	VMOVNTDQ Z2, 128(AX)
+	VMOVNTDQ Z3, 192(AX)
+
+stored70:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around71
+	VMOVDQU64 Z4, 256(AX)
+	VMOVDQU64 Z5, 320(AX)
+	JMP       stored72
+
+around71:
+	VMOVNTDQ Z4, 256(AX)
+	VMOVNTDQ Z5, 320(AX)
+
+stored72:
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around73
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z7, 448(AX)
+	JMP       stored74
+
+around73:
 	VMOVNTDQ Z6, 384(AX)
 	VMOVNTDQ Z7, 448(AX)
 
-stored68:
-stored57:
-	JMP stored54
+stored74:
+stored63:
+	JMP stored60
 
-tooMany42:
+empty49:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed59
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around75
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	VMOVDQU64 Z0, 384(AX)
+	VMOVDQU64 Z0, 448(AX)
+	JMP       stored76
+
+around75:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
+	VMOVNTDQ Z0, 384(AX)
+	VMOVNTDQ Z0, 448(AX)
+
+stored76:
+	JMP stored60
+
+tooMany46:
 	MOVQ DI, results+24(FP)
 
-over43:
+over47:
 	ADDQ $0x00000200, R8
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R9
 
-narrower40:
+narrower44:
 	CMPQ R9, $0x00000020
-	JLT  narrower70
+	JLT  narrower78
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over73
+	JGE  over81
 
-result71:
+result79:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany72
+	JGT     tooMany80
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -4448,9 +4780,9 @@ result71:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     summed74
+	JGE     empty83
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none75
+	JEQ     none84
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -4460,9 +4792,9 @@ result71:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows77
+	JGE     rows86
 
-row76:
+row85:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -4483,13 +4815,13 @@ row76:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row76
+	JLT          row85
 
-rows77:
+rows86:
 	CMPQ R11, SI
-	JGE  rows79
+	JGE  rows88
 
-row78:
+row87:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z4
@@ -4504,20 +4836,20 @@ row78:
 	VADDPD       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row78
+	JLT          row87
 
-rows79:
-	JMP summed74
+rows88:
+	JMP summed82
 
-none75:
+none84:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows81
+	JGE     rows90
 
-row80:
+row89:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4532,13 +4864,13 @@ row80:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row80
+	JLT        row89
 
-rows81:
+rows90:
 	CMPQ R10, SI
-	JGE  rows83
+	JGE  rows92
 
-row82:
+row91:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
@@ -4547,38 +4879,39 @@ row82:
 	VADDPD 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row82
+	JLT    row91
 
-rows83:
-summed74:
+rows92:
+summed82:
+summed93:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special85
+	JNE     special95
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
 
-stored84:
+stored94:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result71
-	JMP  over73
+	JLT  result79
+	JMP  over81
 
-special85:
+special95:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow86
+	JEQ     narrow96
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 	VMOVUPD Z2, 128(AX)
 	VMOVUPD Z3, 192(AX)
-	JMP     stored87
+	JMP     stored97
 
-narrow86:
+narrow96:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip88
+	JEQ          skip98
 	SUBQ         BX, SI
-	JEQ          empty89
+	JEQ          empty99
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   SI, X20, X20
@@ -4588,10 +4921,10 @@ narrow86:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty89:
-skip88:
+empty99:
+skip98:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip90
+	JEQ     skip100
 	VMOVUPD (AX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(AX), Z4
@@ -4601,65 +4934,85 @@ skip88:
 	VMOVUPD 192(AX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip90:
+skip100:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around91
+	JNE       around101
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored92
+	JMP       stored102
 
-around91:
+around101:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored92:
+stored102:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around103
 	VMOVDQU64 Z2, 128(AX)
 	VMOVDQU64 Z3, 192(AX)
-	JMP       stored94
+	JMP       stored104
 
-around93:
+around103:
 	VMOVNTDQ Z2, 128(AX)
 	VMOVNTDQ Z3, 192(AX)
 
-stored94:
-stored87:
-	JMP stored84
+stored104:
+stored97:
+	JMP stored94
 
-tooMany72:
+empty83:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed93
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around105
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	JMP       stored106
+
+around105:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+
+stored106:
+	JMP stored94
+
+tooMany80:
 	MOVQ DI, results+24(FP)
 
-over73:
+over81:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower70:
+narrower78:
 	CMPQ R9, $0x00000010
-	JLT  narrower96
+	JLT  narrower108
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over99
+	JGE  over111
 
-result97:
+result109:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany98
+	JGT     tooMany110
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     summed100
+	JGE     empty113
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none101
+	JEQ     none114
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -4669,9 +5022,9 @@ result97:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows103
+	JGE     rows116
 
-row102:
+row115:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -4686,13 +5039,13 @@ row102:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row102
+	JLT          row115
 
-rows103:
+rows116:
 	CMPQ R11, SI
-	JGE  rows105
+	JGE  rows118
 
-row104:
+row117:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z2
@@ -4703,20 +5056,20 @@ row104:
 	VADDPD       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row104
+	JLT          row117
 
-rows105:
-	JMP summed100
+rows118:
+	JMP summed112
 
-none101:
+none114:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows107
+	JGE     rows120
 
-row106:
+row119:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4727,47 +5080,48 @@ row106:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row106
+	JLT        row119
 
-rows107:
+rows120:
 	CMPQ R10, SI
-	JGE  rows109
+	JGE  rows122
 
-row108:
+row121:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	VADDPD 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row108
+	JLT    row121
 
-rows109:
-summed100:
+rows122:
+summed112:
+summed123:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special111
+	JNE     special125
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
 
-stored110:
+stored124:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result97
-	JMP  over99
+	JLT  result109
+	JMP  over111
 
-special111:
+special125:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow112
+	JEQ     narrow126
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
-	JMP     stored113
+	JMP     stored127
 
-narrow112:
+narrow126:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip114
+	JEQ          skip128
 	SUBQ         BX, SI
-	JEQ          empty115
+	JEQ          empty129
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   SI, X21, X21
@@ -4775,62 +5129,78 @@ narrow112:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty115:
-skip114:
+empty129:
+skip128:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip116
+	JEQ     skip130
 	VMOVUPD (AX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(AX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip116:
+skip130:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around117
+	JNE       around131
 	VMOVDQU64 Z0, (AX)
 	VMOVDQU64 Z1, 64(AX)
-	JMP       stored118
+	JMP       stored132
 
-around117:
+around131:
 	VMOVNTDQ Z0, (AX)
 	VMOVNTDQ Z1, 64(AX)
 
-stored118:
-stored113:
-	JMP stored110
+stored132:
+stored127:
+	JMP stored124
 
-tooMany98:
+empty113:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed123
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around133
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	JMP       stored134
+
+around133:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+
+stored134:
+	JMP stored124
+
+tooMany110:
 	MOVQ DI, results+24(FP)
 
-over99:
+over111:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower96:
+narrower108:
 	CMPQ R9, $0x00000008
-	JLT  narrower120
+	JLT  narrower136
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over123
+	JGE  over139
 
-result121:
+result137:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany122
+	JGT     tooMany138
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed124
+	JGE     empty141
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none125
+	JEQ     none142
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -4840,9 +5210,9 @@ result121:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows127
+	JGE     rows144
 
-row126:
+row143:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -4854,13 +5224,13 @@ row126:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row126
+	JLT          row143
 
-rows127:
+rows144:
 	CMPQ R11, SI
-	JGE  rows129
+	JGE  rows146
 
-row128:
+row145:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Z1
@@ -4869,20 +5239,20 @@ row128:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row128
+	JLT          row145
 
-rows129:
-	JMP summed124
+rows146:
+	JMP summed140
 
-none125:
+none142:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows131
+	JGE     rows148
 
-row130:
+row147:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -4891,105 +5261,120 @@ row130:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row130
+	JLT        row147
 
-rows131:
+rows148:
 	CMPQ R10, SI
-	JGE  rows133
+	JGE  rows150
 
-row132:
+row149:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row132
+	JLT    row149
 
-rows133:
-summed124:
+rows150:
+summed140:
+summed151:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special135
+	JNE     special153
 	VMOVUPD Z0, (AX)
 
-stored134:
+stored152:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result121
-	JMP  over123
+	JLT  result137
+	JMP  over139
 
-special135:
+special153:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow136
+	JEQ     narrow154
 	VMOVUPD Z0, (AX)
-	JMP     stored137
+	JMP     stored155
 
-narrow136:
+narrow154:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip138
+	JEQ          skip156
 	SUBQ         BX, SI
-	JEQ          empty139
+	JEQ          empty157
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   SI, X22, X22
 	VBROADCASTSD X22, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty139:
-skip138:
+empty157:
+skip156:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip140
+	JEQ     skip158
 	VMOVUPD (AX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip140:
+skip158:
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around141
+	JNE       around159
 	VMOVDQU64 Z0, (AX)
-	JMP       stored142
+	JMP       stored160
 
-around141:
+around159:
 	VMOVNTDQ Z0, (AX)
 
-stored142:
-stored137:
-	JMP stored134
+stored160:
+stored155:
+	JMP stored152
 
-tooMany122:
+empty141:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed151
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around161
+	VMOVDQU64 Z0, (AX)
+	JMP       stored162
+
+around161:
+	VMOVNTDQ Z0, (AX)
+
+stored162:
+	JMP stored152
+
+tooMany138:
 	MOVQ DI, results+24(FP)
 
-over123:
+over139:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower120:
+narrower136:
 	TESTQ R9, R9
-	JLE   done143
+	JLE   done163
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over146
+	JGE   over166
 
-result144:
+result164:
 	MOVQ    start+16(FP), R9
 	MOVQ    (R9)(DI*8), BX
 	MOVQ    8(R9)(DI*8), SI
 	MOVQ    SI, R9
 	SUBQ    BX, R9
 	CMPQ    R9, $0x00000100
-	JGT     tooMany145
+	JGT     tooMany165
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed147
+	JGE     empty168
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none148
+	JEQ     none169
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x00, R9
@@ -4999,9 +5384,9 @@ result144:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows150
+	JGE     rows171
 
-row149:
+row170:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -5014,13 +5399,13 @@ row149:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row149
+	JLT          row170
 
-rows150:
+rows171:
 	CMPQ R10, SI
-	JGE  rows152
+	JGE  rows173
 
-row151:
+row172:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSD (R9), Z1
@@ -5030,20 +5415,20 @@ row151:
 	VADDPD       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row151
+	JLT          row172
 
-rows152:
-	JMP summed147
+rows173:
+	JMP summed167
 
-none148:
+none169:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows154
+	JGE     rows175
 
-row153:
+row174:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -5053,69 +5438,74 @@ row153:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row153
+	JLT        row174
 
-rows154:
+rows175:
 	CMPQ R9, SI
-	JGE  rows156
+	JGE  rows177
 
-row155:
+row176:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPD.Z (R8)(R10*1), K1, Z1
 	VADDPD    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row155
+	JLT       row176
 
-rows156:
-summed147:
+rows177:
+summed167:
+summed178:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special158
+	JNE     special180
 	VMOVUPD Z0, K1, (AX)
 
-stored157:
+stored179:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result144
-	JMP  over146
+	JLT  result164
+	JMP  over166
 
-special158:
+special180:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow159
+	JEQ     narrow181
 	VMOVUPD Z0, K1, (AX)
-	JMP     stored160
+	JMP     stored182
 
-narrow159:
+narrow181:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip183
 	SUBQ         BX, SI
-	JEQ          empty162
+	JEQ          empty184
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   SI, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty162:
-skip161:
+empty184:
+skip183:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip163
+	JEQ       skip185
 	VMOVUPD.Z (AX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip163:
+skip185:
 	VMOVUPD Z0, K1, (AX)
 
-stored160:
-	JMP stored157
+stored182:
+	JMP stored179
 
-tooMany145:
+empty168:
+	JMP summed178
+	JMP stored179
+
+tooMany165:
 	MOVQ DI, results+24(FP)
 
-over146:
-done143:
+over166:
+done163:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -5130,29 +5520,29 @@ TEXT ·sumChosenAVX512F64(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none164
+	JEQ   none186
 	SUBQ  positions+32(FP), AX
 
-none164:
+none186:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile165:
+tile187:
 	CMPQ R10, $0x00000080
-	JLT  narrower166
+	JLT  narrower188
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over169
+	JGE  over191
 
-result167:
+result189:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany168
+	JGT     tooMany190
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -5173,7 +5563,7 @@ result167:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     summed170
+	JGE     empty192
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -5183,9 +5573,9 @@ result167:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows172
+	JGE     rows194
 
-row171:
+row193:
 	MOVQ         32(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -5260,13 +5650,13 @@ row171:
 	PREFETCHT0   960(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row171
+	JLT          row193
 
-rows172:
+rows194:
 	CMPQ R13, DI
-	JGE  rows174
+	JGE  rows196
 
-row173:
+row195:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -5323,12 +5713,12 @@ row173:
 	VADDPD       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row173
+	JLT          row195
 
-rows174:
-summed170:
+rows196:
+summed197:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special176
+	JNE     special199
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -5346,16 +5736,16 @@ summed170:
 	VMOVUPD Z14, 896(BX)
 	VMOVUPD Z15, 960(BX)
 
-stored175:
+stored198:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result167
-	JMP  over169
+	JLT  result189
+	JMP  over191
 
-special176:
+special199:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow177
+	JEQ     narrow200
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -5372,13 +5762,13 @@ special176:
 	VMOVUPD Z13, 832(BX)
 	VMOVUPD Z14, 896(BX)
 	VMOVUPD Z15, 960(BX)
-	JMP     stored178
+	JMP     stored201
 
-narrow177:
+narrow200:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip179
+	JEQ          skip202
 	SUBQ         SI, DI
-	JEQ          empty180
+	JEQ          empty203
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SDQ   DI, X18, X18
@@ -5400,10 +5790,10 @@ narrow177:
 	VDIVPD       Z16, Z14, Z14
 	VDIVPD       Z16, Z15, Z15
 
-empty180:
-skip179:
+empty203:
+skip202:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip181
+	JEQ     skip204
 	VMOVUPD (BX), Z16
 	VADDPD  Z0, Z16, Z0
 	VMOVUPD 64(BX), Z16
@@ -5437,123 +5827,167 @@ skip179:
 	VMOVUPD 960(BX), Z16
 	VADDPD  Z15, Z16, Z15
 
-skip181:
+skip204:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around182
+	JNE       around205
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored183
+	JMP       stored206
 
-around182:
+around205:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored183:
+stored206:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around184
+	JNE       around207
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored185
+	JMP       stored208
 
-around184:
+around207:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored185:
+stored208:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around186
+	JNE       around209
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored187
+	JMP       stored210
 
-around186:
+around209:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored187:
+stored210:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around188
+	JNE       around211
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored189
+	JMP       stored212
 
-around188:
+around211:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored189:
+stored212:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around190
+	JNE       around213
 	VMOVDQU64 Z8, 512(BX)
 	VMOVDQU64 Z9, 576(BX)
-	JMP       stored191
+	JMP       stored214
 
-around190:
+around213:
 	VMOVNTDQ Z8, 512(BX)
 	VMOVNTDQ Z9, 576(BX)
 
-stored191:
+stored214:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around192
+	JNE       around215
 	VMOVDQU64 Z10, 640(BX)
 	VMOVDQU64 Z11, 704(BX)
-	JMP       stored193
+	JMP       stored216
 
-around192:
+around215:
 	VMOVNTDQ Z10, 640(BX)
 	VMOVNTDQ Z11, 704(BX)
 
-stored193:
+stored216:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around194
+	JNE       around217
 	VMOVDQU64 Z12, 768(BX)
 	VMOVDQU64 Z13, 832(BX)
-	JMP       stored195
+	JMP       stored218
 
-around194:
+around217:
 	VMOVNTDQ Z12, 768(BX)
 	VMOVNTDQ Z13, 832(BX)
 
-stored195:
+stored218:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around196
+	JNE       around219
 	VMOVDQU64 Z14, 896(BX)
 	VMOVDQU64 Z15, 960(BX)
-	JMP       stored197
+	JMP       stored220
 
-around196:
+around219:
 	VMOVNTDQ Z14, 896(BX)
 	VMOVNTDQ Z15, 960(BX)
 
-stored197:
-stored178:
-	JMP stored175
+stored220:
+stored201:
+	JMP stored198
 
-tooMany168:
+empty192:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed197
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around221
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	VMOVDQU64 Z0, 256(BX)
+	VMOVDQU64 Z0, 320(BX)
+	VMOVDQU64 Z0, 384(BX)
+	VMOVDQU64 Z0, 448(BX)
+	VMOVDQU64 Z0, 512(BX)
+	VMOVDQU64 Z0, 576(BX)
+	VMOVDQU64 Z0, 640(BX)
+	VMOVDQU64 Z0, 704(BX)
+	VMOVDQU64 Z0, 768(BX)
+	VMOVDQU64 Z0, 832(BX)
+	VMOVDQU64 Z0, 896(BX)
+	VMOVDQU64 Z0, 960(BX)
+	JMP       stored222
+
+around221:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+	VMOVNTDQ Z0, 256(BX)
+	VMOVNTDQ Z0, 320(BX)
+	VMOVNTDQ Z0, 384(BX)
+	VMOVNTDQ Z0, 448(BX)
+	VMOVNTDQ Z0, 512(BX)
+	VMOVNTDQ Z0, 576(BX)
+	VMOVNTDQ Z0, 640(BX)
+	VMOVNTDQ Z0, 704(BX)
+	VMOVNTDQ Z0, 768(BX)
+	VMOVNTDQ Z0, 832(BX)
+	VMOVNTDQ Z0, 896(BX)
+	VMOVNTDQ Z0, 960(BX)
+
+stored222:
+	JMP stored198
+
+tooMany190:
 	MOVQ R8, results+24(FP)
 
-over169:
+over191:
 	ADDQ $0x00000400, R9
 	ADDQ $0x00000400, to+72(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile165
+	JMP  tile187
 
-narrower166:
+narrower188:
 	CMPQ R10, $0x00000040
-	JLT  narrower199
+	JLT  narrower224
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over202
+	JGE  over227
 
-result200:
+result225:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany201
+	JGT     tooMany226
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -5566,7 +6000,7 @@ result200:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     summed203
+	JGE     empty228
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -5576,9 +6010,9 @@ result200:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows205
+	JGE     rows230
 
-row204:
+row229:
 	MOVQ         64(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -5621,13 +6055,13 @@ row204:
 	PREFETCHT0   448(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row204
+	JLT          row229
 
-rows205:
+rows230:
 	CMPQ R13, DI
-	JGE  rows207
+	JGE  rows232
 
-row206:
+row231:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -5660,12 +6094,12 @@ row206:
 	VADDPD       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row206
+	JLT          row231
 
-rows207:
-summed203:
+rows232:
+summed233:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special209
+	JNE     special235
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -5675,16 +6109,16 @@ summed203:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 
-stored208:
+stored234:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result200
-	JMP  over202
+	JLT  result225
+	JMP  over227
 
-special209:
+special235:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow210
+	JEQ     narrow236
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
@@ -5693,13 +6127,13 @@ special209:
 	VMOVUPD Z5, 320(BX)
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
-	JMP     stored211
+	JMP     stored237
 
-narrow210:
+narrow236:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip212
+	JEQ          skip238
 	SUBQ         SI, DI
-	JEQ          empty213
+	JEQ          empty239
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SDQ   DI, X19, X19
@@ -5713,10 +6147,10 @@ narrow210:
 	VDIVPD       Z8, Z6, Z6
 	VDIVPD       Z8, Z7, Z7
 
-empty213:
-skip212:
+empty239:
+skip238:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip214
+	JEQ     skip240
 	VMOVUPD (BX), Z8
 	VADDPD  Z0, Z8, Z0
 	VMOVUPD 64(BX), Z8
@@ -5734,78 +6168,106 @@ skip212:
 	VMOVUPD 448(BX), Z8
 	VADDPD  Z7, Z8, Z7
 
-skip214:
+skip240:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around215
+	JNE       around241
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored216
+	JMP       stored242
 
-around215:
+around241:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored216:
+stored242:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around217
+	JNE       around243
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored218
+	JMP       stored244
 
-around217:
+around243:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored218:
+stored244:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around219
+	JNE       around245
 	VMOVDQU64 Z4, 256(BX)
 	VMOVDQU64 Z5, 320(BX)
-	JMP       stored220
+	JMP       stored246
 
-around219:
+around245:
 	VMOVNTDQ Z4, 256(BX)
 	VMOVNTDQ Z5, 320(BX)
 
-stored220:
+stored246:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around221
+	JNE       around247
 	VMOVDQU64 Z6, 384(BX)
 	VMOVDQU64 Z7, 448(BX)
-	JMP       stored222
+	JMP       stored248
 
-around221:
+around247:
 	VMOVNTDQ Z6, 384(BX)
 	VMOVNTDQ Z7, 448(BX)
 
-stored222:
-stored211:
-	JMP stored208
+stored248:
+stored237:
+	JMP stored234
 
-tooMany201:
+empty228:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed233
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around249
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	VMOVDQU64 Z0, 256(BX)
+	VMOVDQU64 Z0, 320(BX)
+	VMOVDQU64 Z0, 384(BX)
+	VMOVDQU64 Z0, 448(BX)
+	JMP       stored250
+
+around249:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+	VMOVNTDQ Z0, 256(BX)
+	VMOVNTDQ Z0, 320(BX)
+	VMOVNTDQ Z0, 384(BX)
+	VMOVNTDQ Z0, 448(BX)
+
+stored250:
+	JMP stored234
+
+tooMany226:
 	MOVQ R8, results+24(FP)
 
-over202:
+over227:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+72(FP)
 	SUBQ $0x00000040, R10
 
-narrower199:
+narrower224:
 	CMPQ R10, $0x00000020
-	JLT  narrower224
+	JLT  narrower252
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over227
+	JGE  over255
 
-result225:
+result253:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany226
+	JGT     tooMany254
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -5814,7 +6276,7 @@ result225:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     summed228
+	JGE     empty256
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -5824,9 +6286,9 @@ result225:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows230
+	JGE     rows258
 
-row229:
+row257:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -5853,13 +6315,13 @@ row229:
 	PREFETCHT0   192(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row229
+	JLT          row257
 
-rows230:
+rows258:
 	CMPQ R13, DI
-	JGE  rows232
+	JGE  rows260
 
-row231:
+row259:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -5880,38 +6342,38 @@ row231:
 	VADDPD       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row231
+	JLT          row259
 
-rows232:
-summed228:
+rows260:
+summed261:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special234
+	JNE     special263
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 
-stored233:
+stored262:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result225
-	JMP  over227
+	JLT  result253
+	JMP  over255
 
-special234:
+special263:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow235
+	JEQ     narrow264
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
-	JMP     stored236
+	JMP     stored265
 
-narrow235:
+narrow264:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip237
+	JEQ          skip266
 	SUBQ         SI, DI
-	JEQ          empty238
+	JEQ          empty267
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SDQ   DI, X20, X20
@@ -5921,10 +6383,10 @@ narrow235:
 	VDIVPD       Z4, Z2, Z2
 	VDIVPD       Z4, Z3, Z3
 
-empty238:
-skip237:
+empty267:
+skip266:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip239
+	JEQ     skip268
 	VMOVUPD (BX), Z4
 	VADDPD  Z0, Z4, Z0
 	VMOVUPD 64(BX), Z4
@@ -5934,63 +6396,83 @@ skip237:
 	VMOVUPD 192(BX), Z4
 	VADDPD  Z3, Z4, Z3
 
-skip239:
+skip268:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around240
+	JNE       around269
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored241
+	JMP       stored270
 
-around240:
+around269:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored241:
+stored270:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around242
+	JNE       around271
 	VMOVDQU64 Z2, 128(BX)
 	VMOVDQU64 Z3, 192(BX)
-	JMP       stored243
+	JMP       stored272
 
-around242:
+around271:
 	VMOVNTDQ Z2, 128(BX)
 	VMOVNTDQ Z3, 192(BX)
 
-stored243:
-stored236:
-	JMP stored233
+stored272:
+stored265:
+	JMP stored262
 
-tooMany226:
+empty256:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed261
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around273
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	JMP       stored274
+
+around273:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+
+stored274:
+	JMP stored262
+
+tooMany254:
 	MOVQ R8, results+24(FP)
 
-over227:
+over255:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower224:
+narrower252:
 	CMPQ R10, $0x00000010
-	JLT  narrower245
+	JLT  narrower276
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over248
+	JGE  over279
 
-result246:
+result277:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany247
+	JGT     tooMany278
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     summed249
+	JGE     empty280
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6000,9 +6482,9 @@ result246:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows251
+	JGE     rows282
 
-row250:
+row281:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6021,13 +6503,13 @@ row250:
 	PREFETCHT0   64(R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row250
+	JLT          row281
 
-rows251:
+rows282:
 	CMPQ R13, DI
-	JGE  rows253
+	JGE  rows284
 
-row252:
+row283:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6042,34 +6524,34 @@ row252:
 	VADDPD       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row252
+	JLT          row283
 
-rows253:
-summed249:
+rows284:
+summed285:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special255
+	JNE     special287
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 
-stored254:
+stored286:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result246
-	JMP  over248
+	JLT  result277
+	JMP  over279
 
-special255:
+special287:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow256
+	JEQ     narrow288
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
-	JMP     stored257
+	JMP     stored289
 
-narrow256:
+narrow288:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip258
+	JEQ          skip290
 	SUBQ         SI, DI
-	JEQ          empty259
+	JEQ          empty291
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SDQ   DI, X21, X21
@@ -6077,60 +6559,76 @@ narrow256:
 	VDIVPD       Z2, Z0, Z0
 	VDIVPD       Z2, Z1, Z1
 
-empty259:
-skip258:
+empty291:
+skip290:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip260
+	JEQ     skip292
 	VMOVUPD (BX), Z2
 	VADDPD  Z0, Z2, Z0
 	VMOVUPD 64(BX), Z2
 	VADDPD  Z1, Z2, Z1
 
-skip260:
+skip292:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around261
+	JNE       around293
 	VMOVDQU64 Z0, (BX)
 	VMOVDQU64 Z1, 64(BX)
-	JMP       stored262
+	JMP       stored294
 
-around261:
+around293:
 	VMOVNTDQ Z0, (BX)
 	VMOVNTDQ Z1, 64(BX)
 
-stored262:
-stored257:
-	JMP stored254
+stored294:
+stored289:
+	JMP stored286
 
-tooMany247:
+empty280:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed285
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around295
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	JMP       stored296
+
+around295:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+
+stored296:
+	JMP stored286
+
+tooMany278:
 	MOVQ R8, results+24(FP)
 
-over248:
+over279:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower245:
+narrower276:
 	CMPQ R10, $0x00000008
-	JLT  narrower264
+	JLT  narrower298
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over267
+	JGE  over301
 
-result265:
+result299:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany266
+	JGT     tooMany300
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     summed268
+	JGE     empty302
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6140,9 +6638,9 @@ result265:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows270
+	JGE     rows304
 
-row269:
+row303:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6157,13 +6655,13 @@ row269:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row269
+	JLT          row303
 
-rows270:
+rows304:
 	CMPQ R13, DI
-	JGE  rows272
+	JGE  rows306
 
-row271:
+row305:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6175,91 +6673,105 @@ row271:
 	VADDPD       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row271
+	JLT          row305
 
-rows272:
-summed268:
+rows306:
+summed307:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special274
+	JNE     special309
 	VMOVUPD Z0, (BX)
 
-stored273:
+stored308:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result265
-	JMP  over267
+	JLT  result299
+	JMP  over301
 
-special274:
+special309:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow275
+	JEQ     narrow310
 	VMOVUPD Z0, (BX)
-	JMP     stored276
+	JMP     stored311
 
-narrow275:
+narrow310:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip277
+	JEQ          skip312
 	SUBQ         SI, DI
-	JEQ          empty278
+	JEQ          empty313
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SDQ   DI, X22, X22
 	VBROADCASTSD X22, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty278:
-skip277:
+empty313:
+skip312:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip279
+	JEQ     skip314
 	VMOVUPD (BX), Z1
 	VADDPD  Z0, Z1, Z0
 
-skip279:
+skip314:
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around280
+	JNE       around315
 	VMOVDQU64 Z0, (BX)
-	JMP       stored281
+	JMP       stored316
 
-around280:
+around315:
 	VMOVNTDQ Z0, (BX)
 
-stored281:
-stored276:
-	JMP stored273
+stored316:
+stored311:
+	JMP stored308
 
-tooMany266:
+empty302:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed307
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around317
+	VMOVDQU64 Z0, (BX)
+	JMP       stored318
+
+around317:
+	VMOVNTDQ Z0, (BX)
+
+stored318:
+	JMP stored308
+
+tooMany300:
 	MOVQ R8, results+24(FP)
 
-over267:
+over301:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower264:
+narrower298:
 	TESTQ R10, R10
-	JLE   done282
+	JLE   done319
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over285
+	JGE   over322
 
-result283:
+result320:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany284
+	JGT     tooMany321
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     summed286
+	JGE     empty323
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -6269,9 +6781,9 @@ result283:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows288
+	JGE     rows325
 
-row287:
+row324:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -6286,13 +6798,13 @@ row287:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row287
+	JLT          row324
 
-rows288:
+rows325:
 	CMPQ R13, DI
-	JGE  rows290
+	JGE  rows327
 
-row289:
+row326:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -6304,56 +6816,60 @@ row289:
 	VADDPD       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row289
+	JLT          row326
 
-rows290:
-summed286:
+rows327:
+summed328:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special292
+	JNE     special330
 	VMOVUPD Z0, K1, (BX)
 
-stored291:
+stored329:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result283
-	JMP  over285
+	JLT  result320
+	JMP  over322
 
-special292:
+special330:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow293
+	JEQ     narrow331
 	VMOVUPD Z0, K1, (BX)
-	JMP     stored294
+	JMP     stored332
 
-narrow293:
+narrow331:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip295
+	JEQ          skip333
 	SUBQ         SI, DI
-	JEQ          empty296
+	JEQ          empty334
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SDQ   DI, X23, X23
 	VBROADCASTSD X23, Z1
 	VDIVPD       Z1, Z0, Z0
 
-empty296:
-skip295:
+empty334:
+skip333:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip297
+	JEQ       skip335
 	VMOVUPD.Z (BX), K1, Z1
 	VADDPD    Z0, Z1, Z0
 
-skip297:
+skip335:
 	VMOVUPD Z0, K1, (BX)
 
-stored294:
-	JMP stored291
+stored332:
+	JMP stored329
 
-tooMany284:
+empty323:
+	JMP summed328
+	JMP stored329
+
+tooMany321:
 	MOVQ R8, results+24(FP)
 
-over285:
-done282:
+over322:
+done319:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -6368,22 +6884,22 @@ TEXT ·bagMaxAVX512F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none298
+	JEQ   none336
 	SUBQ  positions+32(FP), AX
 
-none298:
+none336:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile299:
+tile337:
 	CMPQ R10, $0x00000040
-	JLT  narrower300
+	JLT  narrower338
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over303
+	JGE  over341
 
-result301:
+result339:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -6393,7 +6909,7 @@ result301:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty304
+	JGE     empty342
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -6417,9 +6933,9 @@ result301:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows307
+	JGE     rows345
 
-row306:
+row344:
 	MOVQ       64(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -6475,13 +6991,13 @@ row306:
 	PREFETCHT0 448(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row306
+	JLT        row344
 
-rows307:
+rows345:
 	CMPQ R11, DI
-	JGE  rows309
+	JGE  rows347
 
-row308:
+row346:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z19
@@ -6527,9 +7043,9 @@ row308:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row308
+	JLT       row346
 
-rows309:
+rows347:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
@@ -6540,7 +7056,7 @@ rows309:
 	VMOVUPD    Z7, 448(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none310
+	JEQ        none348
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -6589,10 +7105,10 @@ rows309:
 	VPGATHERQQ (SI)(Z15*8), K1, Z18
 	VMOVUPD    Z18, 448(DI)
 
-none310:
-	JMP stored305
+none348:
+	JMP stored343
 
-empty304:
+empty342:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -6611,7 +7127,7 @@ empty304:
 	VMOVUPD Z6, 384(BX)
 	VMOVUPD Z7, 448(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none311
+	JEQ     none349
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -6628,30 +7144,30 @@ empty304:
 	VMOVUPD Z17, 384(SI)
 	VMOVUPD Z17, 448(SI)
 
-none311:
-stored305:
+none349:
+stored343:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result301
-	JMP  over303
+	JLT  result339
+	JMP  over341
 	MOVQ R8, results+24(FP)
 
-over303:
+over341:
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, to+56(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile299
+	JMP  tile337
 
-narrower300:
+narrower338:
 	CMPQ R10, $0x00000020
-	JLT  narrower313
+	JLT  narrower351
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over316
+	JGE  over354
 
-result314:
+result352:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -6661,7 +7177,7 @@ result314:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty317
+	JGE     empty355
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -6677,9 +7193,9 @@ result314:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows320
+	JGE     rows358
 
-row319:
+row357:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -6711,13 +7227,13 @@ row319:
 	PREFETCHT0 192(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row319
+	JLT        row357
 
-rows320:
+rows358:
 	CMPQ R11, DI
-	JGE  rows322
+	JGE  rows360
 
-row321:
+row359:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z4
@@ -6743,16 +7259,16 @@ row321:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row321
+	JLT       row359
 
-rows322:
+rows360:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	VMOVUPD    Z2, 128(BX)
 	VMOVUPD    Z3, 192(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none323
+	JEQ        none361
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -6781,10 +7297,10 @@ rows322:
 	VPGATHERQQ (SI)(Z11*8), K1, Z18
 	VMOVUPD    Z18, 192(DI)
 
-none323:
-	JMP stored318
+none361:
+	JMP stored356
 
-empty317:
+empty355:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -6795,7 +7311,7 @@ empty317:
 	VMOVUPD Z2, 128(BX)
 	VMOVUPD Z3, 192(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none324
+	JEQ     none362
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -6808,29 +7324,29 @@ empty317:
 	VMOVUPD Z17, 128(SI)
 	VMOVUPD Z17, 192(SI)
 
-none324:
-stored318:
+none362:
+stored356:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result314
-	JMP  over316
+	JLT  result352
+	JMP  over354
 	MOVQ R8, results+24(FP)
 
-over316:
+over354:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower313:
+narrower351:
 	CMPQ R10, $0x00000010
-	JLT  narrower326
+	JLT  narrower364
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over329
+	JGE  over367
 
-result327:
+result365:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -6840,7 +7356,7 @@ result327:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty330
+	JGE     empty368
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z1
@@ -6852,9 +7368,9 @@ result327:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows333
+	JGE     rows371
 
-row332:
+row370:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -6874,13 +7390,13 @@ row332:
 	PREFETCHT0 64(R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row332
+	JLT        row370
 
-rows333:
+rows371:
 	CMPQ R11, DI
-	JGE  rows335
+	JGE  rows373
 
-row334:
+row372:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z2
@@ -6896,14 +7412,14 @@ row334:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row334
+	JLT       row372
 
-rows335:
+rows373:
 	VMOVUPD    Z0, (BX)
 	VMOVUPD    Z1, 64(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none336
+	JEQ        none374
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -6922,17 +7438,17 @@ rows335:
 	VPGATHERQQ (SI)(Z9*8), K1, Z18
 	VMOVUPD    Z18, 64(DI)
 
-none336:
-	JMP stored331
+none374:
+	JMP stored369
 
-empty330:
+empty368:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	VMOVUPD Z1, 64(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none337
+	JEQ     none375
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -6943,29 +7459,29 @@ empty330:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none337:
-stored331:
+none375:
+stored369:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result327
-	JMP  over329
+	JLT  result365
+	JMP  over367
 	MOVQ R8, results+24(FP)
 
-over329:
+over367:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower326:
+narrower364:
 	CMPQ R10, $0x00000008
-	JLT  narrower339
+	JLT  narrower377
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over342
+	JGE  over380
 
-result340:
+result378:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -6975,7 +7491,7 @@ result340:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty343
+	JGE     empty381
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -6985,9 +7501,9 @@ result340:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows346
+	JGE     rows384
 
-row345:
+row383:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7001,13 +7517,13 @@ row345:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row345
+	JLT        row383
 
-rows346:
+rows384:
 	CMPQ R11, DI
-	JGE  rows348
+	JGE  rows386
 
-row347:
+row385:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Z1
@@ -7018,13 +7534,13 @@ row347:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row347
+	JLT       row385
 
-rows348:
+rows386:
 	VMOVUPD    Z0, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none349
+	JEQ        none387
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7038,15 +7554,15 @@ rows348:
 	VPGATHERQQ (SI)(Z8*8), K1, Z18
 	VMOVUPD    Z18, (DI)
 
-none349:
-	JMP stored344
+none387:
+	JMP stored382
 
-empty343:
+empty381:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none350
+	JEQ     none388
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7056,32 +7572,32 @@ empty343:
 	ADDQ    DI, SI
 	VMOVUPD Z17, (SI)
 
-none350:
-stored344:
+none388:
+stored382:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result340
-	JMP  over342
+	JLT  result378
+	JMP  over380
 	MOVQ R8, results+24(FP)
 
-over342:
+over380:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower339:
+narrower377:
 	TESTQ R10, R10
-	JLE   done351
+	JLE   done389
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over354
+	JGE   over392
 
-result352:
+result390:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -7091,7 +7607,7 @@ result352:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty355
+	JGE     empty393
 	VMOVUPD all64_fff0000000000000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -7101,9 +7617,9 @@ result352:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows358
+	JGE     rows396
 
-row357:
+row395:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -7117,13 +7633,13 @@ row357:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row357
+	JLT        row395
 
-rows358:
+rows396:
 	CMPQ R11, DI
-	JGE  rows360
+	JGE  rows398
 
-row359:
+row397:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD.Z (R9)(R12*1), K1, Z1
@@ -7134,13 +7650,13 @@ row359:
 	VPSUBQ    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row359
+	JLT       row397
 
-rows360:
+rows398:
 	VMOVUPD    Z0, K1, (BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none361
+	JEQ        none399
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -7154,15 +7670,15 @@ rows360:
 	VPGATHERQQ (SI)(Z8*8), K2, Z18
 	VMOVUPD    Z18, K1, (DI)
 
-none361:
-	JMP stored356
+none399:
+	JMP stored394
 
-empty355:
+empty393:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPD all32_ffffffff<>+0(SB), Z17
 	VMOVUPD Z0, K1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none362
+	JEQ     none400
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -7172,17 +7688,17 @@ empty355:
 	ADDQ    DI, SI
 	VMOVUPD Z17, K1, (SI)
 
-none362:
-stored356:
+none400:
+stored394:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result352
-	JMP  over354
+	JLT  result390
+	JMP  over392
 	MOVQ R8, results+24(FP)
 
-over354:
-done351:
+over392:
+done389:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -7250,9 +7766,9 @@ result3:
 	VPXORD  Z20, Z20, Z20
 	VPXORD  Z21, Z21, Z21
 	CMPQ    BX, SI
-	JGE     summed6
+	JGE     empty7
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none7
+	JEQ     none8
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -7262,9 +7778,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows9
+	JGE     rows10
 
-row8:
+row9:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -7338,13 +7854,13 @@ row8:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row8
+	JLT          row9
 
-rows9:
+rows10:
 	CMPQ R11, SI
-	JGE  rows11
+	JGE  rows12
 
-row10:
+row11:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Z22
@@ -7408,20 +7924,20 @@ row10:
 	VADDPS       Z22, Z21, Z21
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	JMP summed6
 
-none7:
+none8:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -7476,13 +7992,13 @@ row12:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row12
+	JLT        row13
 
-rows13:
+rows14:
 	CMPQ R10, SI
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z23
@@ -7527,12 +8043,13 @@ row14:
 	VADDPS    Z23, Z21, Z21
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row14
+	JLT       row15
 
-rows15:
+rows16:
 summed6:
+summed17:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special17
+	JNE       special19
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z22
 	VPADDD    Z4, Z6, K1, Z22
@@ -7638,16 +8155,16 @@ summed6:
 	VPERMT2W  Z23, Z0, Z22
 	VMOVUPS   Z22, 448(AX)
 
-stored16:
+stored18:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special17:
+special19:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow18
+	JEQ       narrow20
 	VMOVDQU32 lower32split<>+0(SB), Z22
 	VPERMI2D  Z7, Z6, Z22
 	VMOVUPS   Z22, (AX)
@@ -7696,13 +8213,13 @@ special17:
 	VMOVDQU32 upper32split<>+0(SB), Z22
 	VPERMI2D  Z21, Z20, Z22
 	VMOVUPS   Z22, 960(AX)
-	JMP       stored19
+	JMP       stored21
 
-narrow18:
+narrow20:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip20
+	JEQ          skip22
 	SUBQ         BX, SI
-	JEQ          empty21
+	JEQ          empty23
 	SHRQ         $0x03, SI
 	VPXORD       X25, X25, X25
 	VCVTSI2SSQ   SI, X25, X25
@@ -7724,10 +8241,10 @@ narrow18:
 	VDIVPS       Z22, Z20, Z20
 	VDIVPS       Z22, Z21, Z21
 
-empty21:
-skip20:
+empty23:
+skip22:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip22
+	JEQ       skip24
 	VMOVDQU32 (AX), Z23
 	VPSLLD    $0x10, Z23, Z22
 	VPANDD    Z1, Z23, Z23
@@ -7769,7 +8286,7 @@ skip20:
 	VADDPS    Z20, Z22, Z20
 	VADDPS    Z21, Z23, Z21
 
-skip22:
+skip24:
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z22
 	VPADDD    Z4, Z6, K1, Z22
@@ -7783,14 +8300,14 @@ skip22:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Z22, (AX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Z22, (AX)
 
-stored24:
+stored26:
 	VPTESTMD  Z2, Z8, K1
 	VPADDD    Z3, Z8, Z22
 	VPADDD    Z4, Z8, K1, Z22
@@ -7804,14 +8321,14 @@ stored24:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around27
 	VMOVDQU64 Z22, 64(AX)
-	JMP       stored26
+	JMP       stored28
 
-around25:
+around27:
 	VMOVNTDQ Z22, 64(AX)
 
-stored26:
+stored28:
 	VPTESTMD  Z2, Z10, K1
 	VPADDD    Z3, Z10, Z22
 	VPADDD    Z4, Z10, K1, Z22
@@ -7825,14 +8342,14 @@ stored26:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around29
 	VMOVDQU64 Z22, 128(AX)
-	JMP       stored28
+	JMP       stored30
 
-around27:
+around29:
 	VMOVNTDQ Z22, 128(AX)
 
-stored28:
+stored30:
 	VPTESTMD  Z2, Z12, K1
 	VPADDD    Z3, Z12, Z22
 	VPADDD    Z4, Z12, K1, Z22
@@ -7846,14 +8363,14 @@ stored28:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around31
 	VMOVDQU64 Z22, 192(AX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Z22, 192(AX)
 
-stored30:
+stored32:
 	VPTESTMD  Z2, Z14, K1
 	VPADDD    Z3, Z14, Z22
 	VPADDD    Z4, Z14, K1, Z22
@@ -7867,14 +8384,14 @@ stored30:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around31
+	JNE       around33
 	VMOVDQU64 Z22, 256(AX)
-	JMP       stored32
+	JMP       stored34
 
-around31:
+around33:
 	VMOVNTDQ Z22, 256(AX)
 
-stored32:
+stored34:
 	VPTESTMD  Z2, Z16, K1
 	VPADDD    Z3, Z16, Z22
 	VPADDD    Z4, Z16, K1, Z22
@@ -7888,14 +8405,14 @@ stored32:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around33
+	JNE       around35
 	VMOVDQU64 Z22, 320(AX)
-	JMP       stored34
+	JMP       stored36
 
-around33:
+around35:
 	VMOVNTDQ Z22, 320(AX)
 
-stored34:
+stored36:
 	VPTESTMD  Z2, Z18, K1
 	VPADDD    Z3, Z18, Z22
 	VPADDD    Z4, Z18, K1, Z22
@@ -7909,14 +8426,14 @@ stored34:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around35
+	JNE       around37
 	VMOVDQU64 Z22, 384(AX)
-	JMP       stored36
+	JMP       stored38
 
-around35:
+around37:
 	VMOVNTDQ Z22, 384(AX)
 
-stored36:
+stored38:
 	VPTESTMD  Z2, Z20, K1
 	VPADDD    Z3, Z20, Z22
 	VPADDD    Z4, Z20, K1, Z22
@@ -7930,16 +8447,44 @@ stored36:
 	VMOVDQA64 Z22, Z22
 	VPERMT2W  Z23, Z0, Z22
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around37
+	JNE       around39
 	VMOVDQU64 Z22, 448(AX)
-	JMP       stored38
+	JMP       stored40
 
-around37:
+around39:
 	VMOVNTDQ Z22, 448(AX)
 
-stored38:
-stored19:
-	JMP stored16
+stored40:
+stored21:
+	JMP stored18
+
+empty7:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around41
+	VMOVDQU64 Z6, (AX)
+	VMOVDQU64 Z6, 64(AX)
+	VMOVDQU64 Z6, 128(AX)
+	VMOVDQU64 Z6, 192(AX)
+	VMOVDQU64 Z6, 256(AX)
+	VMOVDQU64 Z6, 320(AX)
+	VMOVDQU64 Z6, 384(AX)
+	VMOVDQU64 Z6, 448(AX)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ Z6, (AX)
+	VMOVNTDQ Z6, 64(AX)
+	VMOVNTDQ Z6, 128(AX)
+	VMOVNTDQ Z6, 192(AX)
+	VMOVNTDQ Z6, 256(AX)
+	VMOVNTDQ Z6, 320(AX)
+	VMOVNTDQ Z6, 384(AX)
+	VMOVNTDQ Z6, 448(AX)
+
+stored42:
+	JMP stored18
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -7948,29 +8493,29 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip39
+	JEQ   skip43
 	ADDQ  $0x00000200, to+56(FP)
 
-skip39:
+skip43:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower41
+	JLT  narrower45
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over44
+	JGE  over48
 
-result42:
+result46:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany43
+	JGT     tooMany47
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -7983,9 +8528,9 @@ result42:
 	VPXORD  Z12, Z12, Z12
 	VPXORD  Z13, Z13, Z13
 	CMPQ    BX, SI
-	JGE     summed45
+	JGE     empty50
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none46
+	JEQ     none51
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -7995,9 +8540,9 @@ result42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows48
+	JGE     rows53
 
-row47:
+row52:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -8039,13 +8584,13 @@ row47:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row47
+	JLT          row52
 
-rows48:
+rows53:
 	CMPQ R11, SI
-	JGE  rows50
+	JGE  rows55
 
-row49:
+row54:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Z14
@@ -8081,20 +8626,20 @@ row49:
 	VADDPS       Z14, Z13, Z13
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row49
+	JLT          row54
 
-rows50:
-	JMP summed45
+rows55:
+	JMP summed49
 
-none46:
+none51:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows57
 
-row51:
+row56:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -8125,13 +8670,13 @@ row51:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row51
+	JLT        row56
 
-rows52:
+rows57:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows59
 
-row53:
+row58:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z15
@@ -8156,12 +8701,13 @@ row53:
 	VADDPS    Z15, Z13, Z13
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row53
+	JLT       row58
 
-rows54:
-summed45:
+rows59:
+summed49:
+summed60:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special56
+	JNE       special62
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K1, Z14
@@ -8215,16 +8761,16 @@ summed45:
 	VPERMT2W  Z15, Z0, Z14
 	VMOVUPS   Z14, 192(AX)
 
-stored55:
+stored61:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result42
-	JMP  over44
+	JLT  result46
+	JMP  over48
 
-special56:
+special62:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow57
+	JEQ       narrow63
 	VMOVDQU32 lower32split<>+0(SB), Z14
 	VPERMI2D  Z7, Z6, Z14
 	VMOVUPS   Z14, (AX)
@@ -8249,13 +8795,13 @@ special56:
 	VMOVDQU32 upper32split<>+0(SB), Z14
 	VPERMI2D  Z13, Z12, Z14
 	VMOVUPS   Z14, 448(AX)
-	JMP       stored58
+	JMP       stored64
 
-narrow57:
+narrow63:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip59
+	JEQ          skip65
 	SUBQ         BX, SI
-	JEQ          empty60
+	JEQ          empty66
 	SHRQ         $0x03, SI
 	VPXORD       X26, X26, X26
 	VCVTSI2SSQ   SI, X26, X26
@@ -8269,10 +8815,10 @@ narrow57:
 	VDIVPS       Z14, Z12, Z12
 	VDIVPS       Z14, Z13, Z13
 
-empty60:
-skip59:
+empty66:
+skip65:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip61
+	JEQ       skip67
 	VMOVDQU32 (AX), Z15
 	VPSLLD    $0x10, Z15, Z14
 	VPANDD    Z1, Z15, Z15
@@ -8294,7 +8840,7 @@ skip59:
 	VADDPS    Z12, Z14, Z12
 	VADDPS    Z13, Z15, Z13
 
-skip61:
+skip67:
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z14
 	VPADDD    Z4, Z6, K1, Z14
@@ -8308,14 +8854,14 @@ skip61:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around62
+	JNE       around68
 	VMOVDQU64 Z14, (AX)
-	JMP       stored63
+	JMP       stored69
 
-around62:
+around68:
 	VMOVNTDQ Z14, (AX)
 
-stored63:
+stored69:
 	VPTESTMD  Z2, Z8, K1
 	VPADDD    Z3, Z8, Z14
 	VPADDD    Z4, Z8, K1, Z14
@@ -8329,14 +8875,14 @@ stored63:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around64
+	JNE       around70
 	VMOVDQU64 Z14, 64(AX)
-	JMP       stored65
+	JMP       stored71
 
-around64:
+around70:
 	VMOVNTDQ Z14, 64(AX)
 
-stored65:
+stored71:
 	VPTESTMD  Z2, Z10, K1
 	VPADDD    Z3, Z10, Z14
 	VPADDD    Z4, Z10, K1, Z14
@@ -8350,14 +8896,14 @@ stored65:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around66
+	JNE       around72
 	VMOVDQU64 Z14, 128(AX)
-	JMP       stored67
+	JMP       stored73
 
-around66:
+around72:
 	VMOVNTDQ Z14, 128(AX)
 
-stored67:
+stored73:
 	VPTESTMD  Z2, Z12, K1
 	VPADDD    Z3, Z12, Z14
 	VPADDD    Z4, Z12, K1, Z14
@@ -8371,46 +8917,66 @@ stored67:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
+	JNE       around74
 	VMOVDQU64 Z14, 192(AX)
-	JMP       stored69
+	JMP       stored75
 
-around68:
+around74:
 	VMOVNTDQ Z14, 192(AX)
 
-stored69:
-stored58:
-	JMP stored55
+stored75:
+stored64:
+	JMP stored61
 
-tooMany43:
+empty50:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed60
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around76
+	VMOVDQU64 Z6, (AX)
+	VMOVDQU64 Z6, 64(AX)
+	VMOVDQU64 Z6, 128(AX)
+	VMOVDQU64 Z6, 192(AX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ Z6, (AX)
+	VMOVNTDQ Z6, 64(AX)
+	VMOVNTDQ Z6, 128(AX)
+	VMOVNTDQ Z6, 192(AX)
+
+stored77:
+	JMP stored61
+
+tooMany47:
 	MOVQ DI, results+24(FP)
 
-over44:
+over48:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip70
+	JEQ   skip78
 	ADDQ  $0x00000100, to+56(FP)
 
-skip70:
+skip78:
 	SUBQ $0x00000080, R9
 
-narrower41:
+narrower45:
 	CMPQ R9, $0x00000040
-	JLT  narrower72
+	JLT  narrower80
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over83
 
-result73:
+result81:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany74
+	JGT     tooMany82
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -8419,9 +8985,9 @@ result73:
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z9, Z9, Z9
 	CMPQ    BX, SI
-	JGE     summed76
+	JGE     empty85
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none77
+	JEQ     none86
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -8431,9 +8997,9 @@ result73:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows79
+	JGE     rows88
 
-row78:
+row87:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -8459,13 +9025,13 @@ row78:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row78
+	JLT          row87
 
-rows79:
+rows88:
 	CMPQ R11, SI
-	JGE  rows81
+	JGE  rows90
 
-row80:
+row89:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Z10
@@ -8487,20 +9053,20 @@ row80:
 	VADDPS       Z10, Z9, Z9
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row80
+	JLT          row89
 
-rows81:
-	JMP summed76
+rows90:
+	JMP summed84
 
-none77:
+none86:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows83
+	JGE     rows92
 
-row82:
+row91:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -8519,13 +9085,13 @@ row82:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row82
+	JLT        row91
 
-rows83:
+rows92:
 	CMPQ R10, SI
-	JGE  rows85
+	JGE  rows94
 
-row84:
+row93:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z11
@@ -8540,12 +9106,13 @@ row84:
 	VADDPS    Z11, Z9, Z9
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row84
+	JLT       row93
 
-rows85:
-summed76:
+rows94:
+summed84:
+summed95:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special87
+	JNE       special97
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K1, Z10
@@ -8573,16 +9140,16 @@ summed76:
 	VPERMT2W  Z11, Z0, Z10
 	VMOVUPS   Z10, 64(AX)
 
-stored86:
+stored96:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+	JLT  result81
+	JMP  over83
 
-special87:
+special97:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow88
+	JEQ       narrow98
 	VMOVDQU32 lower32split<>+0(SB), Z10
 	VPERMI2D  Z7, Z6, Z10
 	VMOVUPS   Z10, (AX)
@@ -8595,13 +9162,13 @@ special87:
 	VMOVDQU32 upper32split<>+0(SB), Z10
 	VPERMI2D  Z9, Z8, Z10
 	VMOVUPS   Z10, 192(AX)
-	JMP       stored89
+	JMP       stored99
 
-narrow88:
+narrow98:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip90
+	JEQ          skip100
 	SUBQ         BX, SI
-	JEQ          empty91
+	JEQ          empty101
 	SHRQ         $0x03, SI
 	VPXORD       X27, X27, X27
 	VCVTSI2SSQ   SI, X27, X27
@@ -8611,10 +9178,10 @@ narrow88:
 	VDIVPS       Z10, Z8, Z8
 	VDIVPS       Z10, Z9, Z9
 
-empty91:
-skip90:
+empty101:
+skip100:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip92
+	JEQ       skip102
 	VMOVDQU32 (AX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z1, Z11, Z11
@@ -8626,7 +9193,7 @@ skip90:
 	VADDPS    Z8, Z10, Z8
 	VADDPS    Z9, Z11, Z9
 
-skip92:
+skip102:
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z10
 	VPADDD    Z4, Z6, K1, Z10
@@ -8640,14 +9207,14 @@ skip92:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around103
 	VMOVDQU64 Z10, (AX)
-	JMP       stored94
+	JMP       stored104
 
-around93:
+around103:
 	VMOVNTDQ Z10, (AX)
 
-stored94:
+stored104:
 	VPTESTMD  Z2, Z8, K1
 	VPADDD    Z3, Z8, Z10
 	VPADDD    Z4, Z8, K1, Z10
@@ -8661,55 +9228,71 @@ stored94:
 	VMOVDQA64 Z10, Z10
 	VPERMT2W  Z11, Z0, Z10
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around105
 	VMOVDQU64 Z10, 64(AX)
-	JMP       stored96
+	JMP       stored106
 
-around95:
+around105:
 	VMOVNTDQ Z10, 64(AX)
 
-stored96:
-stored89:
-	JMP stored86
+stored106:
+stored99:
+	JMP stored96
 
-tooMany74:
+empty85:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed95
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around107
+	VMOVDQU64 Z6, (AX)
+	VMOVDQU64 Z6, 64(AX)
+	JMP       stored108
+
+around107:
+	VMOVNTDQ Z6, (AX)
+	VMOVNTDQ Z6, 64(AX)
+
+stored108:
+	JMP stored96
+
+tooMany82:
 	MOVQ DI, results+24(FP)
 
-over75:
+over83:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip97
+	JEQ   skip109
 	ADDQ  $0x00000080, to+56(FP)
 
-skip97:
+skip109:
 	SUBQ $0x00000040, R9
 
-narrower72:
+narrower80:
 	CMPQ R9, $0x00000020
-	JLT  narrower99
+	JLT  narrower111
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over102
+	JGE  over114
 
-result100:
+result112:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany101
+	JGT     tooMany113
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     summed103
+	JGE     empty116
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none104
+	JEQ     none117
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -8719,9 +9302,9 @@ result100:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows106
+	JGE     rows119
 
-row105:
+row118:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -8739,13 +9322,13 @@ row105:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row105
+	JLT          row118
 
-rows106:
+rows119:
 	CMPQ R11, SI
-	JGE  rows108
+	JGE  rows121
 
-row107:
+row120:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Z8
@@ -8760,20 +9343,20 @@ row107:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row107
+	JLT          row120
 
-rows108:
-	JMP summed103
+rows121:
+	JMP summed115
 
-none104:
+none117:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows110
+	JGE     rows123
 
-row109:
+row122:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -8786,13 +9369,13 @@ row109:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row109
+	JLT        row122
 
-rows110:
+rows123:
 	CMPQ R10, SI
-	JGE  rows112
+	JGE  rows125
 
-row111:
+row124:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VMOVDQU32 (R8)(R11*1), Z9
@@ -8802,12 +9385,13 @@ row111:
 	VADDPS    Z9, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row111
+	JLT       row124
 
-rows112:
-summed103:
+rows125:
+summed115:
+summed126:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special114
+	JNE       special128
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K1, Z8
@@ -8822,29 +9406,29 @@ summed103:
 	VPERMT2W  Z9, Z0, Z8
 	VMOVUPS   Z8, (AX)
 
-stored113:
+stored127:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result100
-	JMP  over102
+	JLT  result112
+	JMP  over114
 
-special114:
+special128:
 	TESTQ     $0x00000008, mode+80(FP)
-	JEQ       narrow115
+	JEQ       narrow129
 	VMOVDQU32 lower32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, (AX)
 	VMOVDQU32 upper32split<>+0(SB), Z8
 	VPERMI2D  Z7, Z6, Z8
 	VMOVUPS   Z8, 64(AX)
-	JMP       stored116
+	JMP       stored130
 
-narrow115:
+narrow129:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip117
+	JEQ          skip131
 	SUBQ         BX, SI
-	JEQ          empty118
+	JEQ          empty132
 	SHRQ         $0x03, SI
 	VPXORD       X28, X28, X28
 	VCVTSI2SSQ   SI, X28, X28
@@ -8852,17 +9436,17 @@ narrow115:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty118:
-skip117:
+empty132:
+skip131:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip119
+	JEQ       skip133
 	VMOVDQU32 (AX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z1, Z9, Z9
 	VADDPS    Z6, Z8, Z6
 	VADDPS    Z7, Z9, Z7
 
-skip119:
+skip133:
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z8
 	VPADDD    Z4, Z6, K1, Z8
@@ -8876,54 +9460,68 @@ skip119:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z0, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around134
 	VMOVDQU64 Z8, (AX)
-	JMP       stored121
+	JMP       stored135
 
-around120:
+around134:
 	VMOVNTDQ Z8, (AX)
 
-stored121:
-stored116:
-	JMP stored113
+stored135:
+stored130:
+	JMP stored127
 
-tooMany101:
+empty116:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed126
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around136
+	VMOVDQU64 Z6, (AX)
+	JMP       stored137
+
+around136:
+	VMOVNTDQ Z6, (AX)
+
+stored137:
+	JMP stored127
+
+tooMany113:
 	MOVQ DI, results+24(FP)
 
-over102:
+over114:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip122
+	JEQ   skip138
 	ADDQ  $0x00000040, to+56(FP)
 
-skip122:
+skip138:
 	SUBQ $0x00000020, R9
 
-narrower99:
+narrower111:
 	CMPQ R9, $0x00000010
-	JLT  narrower124
+	JLT  narrower140
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over127
+	JGE  over143
 
-result125:
+result141:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany126
+	JGT     tooMany142
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     summed128
+	JGE     empty145
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none146
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -8933,9 +9531,9 @@ result125:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows131
+	JGE     rows148
 
-row130:
+row147:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -8950,13 +9548,13 @@ row130:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row130
+	JLT          row147
 
-rows131:
+rows148:
 	CMPQ R11, SI
-	JGE  rows133
+	JGE  rows150
 
-row132:
+row149:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Z0
@@ -8968,20 +9566,20 @@ row132:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row132
+	JLT          row149
 
-rows133:
-	JMP summed128
+rows150:
+	JMP summed144
 
-none129:
+none146:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows135
+	JGE     rows152
 
-row134:
+row151:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -8992,13 +9590,13 @@ row134:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row134
+	JLT        row151
 
-rows135:
+rows152:
 	CMPQ R10, SI
-	JGE  rows137
+	JGE  rows154
 
-row136:
+row153:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Z0
@@ -9006,12 +9604,13 @@ row136:
 	VADDPS    Z0, Z6, Z6
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row136
+	JLT       row153
 
-rows137:
-summed128:
+rows154:
+summed144:
+summed155:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special139
+	JNE       special157
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K1, Z0
@@ -9021,39 +9620,39 @@ summed128:
 	VPMOVDW   Z0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored138:
+stored156:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result125
-	JMP  over127
+	JLT  result141
+	JMP  over143
 
-special139:
+special157:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow140
+	JEQ     narrow158
 	VMOVUPS Z6, (AX)
-	JMP     stored141
+	JMP     stored159
 
-narrow140:
+narrow158:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip142
+	JEQ          skip160
 	SUBQ         BX, SI
-	JEQ          empty143
+	JEQ          empty161
 	SHRQ         $0x03, SI
 	VPXORD       X29, X29, X29
 	VCVTSI2SSQ   SI, X29, X29
 	VBROADCASTSS X29, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty143:
-skip142:
+empty161:
+skip160:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip144
+	JEQ       skip162
 	VPMOVZXWD (AX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VADDPS    Z6, Z0, Z6
 
-skip144:
+skip162:
 	VPTESTMD  Z2, Z6, K1
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K1, Z0
@@ -9062,57 +9661,71 @@ skip144:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around145
+	JNE       around163
 	VMOVDQU64 Y0, (AX)
-	JMP       stored146
+	JMP       stored164
 
-around145:
+around163:
 	VMOVNTDQ Y0, (AX)
 
-stored146:
-stored141:
-	JMP stored138
+stored164:
+stored159:
+	JMP stored156
 
-tooMany126:
+empty145:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed155
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around165
+	VMOVDQU64 Y6, (AX)
+	JMP       stored166
+
+around165:
+	VMOVNTDQ Y6, (AX)
+
+stored166:
+	JMP stored156
+
+tooMany142:
 	MOVQ DI, results+24(FP)
 
-over127:
+over143:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip147
+	JEQ   skip167
 	ADDQ  $0x00000020, to+56(FP)
 
-skip147:
+skip167:
 	SUBQ $0x00000010, R9
 
-narrower124:
+narrower140:
 	TESTQ R9, R9
-	JLE   done148
+	JLE   done168
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over151
+	JGE   over171
 
-result149:
+result169:
 	MOVQ    start+16(FP), R9
 	MOVQ    (R9)(DI*8), BX
 	MOVQ    8(R9)(DI*8), SI
 	MOVQ    SI, R9
 	SUBQ    BX, R9
 	CMPQ    R9, $0x00000100
-	JGT     tooMany150
+	JGT     tooMany170
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z6, Z6, Z6
 	CMPQ    BX, SI
-	JGE     summed152
+	JGE     empty173
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none153
+	JEQ     none174
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -9122,9 +9735,9 @@ result149:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows155
+	JGE     rows176
 
-row154:
+row175:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -9139,13 +9752,13 @@ row154:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row154
+	JLT          row175
 
-rows155:
+rows176:
 	CMPQ R10, SI
-	JGE  rows157
+	JGE  rows178
 
-row156:
+row177:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VPBROADCASTW (R9), Z0
@@ -9157,20 +9770,20 @@ row156:
 	VADDPS       Z0, Z6, Z6
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row156
+	JLT          row177
 
-rows157:
-	JMP summed152
+rows178:
+	JMP summed172
 
-none153:
+none174:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows159
+	JGE     rows180
 
-row158:
+row179:
 	MOVQ        128(R9), R11
 	IMULQ       CX, R11
 	MOVQ        (R9), R10
@@ -9181,13 +9794,13 @@ row158:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row158
+	JLT         row179
 
-rows159:
+rows180:
 	CMPQ R9, SI
-	JGE  rows161
+	JGE  rows182
 
-row160:
+row181:
 	MOVQ        (R9), R10
 	IMULQ       CX, R10
 	VPMOVZXWD.Z (R8)(R10*1), K1, Z0
@@ -9195,12 +9808,13 @@ row160:
 	VADDPS      Z0, Z6, Z6
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row160
+	JLT         row181
 
-rows161:
-summed152:
+rows182:
+summed172:
+summed183:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special163
+	JNE       special185
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -9210,39 +9824,39 @@ summed152:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (AX)
 
-stored162:
+stored184:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result149
-	JMP  over151
+	JLT  result169
+	JMP  over171
 
-special163:
+special185:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow164
+	JEQ     narrow186
 	VMOVUPS Z6, K1, (AX)
-	JMP     stored165
+	JMP     stored187
 
-narrow164:
+narrow186:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip166
+	JEQ          skip188
 	SUBQ         BX, SI
-	JEQ          empty167
+	JEQ          empty189
 	SHRQ         $0x03, SI
 	VPXORD       X30, X30, X30
 	VCVTSI2SSQ   SI, X30, X30
 	VBROADCASTSS X30, Z0
 	VDIVPS       Z0, Z6, Z6
 
-empty167:
-skip166:
+empty189:
+skip188:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip168
+	JEQ         skip190
 	VPMOVZXWD.Z (AX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VADDPS      Z6, Z0, Z6
 
-skip168:
+skip190:
 	VPTESTMD  Z2, Z6, K2
 	VPADDD    Z3, Z6, Z0
 	VPADDD    Z4, Z6, K2, Z0
@@ -9252,14 +9866,18 @@ skip168:
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (AX)
 
-stored165:
-	JMP stored162
+stored187:
+	JMP stored184
 
-tooMany150:
+empty173:
+	JMP summed183
+	JMP stored184
+
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over151:
-done148:
+over171:
+done168:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -9435,22 +10053,22 @@ TEXT ·sumRowsAVX512F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile169:
+tile191:
 	CMPQ R9, $0x00000100
-	JLT  narrower170
+	JLT  narrower192
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over173
+	JGE  over195
 
-result171:
+result193:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany172
+	JGT     tooMany194
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -9471,9 +10089,9 @@ result171:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     summed174
+	JGE     empty197
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none175
+	JEQ     none198
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -9483,9 +10101,9 @@ result171:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows177
+	JGE     rows200
 
-row176:
+row199:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -9542,13 +10160,13 @@ row176:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row176
+	JLT          row199
 
-rows177:
+rows200:
 	CMPQ R11, SI
-	JGE  rows179
+	JGE  rows202
 
-row178:
+row201:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -9587,20 +10205,20 @@ row178:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row178
+	JLT          row201
 
-rows179:
-	JMP summed174
+rows202:
+	JMP summed196
 
-none175:
+none198:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows181
+	JGE     rows204
 
-row180:
+row203:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -9639,13 +10257,13 @@ row180:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row180
+	JLT        row203
 
-rows181:
+rows204:
 	CMPQ R10, SI
-	JGE  rows183
+	JGE  rows206
 
-row182:
+row205:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -9666,12 +10284,13 @@ row182:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row182
+	JLT    row205
 
-rows183:
-summed174:
+rows206:
+summed196:
+summed207:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special185
+	JNE       special209
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -9785,16 +10404,16 @@ summed174:
 	VPERMT2W  Z17, Z24, Z16
 	VMOVUPS   Z16, 448(AX)
 
-stored184:
+stored208:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result171
-	JMP  over173
+	JLT  result193
+	JMP  over195
 
-special185:
+special209:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
+	JEQ     narrow210
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -9811,13 +10430,13 @@ special185:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored187
+	JMP     stored211
 
-narrow186:
+narrow210:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip188
+	JEQ          skip212
 	SUBQ         BX, SI
-	JEQ          empty189
+	JEQ          empty213
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -9839,10 +10458,10 @@ narrow186:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty189:
-skip188:
+empty213:
+skip212:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip190
+	JEQ       skip214
 	VPMOVZXWD (AX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -9892,7 +10511,7 @@ skip188:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip190:
+skip214:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -9907,14 +10526,14 @@ skip190:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around191
+	JNE       around215
 	VMOVDQU64 Z16, (AX)
-	JMP       stored192
+	JMP       stored216
 
-around191:
+around215:
 	VMOVNTDQ Z16, (AX)
 
-stored192:
+stored216:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -9929,14 +10548,14 @@ stored192:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around193
+	JNE       around217
 	VMOVDQU64 Z16, 64(AX)
-	JMP       stored194
+	JMP       stored218
 
-around193:
+around217:
 	VMOVNTDQ Z16, 64(AX)
 
-stored194:
+stored218:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -9951,14 +10570,14 @@ stored194:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around195
+	JNE       around219
 	VMOVDQU64 Z16, 128(AX)
-	JMP       stored196
+	JMP       stored220
 
-around195:
+around219:
 	VMOVNTDQ Z16, 128(AX)
 
-stored196:
+stored220:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -9973,14 +10592,14 @@ stored196:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around221
 	VMOVDQU64 Z16, 192(AX)
-	JMP       stored198
+	JMP       stored222
 
-around197:
+around221:
 	VMOVNTDQ Z16, 192(AX)
 
-stored198:
+stored222:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -9995,14 +10614,14 @@ stored198:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around199
+	JNE       around223
 	VMOVDQU64 Z16, 256(AX)
-	JMP       stored200
+	JMP       stored224
 
-around199:
+around223:
 	VMOVNTDQ Z16, 256(AX)
 
-stored200:
+stored224:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -10017,14 +10636,14 @@ stored200:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around201
+	JNE       around225
 	VMOVDQU64 Z16, 320(AX)
-	JMP       stored202
+	JMP       stored226
 
-around201:
+around225:
 	VMOVNTDQ Z16, 320(AX)
 
-stored202:
+stored226:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -10039,14 +10658,14 @@ stored202:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around203
+	JNE       around227
 	VMOVDQU64 Z16, 384(AX)
-	JMP       stored204
+	JMP       stored228
 
-around203:
+around227:
 	VMOVNTDQ Z16, 384(AX)
 
-stored204:
+stored228:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -10061,47 +10680,75 @@ stored204:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around205
+	JNE       around229
 	VMOVDQU64 Z16, 448(AX)
-	JMP       stored206
+	JMP       stored230
 
-around205:
+around229:
 	VMOVNTDQ Z16, 448(AX)
 
-stored206:
-stored187:
-	JMP stored184
+stored230:
+stored211:
+	JMP stored208
 
-tooMany172:
+empty197:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed207
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around231
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	VMOVDQU64 Z0, 384(AX)
+	VMOVDQU64 Z0, 448(AX)
+	JMP       stored232
+
+around231:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
+	VMOVNTDQ Z0, 384(AX)
+	VMOVNTDQ Z0, 448(AX)
+
+stored232:
+	JMP stored208
+
+tooMany194:
 	MOVQ DI, results+24(FP)
 
-over173:
+over195:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip207
+	JEQ   skip233
 	ADDQ  $0x00000200, to+56(FP)
 
-skip207:
+skip233:
 	SUBQ $0x00000100, R9
-	JMP  tile169
+	JMP  tile191
 
-narrower170:
+narrower192:
 	CMPQ R9, $0x00000080
-	JLT  narrower209
+	JLT  narrower235
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over212
+	JGE  over238
 
-result210:
+result236:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany211
+	JGT     tooMany237
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -10114,9 +10761,9 @@ result210:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     summed213
+	JGE     empty240
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none214
+	JEQ     none241
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -10126,9 +10773,9 @@ result210:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows216
+	JGE     rows243
 
-row215:
+row242:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -10161,13 +10808,13 @@ row215:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row215
+	JLT          row242
 
-rows216:
+rows243:
 	CMPQ R11, SI
-	JGE  rows218
+	JGE  rows245
 
-row217:
+row244:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -10190,20 +10837,20 @@ row217:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row217
+	JLT          row244
 
-rows218:
-	JMP summed213
+rows245:
+	JMP summed239
 
-none214:
+none241:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows220
+	JGE     rows247
 
-row219:
+row246:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10226,13 +10873,13 @@ row219:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row219
+	JLT        row246
 
-rows220:
+rows247:
 	CMPQ R10, SI
-	JGE  rows222
+	JGE  rows249
 
-row221:
+row248:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -10245,12 +10892,13 @@ row221:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row221
+	JLT    row248
 
-rows222:
-summed213:
+rows249:
+summed239:
+summed250:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special224
+	JNE       special252
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -10308,16 +10956,16 @@ summed213:
 	VPERMT2W  Z9, Z10, Z8
 	VMOVUPS   Z8, 192(AX)
 
-stored223:
+stored251:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result210
-	JMP  over212
+	JLT  result236
+	JMP  over238
 
-special224:
+special252:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow225
+	JEQ     narrow253
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -10326,13 +10974,13 @@ special224:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored226
+	JMP     stored254
 
-narrow225:
+narrow253:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip227
+	JEQ          skip255
 	SUBQ         BX, SI
-	JEQ          empty228
+	JEQ          empty256
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -10346,10 +10994,10 @@ narrow225:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty228:
-skip227:
+empty256:
+skip255:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip229
+	JEQ       skip257
 	VPMOVZXWD (AX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -10375,7 +11023,7 @@ skip227:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip229:
+skip257:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -10390,14 +11038,14 @@ skip229:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around258
 	VMOVDQU64 Z8, (AX)
-	JMP       stored231
+	JMP       stored259
 
-around230:
+around258:
 	VMOVNTDQ Z8, (AX)
 
-stored231:
+stored259:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -10412,14 +11060,14 @@ stored231:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around232
+	JNE       around260
 	VMOVDQU64 Z8, 64(AX)
-	JMP       stored233
+	JMP       stored261
 
-around232:
+around260:
 	VMOVNTDQ Z8, 64(AX)
 
-stored233:
+stored261:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -10434,14 +11082,14 @@ stored233:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around234
+	JNE       around262
 	VMOVDQU64 Z8, 128(AX)
-	JMP       stored235
+	JMP       stored263
 
-around234:
+around262:
 	VMOVNTDQ Z8, 128(AX)
 
-stored235:
+stored263:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -10456,46 +11104,66 @@ stored235:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around236
+	JNE       around264
 	VMOVDQU64 Z8, 192(AX)
-	JMP       stored237
+	JMP       stored265
 
-around236:
+around264:
 	VMOVNTDQ Z8, 192(AX)
 
-stored237:
-stored226:
-	JMP stored223
+stored265:
+stored254:
+	JMP stored251
 
-tooMany211:
+empty240:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed250
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around266
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	JMP       stored267
+
+around266:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+
+stored267:
+	JMP stored251
+
+tooMany237:
 	MOVQ DI, results+24(FP)
 
-over212:
+over238:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip238
+	JEQ   skip268
 	ADDQ  $0x00000100, to+56(FP)
 
-skip238:
+skip268:
 	SUBQ $0x00000080, R9
 
-narrower209:
+narrower235:
 	CMPQ R9, $0x00000040
-	JLT  narrower240
+	JLT  narrower270
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over243
+	JGE  over273
 
-result241:
+result271:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany242
+	JGT     tooMany272
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -10504,9 +11172,9 @@ result241:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     summed244
+	JGE     empty275
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none245
+	JEQ     none276
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -10516,9 +11184,9 @@ result241:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows247
+	JGE     rows278
 
-row246:
+row277:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -10539,13 +11207,13 @@ row246:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row246
+	JLT          row277
 
-rows247:
+rows278:
 	CMPQ R11, SI
-	JGE  rows249
+	JGE  rows280
 
-row248:
+row279:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -10560,20 +11228,20 @@ row248:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row248
+	JLT          row279
 
-rows249:
-	JMP summed244
+rows280:
+	JMP summed274
 
-none245:
+none276:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows251
+	JGE     rows282
 
-row250:
+row281:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10588,13 +11256,13 @@ row250:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row250
+	JLT        row281
 
-rows251:
+rows282:
 	CMPQ R10, SI
-	JGE  rows253
+	JGE  rows284
 
-row252:
+row283:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -10603,12 +11271,13 @@ row252:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row252
+	JLT    row283
 
-rows253:
-summed244:
+rows284:
+summed274:
+summed285:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special255
+	JNE       special287
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -10638,27 +11307,27 @@ summed244:
 	VPERMT2W  Z5, Z6, Z4
 	VMOVUPS   Z4, 64(AX)
 
-stored254:
+stored286:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result241
-	JMP  over243
+	JLT  result271
+	JMP  over273
 
-special255:
+special287:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow256
+	JEQ     narrow288
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored257
+	JMP     stored289
 
-narrow256:
+narrow288:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip258
+	JEQ          skip290
 	SUBQ         BX, SI
-	JEQ          empty259
+	JEQ          empty291
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -10668,10 +11337,10 @@ narrow256:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty259:
-skip258:
+empty291:
+skip290:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip260
+	JEQ       skip292
 	VPMOVZXWD (AX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -10685,7 +11354,7 @@ skip258:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip260:
+skip292:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -10700,14 +11369,14 @@ skip260:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around261
+	JNE       around293
 	VMOVDQU64 Z4, (AX)
-	JMP       stored262
+	JMP       stored294
 
-around261:
+around293:
 	VMOVNTDQ Z4, (AX)
 
-stored262:
+stored294:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -10722,55 +11391,71 @@ stored262:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around263
+	JNE       around295
 	VMOVDQU64 Z4, 64(AX)
-	JMP       stored264
+	JMP       stored296
 
-around263:
+around295:
 	VMOVNTDQ Z4, 64(AX)
 
-stored264:
-stored257:
-	JMP stored254
+stored296:
+stored289:
+	JMP stored286
 
-tooMany242:
+empty275:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed285
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around297
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	JMP       stored298
+
+around297:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+
+stored298:
+	JMP stored286
+
+tooMany272:
 	MOVQ DI, results+24(FP)
 
-over243:
+over273:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip265
+	JEQ   skip299
 	ADDQ  $0x00000080, to+56(FP)
 
-skip265:
+skip299:
 	SUBQ $0x00000040, R9
 
-narrower240:
+narrower270:
 	CMPQ R9, $0x00000020
-	JLT  narrower267
+	JLT  narrower301
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over270
+	JGE  over304
 
-result268:
+result302:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany269
+	JGT     tooMany303
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     summed271
+	JGE     empty306
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none272
+	JEQ     none307
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -10780,9 +11465,9 @@ result268:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows274
+	JGE     rows309
 
-row273:
+row308:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -10797,13 +11482,13 @@ row273:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row273
+	JLT          row308
 
-rows274:
+rows309:
 	CMPQ R11, SI
-	JGE  rows276
+	JGE  rows311
 
-row275:
+row310:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -10814,20 +11499,20 @@ row275:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row275
+	JLT          row310
 
-rows276:
-	JMP summed271
+rows311:
+	JMP summed305
 
-none272:
+none307:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows278
+	JGE     rows313
 
-row277:
+row312:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -10838,25 +11523,26 @@ row277:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row277
+	JLT        row312
 
-rows278:
+rows313:
 	CMPQ R10, SI
-	JGE  rows280
+	JGE  rows315
 
-row279:
+row314:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row279
+	JLT    row314
 
-rows280:
-summed271:
+rows315:
+summed305:
+summed316:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special282
+	JNE       special318
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -10872,25 +11558,25 @@ summed271:
 	VPERMT2W  Z3, Z4, Z2
 	VMOVUPS   Z2, (AX)
 
-stored281:
+stored317:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result268
-	JMP  over270
+	JLT  result302
+	JMP  over304
 
-special282:
+special318:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow283
+	JEQ     narrow319
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored284
+	JMP     stored320
 
-narrow283:
+narrow319:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip285
+	JEQ          skip321
 	SUBQ         BX, SI
-	JEQ          empty286
+	JEQ          empty322
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -10898,10 +11584,10 @@ narrow283:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty286:
-skip285:
+empty322:
+skip321:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip287
+	JEQ       skip323
 	VPMOVZXWD (AX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -10909,7 +11595,7 @@ skip285:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip287:
+skip323:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -10924,54 +11610,68 @@ skip287:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around288
+	JNE       around324
 	VMOVDQU64 Z2, (AX)
-	JMP       stored289
+	JMP       stored325
 
-around288:
+around324:
 	VMOVNTDQ Z2, (AX)
 
-stored289:
-stored284:
-	JMP stored281
+stored325:
+stored320:
+	JMP stored317
 
-tooMany269:
+empty306:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed316
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around326
+	VMOVDQU64 Z0, (AX)
+	JMP       stored327
+
+around326:
+	VMOVNTDQ Z0, (AX)
+
+stored327:
+	JMP stored317
+
+tooMany303:
 	MOVQ DI, results+24(FP)
 
-over270:
+over304:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip290
+	JEQ   skip328
 	ADDQ  $0x00000040, to+56(FP)
 
-skip290:
+skip328:
 	SUBQ $0x00000020, R9
 
-narrower267:
+narrower301:
 	CMPQ R9, $0x00000010
-	JLT  narrower292
+	JLT  narrower330
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over295
+	JGE  over333
 
-result293:
+result331:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany294
+	JGT     tooMany332
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed296
+	JGE     empty335
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none297
+	JEQ     none336
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -10981,9 +11681,9 @@ result293:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows299
+	JGE     rows338
 
-row298:
+row337:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -10995,13 +11695,13 @@ row298:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row298
+	JLT          row337
 
-rows299:
+rows338:
 	CMPQ R11, SI
-	JGE  rows301
+	JGE  rows340
 
-row300:
+row339:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -11010,20 +11710,20 @@ row300:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row300
+	JLT          row339
 
-rows301:
-	JMP summed296
+rows340:
+	JMP summed334
 
-none297:
+none336:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows303
+	JGE     rows342
 
-row302:
+row341:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -11032,24 +11732,25 @@ row302:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row302
+	JLT        row341
 
-rows303:
+rows342:
 	CMPQ R10, SI
-	JGE  rows305
+	JGE  rows344
 
-row304:
+row343:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row304
+	JLT    row343
 
-rows305:
-summed296:
+rows344:
+summed334:
+summed345:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special307
+	JNE       special347
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -11059,39 +11760,39 @@ summed296:
 	VPMOVDW   Z1, Y1
 	VMOVUPS   Y1, (AX)
 
-stored306:
+stored346:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result293
-	JMP  over295
+	JLT  result331
+	JMP  over333
 
-special307:
+special347:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow308
+	JEQ     narrow348
 	VMOVUPS Z0, (AX)
-	JMP     stored309
+	JMP     stored349
 
-narrow308:
+narrow348:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip310
+	JEQ          skip350
 	SUBQ         BX, SI
-	JEQ          empty311
+	JEQ          empty351
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty311:
-skip310:
+empty351:
+skip350:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip312
+	JEQ       skip352
 	VPMOVZXWD (AX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip312:
+skip352:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -11100,57 +11801,71 @@ skip312:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around313
+	JNE       around353
 	VMOVDQU64 Y1, (AX)
-	JMP       stored314
+	JMP       stored354
 
-around313:
+around353:
 	VMOVNTDQ Y1, (AX)
 
-stored314:
-stored309:
-	JMP stored306
+stored354:
+stored349:
+	JMP stored346
 
-tooMany294:
+empty335:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed345
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around355
+	VMOVDQU64 Y0, (AX)
+	JMP       stored356
+
+around355:
+	VMOVNTDQ Y0, (AX)
+
+stored356:
+	JMP stored346
+
+tooMany332:
 	MOVQ DI, results+24(FP)
 
-over295:
+over333:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip315
+	JEQ   skip357
 	ADDQ  $0x00000020, to+56(FP)
 
-skip315:
+skip357:
 	SUBQ $0x00000010, R9
 
-narrower292:
+narrower330:
 	TESTQ R9, R9
-	JLE   done316
+	JLE   done358
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over319
+	JGE   over361
 
-result317:
+result359:
 	MOVQ    start+16(FP), R9
 	MOVQ    (R9)(DI*8), BX
 	MOVQ    8(R9)(DI*8), SI
 	MOVQ    SI, R9
 	SUBQ    BX, R9
 	CMPQ    R9, $0x00000100
-	JGT     tooMany318
+	JGT     tooMany360
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed320
+	JGE     empty363
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none321
+	JEQ     none364
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -11160,9 +11875,9 @@ result317:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows323
+	JGE     rows366
 
-row322:
+row365:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -11175,13 +11890,13 @@ row322:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row322
+	JLT          row365
 
-rows323:
+rows366:
 	CMPQ R10, SI
-	JGE  rows325
+	JGE  rows368
 
-row324:
+row367:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -11191,20 +11906,20 @@ row324:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row324
+	JLT          row367
 
-rows325:
-	JMP summed320
+rows368:
+	JMP summed362
 
-none321:
+none364:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows327
+	JGE     rows370
 
-row326:
+row369:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -11214,25 +11929,26 @@ row326:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row326
+	JLT        row369
 
-rows327:
+rows370:
 	CMPQ R9, SI
-	JGE  rows329
+	JGE  rows372
 
-row328:
+row371:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row328
+	JLT       row371
 
-rows329:
-summed320:
+rows372:
+summed362:
+summed373:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special331
+	JNE       special375
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -11242,39 +11958,39 @@ summed320:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored330:
+stored374:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result317
-	JMP  over319
+	JLT  result359
+	JMP  over361
 
-special331:
+special375:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow332
+	JEQ     narrow376
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored333
+	JMP     stored377
 
-narrow332:
+narrow376:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip334
+	JEQ          skip378
 	SUBQ         BX, SI
-	JEQ          empty335
+	JEQ          empty379
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty335:
-skip334:
+empty379:
+skip378:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip336
+	JEQ         skip380
 	VPMOVZXWD.Z (AX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip336:
+skip380:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -11284,14 +12000,18 @@ skip336:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored333:
-	JMP stored330
+stored377:
+	JMP stored374
 
-tooMany318:
+empty363:
+	JMP summed373
+	JMP stored374
+
+tooMany360:
 	MOVQ DI, results+24(FP)
 
-over319:
-done316:
+over361:
+done358:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -11340,29 +12060,29 @@ TEXT ·sumChosenAVX512BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none337
+	JEQ   none381
 	SUBQ  positions+32(FP), AX
 
-none337:
+none381:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile338:
+tile382:
 	CMPQ R10, $0x00000100
-	JLT  narrower339
+	JLT  narrower383
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over342
+	JGE  over386
 
-result340:
+result384:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany341
+	JGT     tooMany385
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -11383,7 +12103,7 @@ result340:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     summed343
+	JGE     empty387
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -11393,9 +12113,9 @@ result340:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows345
+	JGE     rows389
 
-row344:
+row388:
 	MOVQ         64(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -11478,13 +12198,13 @@ row344:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row344
+	JLT          row388
 
-rows345:
+rows389:
 	CMPQ R13, DI
-	JGE  rows347
+	JGE  rows391
 
-row346:
+row390:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -11557,12 +12277,12 @@ row346:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row346
+	JLT          row390
 
-rows347:
-summed343:
+rows391:
+summed392:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special349
+	JNE       special394
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -11676,16 +12396,16 @@ summed343:
 	VPERMT2W  Z17, Z24, Z16
 	VMOVUPS   Z16, 448(BX)
 
-stored348:
+stored393:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result340
-	JMP  over342
+	JLT  result384
+	JMP  over386
 
-special349:
+special394:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow350
+	JEQ     narrow395
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -11702,13 +12422,13 @@ special349:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored351
+	JMP     stored396
 
-narrow350:
+narrow395:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip352
+	JEQ          skip397
 	SUBQ         SI, DI
-	JEQ          empty353
+	JEQ          empty398
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -11730,10 +12450,10 @@ narrow350:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty353:
-skip352:
+empty398:
+skip397:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip354
+	JEQ       skip399
 	VPMOVZXWD (BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z0, Z16, Z0
@@ -11783,7 +12503,7 @@ skip352:
 	VPSLLD    $0x10, Z16, Z16
 	VADDPS    Z15, Z16, Z15
 
-skip354:
+skip399:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z16
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z16
@@ -11798,14 +12518,14 @@ skip354:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around355
+	JNE       around400
 	VMOVDQU64 Z16, (BX)
-	JMP       stored356
+	JMP       stored401
 
-around355:
+around400:
 	VMOVNTDQ Z16, (BX)
 
-stored356:
+stored401:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z16
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z16
@@ -11820,14 +12540,14 @@ stored356:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around357
+	JNE       around402
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored358
+	JMP       stored403
 
-around357:
+around402:
 	VMOVNTDQ Z16, 64(BX)
 
-stored358:
+stored403:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z16
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z16
@@ -11842,14 +12562,14 @@ stored358:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around359
+	JNE       around404
 	VMOVDQU64 Z16, 128(BX)
-	JMP       stored360
+	JMP       stored405
 
-around359:
+around404:
 	VMOVNTDQ Z16, 128(BX)
 
-stored360:
+stored405:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z16
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z16
@@ -11864,14 +12584,14 @@ stored360:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around361
+	JNE       around406
 	VMOVDQU64 Z16, 192(BX)
-	JMP       stored362
+	JMP       stored407
 
-around361:
+around406:
 	VMOVNTDQ Z16, 192(BX)
 
-stored362:
+stored407:
 	VPTESTMD  all32_10000<>+0(SB), Z8, K1
 	VPADDD    all32_7fff<>+0(SB), Z8, Z16
 	VPADDD    all32_8000<>+0(SB), Z8, K1, Z16
@@ -11886,14 +12606,14 @@ stored362:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around363
+	JNE       around408
 	VMOVDQU64 Z16, 256(BX)
-	JMP       stored364
+	JMP       stored409
 
-around363:
+around408:
 	VMOVNTDQ Z16, 256(BX)
 
-stored364:
+stored409:
 	VPTESTMD  all32_10000<>+0(SB), Z10, K1
 	VPADDD    all32_7fff<>+0(SB), Z10, Z16
 	VPADDD    all32_8000<>+0(SB), Z10, K1, Z16
@@ -11908,14 +12628,14 @@ stored364:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around365
+	JNE       around410
 	VMOVDQU64 Z16, 320(BX)
-	JMP       stored366
+	JMP       stored411
 
-around365:
+around410:
 	VMOVNTDQ Z16, 320(BX)
 
-stored366:
+stored411:
 	VPTESTMD  all32_10000<>+0(SB), Z12, K1
 	VPADDD    all32_7fff<>+0(SB), Z12, Z16
 	VPADDD    all32_8000<>+0(SB), Z12, K1, Z16
@@ -11930,14 +12650,14 @@ stored366:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around367
+	JNE       around412
 	VMOVDQU64 Z16, 384(BX)
-	JMP       stored368
+	JMP       stored413
 
-around367:
+around412:
 	VMOVNTDQ Z16, 384(BX)
 
-stored368:
+stored413:
 	VPTESTMD  all32_10000<>+0(SB), Z14, K1
 	VPADDD    all32_7fff<>+0(SB), Z14, Z16
 	VPADDD    all32_8000<>+0(SB), Z14, K1, Z16
@@ -11952,47 +12672,75 @@ stored368:
 	VMOVDQA64 Z16, Z16
 	VPERMT2W  Z17, Z24, Z16
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around369
+	JNE       around414
 	VMOVDQU64 Z16, 448(BX)
-	JMP       stored370
+	JMP       stored415
 
-around369:
+around414:
 	VMOVNTDQ Z16, 448(BX)
 
-stored370:
-stored351:
-	JMP stored348
+stored415:
+stored396:
+	JMP stored393
 
-tooMany341:
+empty387:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed392
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around416
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	VMOVDQU64 Z0, 256(BX)
+	VMOVDQU64 Z0, 320(BX)
+	VMOVDQU64 Z0, 384(BX)
+	VMOVDQU64 Z0, 448(BX)
+	JMP       stored417
+
+around416:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+	VMOVNTDQ Z0, 256(BX)
+	VMOVNTDQ Z0, 320(BX)
+	VMOVNTDQ Z0, 384(BX)
+	VMOVNTDQ Z0, 448(BX)
+
+stored417:
+	JMP stored393
+
+tooMany385:
 	MOVQ R8, results+24(FP)
 
-over342:
+over386:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip371
+	JEQ   skip418
 	ADDQ  $0x00000200, to+72(FP)
 
-skip371:
+skip418:
 	SUBQ $0x00000100, R10
-	JMP  tile338
+	JMP  tile382
 
-narrower339:
+narrower383:
 	CMPQ R10, $0x00000080
-	JLT  narrower373
+	JLT  narrower420
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over376
+	JGE  over423
 
-result374:
+result421:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany375
+	JGT     tooMany422
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -12005,7 +12753,7 @@ result374:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     summed377
+	JGE     empty424
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12015,9 +12763,9 @@ result374:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows379
+	JGE     rows426
 
-row378:
+row425:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12064,13 +12812,13 @@ row378:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row378
+	JLT          row425
 
-rows379:
+rows426:
 	CMPQ R13, DI
-	JGE  rows381
+	JGE  rows428
 
-row380:
+row427:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12111,12 +12859,12 @@ row380:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row380
+	JLT          row427
 
-rows381:
-summed377:
+rows428:
+summed429:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special383
+	JNE       special431
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -12174,16 +12922,16 @@ summed377:
 	VPERMT2W  Z9, Z10, Z8
 	VMOVUPS   Z8, 192(BX)
 
-stored382:
+stored430:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result374
-	JMP  over376
+	JLT  result421
+	JMP  over423
 
-special383:
+special431:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow384
+	JEQ     narrow432
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -12192,13 +12940,13 @@ special383:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored385
+	JMP     stored433
 
-narrow384:
+narrow432:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip386
+	JEQ          skip434
 	SUBQ         SI, DI
-	JEQ          empty387
+	JEQ          empty435
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -12212,10 +12960,10 @@ narrow384:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty387:
-skip386:
+empty435:
+skip434:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip388
+	JEQ       skip436
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z0, Z8, Z0
@@ -12241,7 +12989,7 @@ skip386:
 	VPSLLD    $0x10, Z8, Z8
 	VADDPS    Z7, Z8, Z7
 
-skip388:
+skip436:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z8
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z8
@@ -12256,14 +13004,14 @@ skip388:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around389
+	JNE       around437
 	VMOVDQU64 Z8, (BX)
-	JMP       stored390
+	JMP       stored438
 
-around389:
+around437:
 	VMOVNTDQ Z8, (BX)
 
-stored390:
+stored438:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z8
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z8
@@ -12278,14 +13026,14 @@ stored390:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around391
+	JNE       around439
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored392
+	JMP       stored440
 
-around391:
+around439:
 	VMOVNTDQ Z8, 64(BX)
 
-stored392:
+stored440:
 	VPTESTMD  all32_10000<>+0(SB), Z4, K1
 	VPADDD    all32_7fff<>+0(SB), Z4, Z8
 	VPADDD    all32_8000<>+0(SB), Z4, K1, Z8
@@ -12300,14 +13048,14 @@ stored392:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around393
+	JNE       around441
 	VMOVDQU64 Z8, 128(BX)
-	JMP       stored394
+	JMP       stored442
 
-around393:
+around441:
 	VMOVNTDQ Z8, 128(BX)
 
-stored394:
+stored442:
 	VPTESTMD  all32_10000<>+0(SB), Z6, K1
 	VPADDD    all32_7fff<>+0(SB), Z6, Z8
 	VPADDD    all32_8000<>+0(SB), Z6, K1, Z8
@@ -12322,46 +13070,66 @@ stored394:
 	VMOVDQA64 Z8, Z8
 	VPERMT2W  Z9, Z10, Z8
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around395
+	JNE       around443
 	VMOVDQU64 Z8, 192(BX)
-	JMP       stored396
+	JMP       stored444
 
-around395:
+around443:
 	VMOVNTDQ Z8, 192(BX)
 
-stored396:
-stored385:
-	JMP stored382
+stored444:
+stored433:
+	JMP stored430
 
-tooMany375:
+empty424:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed429
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around445
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	JMP       stored446
+
+around445:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+
+stored446:
+	JMP stored430
+
+tooMany422:
 	MOVQ R8, results+24(FP)
 
-over376:
+over423:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip397
+	JEQ   skip447
 	ADDQ  $0x00000100, to+72(FP)
 
-skip397:
+skip447:
 	SUBQ $0x00000080, R10
 
-narrower373:
+narrower420:
 	CMPQ R10, $0x00000040
-	JLT  narrower399
+	JLT  narrower449
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over402
+	JGE  over452
 
-result400:
+result450:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany401
+	JGT     tooMany451
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -12370,7 +13138,7 @@ result400:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     summed403
+	JGE     empty453
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12380,9 +13148,9 @@ result400:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows405
+	JGE     rows455
 
-row404:
+row454:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12411,13 +13179,13 @@ row404:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row404
+	JLT          row454
 
-rows405:
+rows455:
 	CMPQ R13, DI
-	JGE  rows407
+	JGE  rows457
 
-row406:
+row456:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12442,12 +13210,12 @@ row406:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row406
+	JLT          row456
 
-rows407:
-summed403:
+rows457:
+summed458:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special409
+	JNE       special460
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -12477,27 +13245,27 @@ summed403:
 	VPERMT2W  Z5, Z6, Z4
 	VMOVUPS   Z4, 64(BX)
 
-stored408:
+stored459:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result400
-	JMP  over402
+	JLT  result450
+	JMP  over452
 
-special409:
+special460:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow410
+	JEQ     narrow461
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored411
+	JMP     stored462
 
-narrow410:
+narrow461:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip412
+	JEQ          skip463
 	SUBQ         SI, DI
-	JEQ          empty413
+	JEQ          empty464
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -12507,10 +13275,10 @@ narrow410:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty413:
-skip412:
+empty464:
+skip463:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip414
+	JEQ       skip465
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z0, Z4, Z0
@@ -12524,7 +13292,7 @@ skip412:
 	VPSLLD    $0x10, Z4, Z4
 	VADDPS    Z3, Z4, Z3
 
-skip414:
+skip465:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z4
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z4
@@ -12539,14 +13307,14 @@ skip414:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around415
+	JNE       around466
 	VMOVDQU64 Z4, (BX)
-	JMP       stored416
+	JMP       stored467
 
-around415:
+around466:
 	VMOVNTDQ Z4, (BX)
 
-stored416:
+stored467:
 	VPTESTMD  all32_10000<>+0(SB), Z2, K1
 	VPADDD    all32_7fff<>+0(SB), Z2, Z4
 	VPADDD    all32_8000<>+0(SB), Z2, K1, Z4
@@ -12561,53 +13329,69 @@ stored416:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z6, Z4
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around417
+	JNE       around468
 	VMOVDQU64 Z4, 64(BX)
-	JMP       stored418
+	JMP       stored469
 
-around417:
+around468:
 	VMOVNTDQ Z4, 64(BX)
 
-stored418:
-stored411:
-	JMP stored408
+stored469:
+stored462:
+	JMP stored459
 
-tooMany401:
+empty453:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed458
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around470
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	JMP       stored471
+
+around470:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+
+stored471:
+	JMP stored459
+
+tooMany451:
 	MOVQ R8, results+24(FP)
 
-over402:
+over452:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip419
+	JEQ   skip472
 	ADDQ  $0x00000080, to+72(FP)
 
-skip419:
+skip472:
 	SUBQ $0x00000040, R10
 
-narrower399:
+narrower449:
 	CMPQ R10, $0x00000020
-	JLT  narrower421
+	JLT  narrower474
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over424
+	JGE  over477
 
-result422:
+result475:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany423
+	JGT     tooMany476
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     summed425
+	JGE     empty478
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12617,9 +13401,9 @@ result422:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows427
+	JGE     rows480
 
-row426:
+row479:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12639,13 +13423,13 @@ row426:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row426
+	JLT          row479
 
-rows427:
+rows480:
 	CMPQ R13, DI
-	JGE  rows429
+	JGE  rows482
 
-row428:
+row481:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12662,12 +13446,12 @@ row428:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row428
+	JLT          row481
 
-rows429:
-summed425:
+rows482:
+summed483:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special431
+	JNE       special485
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -12683,25 +13467,25 @@ summed425:
 	VPERMT2W  Z3, Z4, Z2
 	VMOVUPS   Z2, (BX)
 
-stored430:
+stored484:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result422
-	JMP  over424
+	JLT  result475
+	JMP  over477
 
-special431:
+special485:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow432
+	JEQ     narrow486
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored433
+	JMP     stored487
 
-narrow432:
+narrow486:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip434
+	JEQ          skip488
 	SUBQ         SI, DI
-	JEQ          empty435
+	JEQ          empty489
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -12709,10 +13493,10 @@ narrow432:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty435:
-skip434:
+empty489:
+skip488:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip436
+	JEQ       skip490
 	VPMOVZXWD (BX), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z0, Z2, Z0
@@ -12720,7 +13504,7 @@ skip434:
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z1, Z2, Z1
 
-skip436:
+skip490:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z2
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z2
@@ -12735,52 +13519,66 @@ skip436:
 	VMOVDQA64 Z2, Z2
 	VPERMT2W  Z3, Z4, Z2
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around437
+	JNE       around491
 	VMOVDQU64 Z2, (BX)
-	JMP       stored438
+	JMP       stored492
 
-around437:
+around491:
 	VMOVNTDQ Z2, (BX)
 
-stored438:
-stored433:
-	JMP stored430
+stored492:
+stored487:
+	JMP stored484
 
-tooMany423:
+empty478:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed483
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around493
+	VMOVDQU64 Z0, (BX)
+	JMP       stored494
+
+around493:
+	VMOVNTDQ Z0, (BX)
+
+stored494:
+	JMP stored484
+
+tooMany476:
 	MOVQ R8, results+24(FP)
 
-over424:
+over477:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip439
+	JEQ   skip495
 	ADDQ  $0x00000040, to+72(FP)
 
-skip439:
+skip495:
 	SUBQ $0x00000020, R10
 
-narrower421:
+narrower474:
 	CMPQ R10, $0x00000010
-	JLT  narrower441
+	JLT  narrower497
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over444
+	JGE  over500
 
-result442:
+result498:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany443
+	JGT     tooMany499
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     summed445
+	JGE     empty501
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12790,9 +13588,9 @@ result442:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows447
+	JGE     rows503
 
-row446:
+row502:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12808,13 +13606,13 @@ row446:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row446
+	JLT          row502
 
-rows447:
+rows503:
 	CMPQ R13, DI
-	JGE  rows449
+	JGE  rows505
 
-row448:
+row504:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12827,12 +13625,12 @@ row448:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row448
+	JLT          row504
 
-rows449:
-summed445:
+rows505:
+summed506:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special451
+	JNE       special508
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -12842,39 +13640,39 @@ summed445:
 	VPMOVDW   Z1, Y1
 	VMOVUPS   Y1, (BX)
 
-stored450:
+stored507:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result442
-	JMP  over444
+	JLT  result498
+	JMP  over500
 
-special451:
+special508:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow452
+	JEQ     narrow509
 	VMOVUPS Z0, (BX)
-	JMP     stored453
+	JMP     stored510
 
-narrow452:
+narrow509:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip454
+	JEQ          skip511
 	SUBQ         SI, DI
-	JEQ          empty455
+	JEQ          empty512
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty455:
-skip454:
+empty512:
+skip511:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip456
+	JEQ       skip513
 	VPMOVZXWD (BX), Z1
 	VPSLLD    $0x10, Z1, Z1
 	VADDPS    Z0, Z1, Z0
 
-skip456:
+skip513:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K1
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K1, Z1
@@ -12883,55 +13681,69 @@ skip456:
 	VPSRLD    $0x10, Z1, Z1
 	VPMOVDW   Z1, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around457
+	JNE       around514
 	VMOVDQU64 Y1, (BX)
-	JMP       stored458
+	JMP       stored515
 
-around457:
+around514:
 	VMOVNTDQ Y1, (BX)
 
-stored458:
-stored453:
-	JMP stored450
+stored515:
+stored510:
+	JMP stored507
 
-tooMany443:
+empty501:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed506
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around516
+	VMOVDQU64 Y0, (BX)
+	JMP       stored517
+
+around516:
+	VMOVNTDQ Y0, (BX)
+
+stored517:
+	JMP stored507
+
+tooMany499:
 	MOVQ R8, results+24(FP)
 
-over444:
+over500:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip459
+	JEQ   skip518
 	ADDQ  $0x00000020, to+72(FP)
 
-skip459:
+skip518:
 	SUBQ $0x00000010, R10
 
-narrower441:
+narrower497:
 	TESTQ R10, R10
-	JLE   done460
+	JLE   done519
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over463
+	JGE   over522
 
-result461:
+result520:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany462
+	JGT     tooMany521
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     summed464
+	JGE     empty523
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -12941,9 +13753,9 @@ result461:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows466
+	JGE     rows525
 
-row465:
+row524:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -12959,13 +13771,13 @@ row465:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row465
+	JLT          row524
 
-rows466:
+rows525:
 	CMPQ R13, DI
-	JGE  rows468
+	JGE  rows527
 
-row467:
+row526:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -12978,12 +13790,12 @@ row467:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row467
+	JLT          row526
 
-rows468:
-summed464:
+rows527:
+summed528:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special470
+	JNE       special530
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -12993,39 +13805,39 @@ summed464:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored469:
+stored529:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result461
-	JMP  over463
+	JLT  result520
+	JMP  over522
 
-special470:
+special530:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow471
+	JEQ     narrow531
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored472
+	JMP     stored532
 
-narrow471:
+narrow531:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip473
+	JEQ          skip533
 	SUBQ         SI, DI
-	JEQ          empty474
+	JEQ          empty534
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty474:
-skip473:
+empty534:
+skip533:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip475
+	JEQ         skip535
 	VPMOVZXWD.Z (BX), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip475:
+skip535:
 	VPTESTMD  all32_10000<>+0(SB), Z0, K2
 	VPADDD    all32_7fff<>+0(SB), Z0, Z1
 	VPADDD    all32_8000<>+0(SB), Z0, K2, Z1
@@ -13035,14 +13847,18 @@ skip475:
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored472:
-	JMP stored469
+stored532:
+	JMP stored529
 
-tooMany462:
+empty523:
+	JMP summed528
+	JMP stored529
+
+tooMany521:
 	MOVQ R8, results+24(FP)
 
-over463:
-done460:
+over522:
+done519:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -13057,22 +13873,22 @@ TEXT ·bagMaxAVX512BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none476
+	JEQ   none536
 	SUBQ  positions+32(FP), AX
 
-none476:
+none536:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile477:
+tile537:
 	CMPQ R10, $0x00000080
-	JLT  narrower478
+	JLT  narrower538
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over481
+	JGE  over541
 
-result479:
+result539:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13082,7 +13898,7 @@ result479:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty482
+	JGE     empty542
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -13106,9 +13922,9 @@ result479:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows485
+	JGE     rows545
 
-row484:
+row544:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13168,13 +13984,13 @@ row484:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row484
+	JLT        row544
 
-rows485:
+rows545:
 	CMPQ R11, DI
-	JGE  rows487
+	JGE  rows547
 
-row486:
+row546:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z19
@@ -13228,9 +14044,9 @@ row486:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row486
+	JLT       row546
 
-rows487:
+rows547:
 	VMOVDQU64     odd16<>+0(SB), Z17
 	VMOVDQA64     Z0, Z19
 	VPERMT2W      Z1, Z17, Z19
@@ -13249,7 +14065,7 @@ rows487:
 	VMOVUPS       Z19, 192(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none488
+	JEQ           none548
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -13354,10 +14170,10 @@ rows487:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none488:
-	JMP stored483
+none548:
+	JMP stored543
 
-empty482:
+empty542:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -13384,7 +14200,7 @@ empty482:
 	VPERMT2W  Z7, Z19, Z20
 	VMOVUPS   Z20, 192(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none489
+	JEQ       none549
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -13409,30 +14225,30 @@ empty482:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none489:
-stored483:
+none549:
+stored543:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result479
-	JMP  over481
+	JLT  result539
+	JMP  over541
 	MOVQ R8, results+24(FP)
 
-over481:
+over541:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile477
+	JMP  tile537
 
-narrower478:
+narrower538:
 	CMPQ R10, $0x00000040
-	JLT  narrower491
+	JLT  narrower551
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over494
+	JGE  over554
 
-result492:
+result552:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13442,7 +14258,7 @@ result492:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty495
+	JGE     empty555
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -13458,9 +14274,9 @@ result492:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows498
+	JGE     rows558
 
-row497:
+row557:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13494,13 +14310,13 @@ row497:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row497
+	JLT        row557
 
-rows498:
+rows558:
 	CMPQ R11, DI
-	JGE  rows500
+	JGE  rows560
 
-row499:
+row559:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z4
@@ -13530,9 +14346,9 @@ row499:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row499
+	JLT       row559
 
-rows500:
+rows560:
 	VMOVDQU64     odd16<>+0(SB), Z4
 	VMOVDQA64     Z0, Z5
 	VPERMT2W      Z1, Z4, Z5
@@ -13543,7 +14359,7 @@ rows500:
 	VMOVUPS       Z5, 64(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none501
+	JEQ           none561
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -13600,10 +14416,10 @@ rows500:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none501:
-	JMP stored496
+none561:
+	JMP stored556
 
-empty495:
+empty555:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -13618,7 +14434,7 @@ empty495:
 	VPERMT2W  Z3, Z4, Z5
 	VMOVUPS   Z5, 64(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none502
+	JEQ       none562
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -13635,29 +14451,29 @@ empty495:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none502:
-stored496:
+none562:
+stored556:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result492
-	JMP  over494
+	JLT  result552
+	JMP  over554
 	MOVQ R8, results+24(FP)
 
-over494:
+over554:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower491:
+narrower551:
 	CMPQ R10, $0x00000020
-	JLT  narrower504
+	JLT  narrower564
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over507
+	JGE  over567
 
-result505:
+result565:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13667,7 +14483,7 @@ result505:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty508
+	JGE     empty568
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -13679,9 +14495,9 @@ result505:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows511
+	JGE     rows571
 
-row510:
+row570:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13702,13 +14518,13 @@ row510:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row510
+	JLT        row570
 
-rows511:
+rows571:
 	CMPQ R11, DI
-	JGE  rows513
+	JGE  rows573
 
-row512:
+row572:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z2
@@ -13726,16 +14542,16 @@ row512:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row512
+	JLT       row572
 
-rows513:
+rows573:
 	VMOVDQU64     odd16<>+0(SB), Z2
 	VMOVDQA64     Z0, Z3
 	VPERMT2W      Z1, Z2, Z3
 	VMOVUPS       Z3, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none514
+	JEQ           none574
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -13768,10 +14584,10 @@ rows513:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none514:
-	JMP stored509
+none574:
+	JMP stored569
 
-empty508:
+empty568:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -13780,7 +14596,7 @@ empty508:
 	VPERMT2W  Z1, Z2, Z3
 	VMOVUPS   Z3, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none515
+	JEQ       none575
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -13793,29 +14609,29 @@ empty508:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none515:
-stored509:
+none575:
+stored569:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result505
-	JMP  over507
+	JLT  result565
+	JMP  over567
 	MOVQ R8, results+24(FP)
 
-over507:
+over567:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower504:
+narrower564:
 	CMPQ R10, $0x00000010
-	JLT  narrower517
+	JLT  narrower577
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over520
+	JGE  over580
 
-result518:
+result578:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13825,7 +14641,7 @@ result518:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty521
+	JGE     empty581
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -13835,9 +14651,9 @@ result518:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows524
+	JGE     rows584
 
-row523:
+row583:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -13852,13 +14668,13 @@ row523:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row523
+	JLT        row583
 
-rows524:
+rows584:
 	CMPQ R11, DI
-	JGE  rows526
+	JGE  rows586
 
-row525:
+row585:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Z1
@@ -13870,15 +14686,15 @@ row525:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row525
+	JLT       row585
 
-rows526:
+rows586:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none527
+	JEQ           none587
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -13899,17 +14715,17 @@ rows526:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none527:
-	JMP stored522
+none587:
+	JMP stored582
 
-empty521:
+empty581:
 	VPXORD  Z0, Z0, Z0
 	VMOVUPS all32_ffffffff<>+0(SB), Z17
 	VPSRLD  $0x10, Z0, Z1
 	VPMOVDW Z1, Y1
 	VMOVUPS Y1, (BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none528
+	JEQ     none588
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -13920,32 +14736,32 @@ empty521:
 	VMOVUPD Z17, (SI)
 	VMOVUPD Z17, 64(SI)
 
-none528:
-stored522:
+none588:
+stored582:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result518
-	JMP  over520
+	JLT  result578
+	JMP  over580
 	MOVQ R8, results+24(FP)
 
-over520:
+over580:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower517:
+narrower577:
 	TESTQ R10, R10
-	JLE   done529
+	JLE   done589
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over532
+	JGE   over592
 
-result530:
+result590:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -13955,7 +14771,7 @@ result530:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty533
+	JGE     empty593
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -13965,9 +14781,9 @@ result530:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows536
+	JGE     rows596
 
-row535:
+row595:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -13982,13 +14798,13 @@ row535:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row535
+	JLT         row595
 
-rows536:
+rows596:
 	CMPQ R11, DI
-	JGE  rows538
+	JGE  rows598
 
-row537:
+row597:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VPMOVZXWD.Z (R9)(R12*1), K1, Z1
@@ -14000,15 +14816,15 @@ row537:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row537
+	JLT         row597
 
-rows538:
+rows598:
 	VPSRLD        $0x10, Z0, Z1
 	VPMOVDW       Z1, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none539
+	JEQ           none599
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -14030,17 +14846,17 @@ rows538:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none539:
-	JMP stored534
+none599:
+	JMP stored594
 
-empty533:
+empty593:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VPSRLD    $0x10, Z0, Z1
 	VPMOVDW   Z1, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none540
+	JEQ       none600
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -14052,17 +14868,17 @@ empty533:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none540:
-stored534:
+none600:
+stored594:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result530
-	JMP  over532
+	JLT  result590
+	JMP  over592
 	MOVQ R8, results+24(FP)
 
-over532:
-done529:
+over592:
+done589:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -14114,9 +14930,9 @@ result3:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     summed6
+	JGE     empty7
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none7
+	JEQ     none8
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -14126,9 +14942,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows9
+	JGE     rows10
 
-row8:
+row9:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -14194,13 +15010,13 @@ row8:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row8
+	JLT          row9
 
-rows9:
+rows10:
 	CMPQ R11, SI
-	JGE  rows11
+	JGE  rows12
 
-row10:
+row11:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y16
@@ -14256,20 +15072,20 @@ row10:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	JMP summed6
 
-none7:
+none8:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -14316,13 +15132,13 @@ row12:
 	VADDPS     Z16, Z15, Z15
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row12
+	JLT        row13
 
-rows13:
+rows14:
 	CMPQ R10, SI
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z16
@@ -14359,12 +15175,13 @@ row14:
 	VADDPS    Z16, Z15, Z15
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row14
+	JLT       row15
 
-rows15:
+rows16:
 summed6:
+summed17:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special17
+	JNE       special19
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (AX)
@@ -14398,16 +15215,16 @@ summed6:
 	VMOVUPS   Y16, 448(AX)
 	VMOVUPS   Y17, 480(AX)
 
-stored16:
+stored18:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special17:
+special19:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow18
+	JEQ     narrow20
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -14424,13 +15241,13 @@ special17:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored19
+	JMP     stored21
 
-narrow18:
+narrow20:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip20
+	JEQ          skip22
 	SUBQ         BX, SI
-	JEQ          empty21
+	JEQ          empty23
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -14452,10 +15269,10 @@ narrow18:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty21:
-skip20:
+empty23:
+skip22:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip22
+	JEQ       skip24
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -14489,113 +15306,141 @@ skip20:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip22:
+skip24:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around25
 	VMOVDQU64 Y16, (AX)
 	VMOVDQU64 Y17, 32(AX)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ Y16, (AX)
-	VMOVNTDQ Y17, 32(AX)
-
-stored24:
-	VCVTPS2PH $0x00, Z2, Y16
-	VCVTPS2PH $0x00, Z3, Y17
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
-	VMOVDQU64 Y16, 64(AX)
-	VMOVDQU64 Y17, 96(AX)
 	JMP       stored26
 
 around25:
-	VMOVNTDQ Y16, 64(AX)
-	VMOVNTDQ Y17, 96(AX)
+	VMOVNTDQ Y16, (AX)
+	VMOVNTDQ Y17, 32(AX)
 
 stored26:
-	VCVTPS2PH $0x00, Z4, Y16
-	VCVTPS2PH $0x00, Z5, Y17
+	VCVTPS2PH $0x00, Z2, Y16
+	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU64 Y16, 128(AX)
-	VMOVDQU64 Y17, 160(AX)
+	VMOVDQU64 Y16, 64(AX)
+	VMOVDQU64 Y17, 96(AX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ Y16, 128(AX)
-	VMOVNTDQ Y17, 160(AX)
+	VMOVNTDQ Y16, 64(AX)
+	VMOVNTDQ Y17, 96(AX)
 
 stored28:
-	VCVTPS2PH $0x00, Z6, Y16
-	VCVTPS2PH $0x00, Z7, Y17
+	VCVTPS2PH $0x00, Z4, Y16
+	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU64 Y16, 192(AX)
-	VMOVDQU64 Y17, 224(AX)
+	VMOVDQU64 Y16, 128(AX)
+	VMOVDQU64 Y17, 160(AX)
 	JMP       stored30
 
 around29:
-	VMOVNTDQ Y16, 192(AX)
-	VMOVNTDQ Y17, 224(AX)
+	VMOVNTDQ Y16, 128(AX)
+	VMOVNTDQ Y17, 160(AX)
 
 stored30:
-	VCVTPS2PH $0x00, Z8, Y16
-	VCVTPS2PH $0x00, Z9, Y17
+	VCVTPS2PH $0x00, Z6, Y16
+	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around31
-	VMOVDQU64 Y16, 256(AX)
-	VMOVDQU64 Y17, 288(AX)
+	VMOVDQU64 Y16, 192(AX)
+	VMOVDQU64 Y17, 224(AX)
 	JMP       stored32
 
 around31:
-	VMOVNTDQ Y16, 256(AX)
-	VMOVNTDQ Y17, 288(AX)
+	VMOVNTDQ Y16, 192(AX)
+	VMOVNTDQ Y17, 224(AX)
 
 stored32:
-	VCVTPS2PH $0x00, Z10, Y16
-	VCVTPS2PH $0x00, Z11, Y17
+	VCVTPS2PH $0x00, Z8, Y16
+	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around33
-	VMOVDQU64 Y16, 320(AX)
-	VMOVDQU64 Y17, 352(AX)
+	VMOVDQU64 Y16, 256(AX)
+	VMOVDQU64 Y17, 288(AX)
 	JMP       stored34
 
 around33:
-	VMOVNTDQ Y16, 320(AX)
-	VMOVNTDQ Y17, 352(AX)
+	VMOVNTDQ Y16, 256(AX)
+	VMOVNTDQ Y17, 288(AX)
 
 stored34:
-	VCVTPS2PH $0x00, Z12, Y16
-	VCVTPS2PH $0x00, Z13, Y17
+	VCVTPS2PH $0x00, Z10, Y16
+	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around35
-	VMOVDQU64 Y16, 384(AX)
-	VMOVDQU64 Y17, 416(AX)
+	VMOVDQU64 Y16, 320(AX)
+	VMOVDQU64 Y17, 352(AX)
 	JMP       stored36
 
 around35:
-	VMOVNTDQ Y16, 384(AX)
-	VMOVNTDQ Y17, 416(AX)
+	VMOVNTDQ Y16, 320(AX)
+	VMOVNTDQ Y17, 352(AX)
 
 stored36:
-	VCVTPS2PH $0x00, Z14, Y16
-	VCVTPS2PH $0x00, Z15, Y17
+	VCVTPS2PH $0x00, Z12, Y16
+	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around37
-	VMOVDQU64 Y16, 448(AX)
-	VMOVDQU64 Y17, 480(AX)
+	VMOVDQU64 Y16, 384(AX)
+	VMOVDQU64 Y17, 416(AX)
 	JMP       stored38
 
 around37:
+	VMOVNTDQ Y16, 384(AX)
+	VMOVNTDQ Y17, 416(AX)
+
+stored38:
+	VCVTPS2PH $0x00, Z14, Y16
+	VCVTPS2PH $0x00, Z15, Y17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around39
+	VMOVDQU64 Y16, 448(AX)
+	VMOVDQU64 Y17, 480(AX)
+	JMP       stored40
+
+around39:
 	VMOVNTDQ Y16, 448(AX)
 	VMOVNTDQ Y17, 480(AX)
 
-stored38:
-stored19:
-	JMP stored16
+stored40:
+stored21:
+	JMP stored18
+
+empty7:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed17
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around41
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	VMOVDQU64 Z0, 384(AX)
+	VMOVDQU64 Z0, 448(AX)
+	JMP       stored42
+
+around41:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
+	VMOVNTDQ Z0, 384(AX)
+	VMOVNTDQ Z0, 448(AX)
+
+stored42:
+	JMP stored18
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -14604,29 +15449,29 @@ over5:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip39
+	JEQ   skip43
 	ADDQ  $0x00000200, to+56(FP)
 
-skip39:
+skip43:
 	SUBQ $0x00000100, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000080
-	JLT  narrower41
+	JLT  narrower45
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over44
+	JGE  over48
 
-result42:
+result46:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany43
+	JGT     tooMany47
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -14639,9 +15484,9 @@ result42:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     summed45
+	JGE     empty50
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none46
+	JEQ     none51
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -14651,9 +15496,9 @@ result42:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows48
+	JGE     rows53
 
-row47:
+row52:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -14691,13 +15536,13 @@ row47:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row47
+	JLT          row52
 
-rows48:
+rows53:
 	CMPQ R11, SI
-	JGE  rows50
+	JGE  rows55
 
-row49:
+row54:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y8
@@ -14729,20 +15574,20 @@ row49:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row49
+	JLT          row54
 
-rows50:
-	JMP summed45
+rows55:
+	JMP summed49
 
-none46:
+none51:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows52
+	JGE     rows57
 
-row51:
+row56:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -14769,13 +15614,13 @@ row51:
 	VADDPS     Z8, Z7, Z7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row51
+	JLT        row56
 
-rows52:
+rows57:
 	CMPQ R10, SI
-	JGE  rows54
+	JGE  rows59
 
-row53:
+row58:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z8
@@ -14796,12 +15641,13 @@ row53:
 	VADDPS    Z8, Z7, Z7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row53
+	JLT       row58
 
-rows54:
-summed45:
+rows59:
+summed49:
+summed60:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special56
+	JNE       special62
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (AX)
@@ -14819,16 +15665,16 @@ summed45:
 	VMOVUPS   Y8, 192(AX)
 	VMOVUPS   Y9, 224(AX)
 
-stored55:
+stored61:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result42
-	JMP  over44
+	JLT  result46
+	JMP  over48
 
-special56:
+special62:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow57
+	JEQ     narrow63
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -14837,13 +15683,13 @@ special56:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored58
+	JMP     stored64
 
-narrow57:
+narrow63:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip59
+	JEQ          skip65
 	SUBQ         BX, SI
-	JEQ          empty60
+	JEQ          empty66
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -14857,10 +15703,10 @@ narrow57:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty60:
-skip59:
+empty66:
+skip65:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip61
+	JEQ       skip67
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -14878,91 +15724,111 @@ skip59:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip61:
+skip67:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around62
+	JNE       around68
 	VMOVDQU64 Y8, (AX)
 	VMOVDQU64 Y9, 32(AX)
-	JMP       stored63
-
-around62:
-	VMOVNTDQ Y8, (AX)
-	VMOVNTDQ Y9, 32(AX)
-
-stored63:
-	VCVTPS2PH $0x00, Z2, Y8
-	VCVTPS2PH $0x00, Z3, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around64
-	VMOVDQU64 Y8, 64(AX)
-	VMOVDQU64 Y9, 96(AX)
-	JMP       stored65
-
-around64:
-	VMOVNTDQ Y8, 64(AX)
-	VMOVNTDQ Y9, 96(AX)
-
-stored65:
-	VCVTPS2PH $0x00, Z4, Y8
-	VCVTPS2PH $0x00, Z5, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around66
-	VMOVDQU64 Y8, 128(AX)
-	VMOVDQU64 Y9, 160(AX)
-	JMP       stored67
-
-around66:
-	VMOVNTDQ Y8, 128(AX)
-	VMOVNTDQ Y9, 160(AX)
-
-stored67:
-	VCVTPS2PH $0x00, Z6, Y8
-	VCVTPS2PH $0x00, Z7, Y9
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around68
-	VMOVDQU64 Y8, 192(AX)
-	VMOVDQU64 Y9, 224(AX)
 	JMP       stored69
 
 around68:
+	VMOVNTDQ Y8, (AX)
+	VMOVNTDQ Y9, 32(AX)
+
+stored69:
+	VCVTPS2PH $0x00, Z2, Y8
+	VCVTPS2PH $0x00, Z3, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around70
+	VMOVDQU64 Y8, 64(AX)
+	VMOVDQU64 Y9, 96(AX)
+	JMP       stored71
+
+around70:
+	VMOVNTDQ Y8, 64(AX)
+	VMOVNTDQ Y9, 96(AX)
+
+stored71:
+	VCVTPS2PH $0x00, Z4, Y8
+	VCVTPS2PH $0x00, Z5, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around72
+	VMOVDQU64 Y8, 128(AX)
+	VMOVDQU64 Y9, 160(AX)
+	JMP       stored73
+
+around72:
+	VMOVNTDQ Y8, 128(AX)
+	VMOVNTDQ Y9, 160(AX)
+
+stored73:
+	VCVTPS2PH $0x00, Z6, Y8
+	VCVTPS2PH $0x00, Z7, Y9
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around74
+	VMOVDQU64 Y8, 192(AX)
+	VMOVDQU64 Y9, 224(AX)
+	JMP       stored75
+
+around74:
 	VMOVNTDQ Y8, 192(AX)
 	VMOVNTDQ Y9, 224(AX)
 
-stored69:
-stored58:
-	JMP stored55
+stored75:
+stored64:
+	JMP stored61
 
-tooMany43:
+empty50:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed60
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around76
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	JMP       stored77
+
+around76:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+
+stored77:
+	JMP stored61
+
+tooMany47:
 	MOVQ DI, results+24(FP)
 
-over44:
+over48:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip70
+	JEQ   skip78
 	ADDQ  $0x00000100, to+56(FP)
 
-skip70:
+skip78:
 	SUBQ $0x00000080, R9
 
-narrower41:
+narrower45:
 	CMPQ R9, $0x00000040
-	JLT  narrower72
+	JLT  narrower80
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over75
+	JGE  over83
 
-result73:
+result81:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany74
+	JGT     tooMany82
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -14971,9 +15837,9 @@ result73:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     summed76
+	JGE     empty85
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none77
+	JEQ     none86
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -14983,9 +15849,9 @@ result73:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows79
+	JGE     rows88
 
-row78:
+row87:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -15009,13 +15875,13 @@ row78:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row78
+	JLT          row87
 
-rows79:
+rows88:
 	CMPQ R11, SI
-	JGE  rows81
+	JGE  rows90
 
-row80:
+row89:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y4
@@ -15035,20 +15901,20 @@ row80:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row80
+	JLT          row89
 
-rows81:
-	JMP summed76
+rows90:
+	JMP summed84
 
-none77:
+none86:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows83
+	JGE     rows92
 
-row82:
+row91:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -15065,13 +15931,13 @@ row82:
 	VADDPS     Z4, Z3, Z3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row82
+	JLT        row91
 
-rows83:
+rows92:
 	CMPQ R10, SI
-	JGE  rows85
+	JGE  rows94
 
-row84:
+row93:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z4
@@ -15084,12 +15950,13 @@ row84:
 	VADDPS    Z4, Z3, Z3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row84
+	JLT       row93
 
-rows85:
-summed76:
+rows94:
+summed84:
+summed95:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special87
+	JNE       special97
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (AX)
@@ -15099,27 +15966,27 @@ summed76:
 	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 
-stored86:
+stored96:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result73
-	JMP  over75
+	JLT  result81
+	JMP  over83
 
-special87:
+special97:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow88
+	JEQ     narrow98
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored89
+	JMP     stored99
 
-narrow88:
+narrow98:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip90
+	JEQ          skip100
 	SUBQ         BX, SI
-	JEQ          empty91
+	JEQ          empty101
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -15129,10 +15996,10 @@ narrow88:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty91:
-skip90:
+empty101:
+skip100:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip92
+	JEQ       skip102
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -15142,74 +16009,90 @@ skip90:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip92:
+skip102:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around93
+	JNE       around103
 	VMOVDQU64 Y4, (AX)
 	VMOVDQU64 Y5, 32(AX)
-	JMP       stored94
+	JMP       stored104
 
-around93:
+around103:
 	VMOVNTDQ Y4, (AX)
 	VMOVNTDQ Y5, 32(AX)
 
-stored94:
+stored104:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around95
+	JNE       around105
 	VMOVDQU64 Y4, 64(AX)
 	VMOVDQU64 Y5, 96(AX)
-	JMP       stored96
+	JMP       stored106
 
-around95:
+around105:
 	VMOVNTDQ Y4, 64(AX)
 	VMOVNTDQ Y5, 96(AX)
 
-stored96:
-stored89:
-	JMP stored86
+stored106:
+stored99:
+	JMP stored96
 
-tooMany74:
+empty85:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed95
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around107
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	JMP       stored108
+
+around107:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+
+stored108:
+	JMP stored96
+
+tooMany82:
 	MOVQ DI, results+24(FP)
 
-over75:
+over83:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip97
+	JEQ   skip109
 	ADDQ  $0x00000080, to+56(FP)
 
-skip97:
+skip109:
 	SUBQ $0x00000040, R9
 
-narrower72:
+narrower80:
 	CMPQ R9, $0x00000020
-	JLT  narrower99
+	JLT  narrower111
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over102
+	JGE  over114
 
-result100:
+result112:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany101
+	JGT     tooMany113
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     summed103
+	JGE     empty116
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none104
+	JEQ     none117
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -15219,9 +16102,9 @@ result100:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows106
+	JGE     rows119
 
-row105:
+row118:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -15238,13 +16121,13 @@ row105:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row105
+	JLT          row118
 
-rows106:
+rows119:
 	CMPQ R11, SI
-	JGE  rows108
+	JGE  rows121
 
-row107:
+row120:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y2
@@ -15258,20 +16141,20 @@ row107:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row107
+	JLT          row120
 
-rows108:
-	JMP summed103
+rows121:
+	JMP summed115
 
-none104:
+none117:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows110
+	JGE     rows123
 
-row109:
+row122:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -15283,13 +16166,13 @@ row109:
 	VADDPS     Z2, Z1, Z1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row109
+	JLT        row122
 
-rows110:
+rows123:
 	CMPQ R10, SI
-	JGE  rows112
+	JGE  rows125
 
-row111:
+row124:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z2
@@ -15298,36 +16181,37 @@ row111:
 	VADDPS    Z2, Z1, Z1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row111
+	JLT       row124
 
-rows112:
-summed103:
+rows125:
+summed115:
+summed126:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special114
+	JNE       special128
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (AX)
 	VMOVUPS   Y3, 32(AX)
 
-stored113:
+stored127:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result100
-	JMP  over102
+	JLT  result112
+	JMP  over114
 
-special114:
+special128:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow115
+	JEQ     narrow129
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored116
+	JMP     stored130
 
-narrow115:
+narrow129:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip117
+	JEQ          skip131
 	SUBQ         BX, SI
-	JEQ          empty118
+	JEQ          empty132
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -15335,69 +16219,83 @@ narrow115:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty118:
-skip117:
+empty132:
+skip131:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip119
+	JEQ       skip133
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip119:
+skip133:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around120
+	JNE       around134
 	VMOVDQU64 Y2, (AX)
 	VMOVDQU64 Y3, 32(AX)
-	JMP       stored121
+	JMP       stored135
 
-around120:
+around134:
 	VMOVNTDQ Y2, (AX)
 	VMOVNTDQ Y3, 32(AX)
 
-stored121:
-stored116:
-	JMP stored113
+stored135:
+stored130:
+	JMP stored127
 
-tooMany101:
+empty116:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed126
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around136
+	VMOVDQU64 Z0, (AX)
+	JMP       stored137
+
+around136:
+	VMOVNTDQ Z0, (AX)
+
+stored137:
+	JMP stored127
+
+tooMany113:
 	MOVQ DI, results+24(FP)
 
-over102:
+over114:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip122
+	JEQ   skip138
 	ADDQ  $0x00000040, to+56(FP)
 
-skip122:
+skip138:
 	SUBQ $0x00000020, R9
 
-narrower99:
+narrower111:
 	CMPQ R9, $0x00000010
-	JLT  narrower124
+	JLT  narrower140
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over127
+	JGE  over143
 
-result125:
+result141:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany126
+	JGT     tooMany142
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed128
+	JGE     empty145
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none129
+	JEQ     none146
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -15407,9 +16305,9 @@ result125:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows131
+	JGE     rows148
 
-row130:
+row147:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -15423,13 +16321,13 @@ row130:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row130
+	JLT          row147
 
-rows131:
+rows148:
 	CMPQ R11, SI
-	JGE  rows133
+	JGE  rows150
 
-row132:
+row149:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y1
@@ -15440,20 +16338,20 @@ row132:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row132
+	JLT          row149
 
-rows133:
-	JMP summed128
+rows150:
+	JMP summed144
 
-none129:
+none146:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows135
+	JGE     rows152
 
-row134:
+row151:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -15463,113 +16361,128 @@ row134:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row134
+	JLT        row151
 
-rows135:
+rows152:
 	CMPQ R10, SI
-	JGE  rows137
+	JGE  rows154
 
-row136:
+row153:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row136
+	JLT       row153
 
-rows137:
-summed128:
+rows154:
+summed144:
+summed155:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special139
+	JNE       special157
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (AX)
 
-stored138:
+stored156:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result125
-	JMP  over127
+	JLT  result141
+	JMP  over143
 
-special139:
+special157:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow140
+	JEQ     narrow158
 	VMOVUPS Z0, (AX)
-	JMP     stored141
+	JMP     stored159
 
-narrow140:
+narrow158:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip142
+	JEQ          skip160
 	SUBQ         BX, SI
-	JEQ          empty143
+	JEQ          empty161
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty143:
-skip142:
+empty161:
+skip160:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip144
+	JEQ       skip162
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip144:
+skip162:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around145
+	JNE       around163
 	VMOVDQU64 Y1, (AX)
-	JMP       stored146
+	JMP       stored164
 
-around145:
+around163:
 	VMOVNTDQ Y1, (AX)
 
-stored146:
-stored141:
-	JMP stored138
+stored164:
+stored159:
+	JMP stored156
 
-tooMany126:
+empty145:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed155
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around165
+	VMOVDQU64 Y0, (AX)
+	JMP       stored166
+
+around165:
+	VMOVNTDQ Y0, (AX)
+
+stored166:
+	JMP stored156
+
+tooMany142:
 	MOVQ DI, results+24(FP)
 
-over127:
+over143:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip147
+	JEQ   skip167
 	ADDQ  $0x00000020, to+56(FP)
 
-skip147:
+skip167:
 	SUBQ $0x00000010, R9
 
-narrower124:
+narrower140:
 	TESTQ R9, R9
-	JLE   done148
+	JLE   done168
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over151
+	JGE   over171
 
-result149:
+result169:
 	MOVQ    start+16(FP), R9
 	MOVQ    (R9)(DI*8), BX
 	MOVQ    8(R9)(DI*8), SI
 	MOVQ    SI, R9
 	SUBQ    BX, R9
 	CMPQ    R9, $0x00000100
-	JGT     tooMany150
+	JGT     tooMany170
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed152
+	JGE     empty173
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none153
+	JEQ     none174
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x02, R9
@@ -15579,9 +16492,9 @@ result149:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows155
+	JGE     rows176
 
-row154:
+row175:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -15595,13 +16508,13 @@ row154:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row154
+	JLT          row175
 
-rows155:
+rows176:
 	CMPQ R10, SI
-	JGE  rows157
+	JGE  rows178
 
-row156:
+row177:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VPBROADCASTW (R9), Y1
@@ -15612,20 +16525,20 @@ row156:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row156
+	JLT          row177
 
-rows157:
-	JMP summed152
+rows178:
+	JMP summed172
 
-none153:
+none174:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows159
+	JGE     rows180
 
-row158:
+row179:
 	MOVQ        128(R9), R11
 	IMULQ       CX, R11
 	MOVQ        (R9), R10
@@ -15635,71 +16548,76 @@ row158:
 	PREFETCHT0  (R8)(R11*1)
 	ADDQ        $0x08, R9
 	CMPQ        R9, R12
-	JLT         row158
+	JLT         row179
 
-rows159:
+rows180:
 	CMPQ R9, SI
-	JGE  rows161
+	JGE  rows182
 
-row160:
+row181:
 	MOVQ        (R9), R10
 	IMULQ       CX, R10
 	VCVTPH2PS.Z (R8)(R10*1), K1, Z1
 	VADDPS      Z1, Z0, Z0
 	ADDQ        $0x08, R9
 	CMPQ        R9, SI
-	JLT         row160
+	JLT         row181
 
-rows161:
-summed152:
+rows182:
+summed172:
+summed183:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special163
+	JNE       special185
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored162:
+stored184:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result149
-	JMP  over151
+	JLT  result169
+	JMP  over171
 
-special163:
+special185:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow164
+	JEQ     narrow186
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored165
+	JMP     stored187
 
-narrow164:
+narrow186:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip166
+	JEQ          skip188
 	SUBQ         BX, SI
-	JEQ          empty167
+	JEQ          empty189
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty167:
-skip166:
+empty189:
+skip188:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip168
+	JEQ         skip190
 	VCVTPH2PS.Z (AX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip168:
+skip190:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored165:
-	JMP stored162
+stored187:
+	JMP stored184
 
-tooMany150:
+empty173:
+	JMP summed183
+	JMP stored184
+
+tooMany170:
 	MOVQ DI, results+24(FP)
 
-over151:
-done148:
+over171:
+done168:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -15715,22 +16633,22 @@ TEXT ·sumRowsAVX512F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile169:
+tile191:
 	CMPQ R9, $0x00000100
-	JLT  narrower170
+	JLT  narrower192
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over173
+	JGE  over195
 
-result171:
+result193:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany172
+	JGT     tooMany194
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -15751,9 +16669,9 @@ result171:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    BX, SI
-	JGE     summed174
+	JGE     empty197
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none175
+	JEQ     none198
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -15763,9 +16681,9 @@ result171:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows177
+	JGE     rows200
 
-row176:
+row199:
 	MOVQ         32(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -15822,13 +16740,13 @@ row176:
 	PREFETCHT0   960(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row176
+	JLT          row199
 
-rows177:
+rows200:
 	CMPQ R11, SI
-	JGE  rows179
+	JGE  rows202
 
-row178:
+row201:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z16
@@ -15867,20 +16785,20 @@ row178:
 	VADDPS       Z16, Z15, Z15
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row178
+	JLT          row201
 
-rows179:
-	JMP summed174
+rows202:
+	JMP summed196
 
-none175:
+none198:
 	MOVQ    BX, R10
 	LEAQ    -32(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows181
+	JGE     rows204
 
-row180:
+row203:
 	MOVQ       32(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -15919,13 +16837,13 @@ row180:
 	PREFETCHT0 960(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row180
+	JLT        row203
 
-rows181:
+rows204:
 	CMPQ R10, SI
-	JGE  rows183
+	JGE  rows206
 
-row182:
+row205:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -15946,12 +16864,13 @@ row182:
 	VADDPS 960(R8)(R11*1), Z15, Z15
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row182
+	JLT    row205
 
-rows183:
-summed174:
+rows206:
+summed196:
+summed207:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special185
+	JNE       special209
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (AX)
@@ -15985,16 +16904,16 @@ summed174:
 	VMOVUPS   Y16, 448(AX)
 	VMOVUPS   Y17, 480(AX)
 
-stored184:
+stored208:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result171
-	JMP  over173
+	JLT  result193
+	JMP  over195
 
-special185:
+special209:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow186
+	JEQ     narrow210
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -16011,13 +16930,13 @@ special185:
 	VMOVUPS Z13, 832(AX)
 	VMOVUPS Z14, 896(AX)
 	VMOVUPS Z15, 960(AX)
-	JMP     stored187
+	JMP     stored211
 
-narrow186:
+narrow210:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip188
+	JEQ          skip212
 	SUBQ         BX, SI
-	JEQ          empty189
+	JEQ          empty213
 	SHRQ         $0x03, SI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   SI, X18, X18
@@ -16039,10 +16958,10 @@ narrow186:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty189:
-skip188:
+empty213:
+skip212:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip190
+	JEQ       skip214
 	VCVTPH2PS (AX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(AX), Z16
@@ -16076,144 +16995,172 @@ skip188:
 	VCVTPH2PS 480(AX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip190:
+skip214:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around191
+	JNE       around215
 	VMOVDQU64 Y16, (AX)
 	VMOVDQU64 Y17, 32(AX)
-	JMP       stored192
+	JMP       stored216
 
-around191:
+around215:
 	VMOVNTDQ Y16, (AX)
 	VMOVNTDQ Y17, 32(AX)
 
-stored192:
+stored216:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around193
+	JNE       around217
 	VMOVDQU64 Y16, 64(AX)
 	VMOVDQU64 Y17, 96(AX)
-	JMP       stored194
+	JMP       stored218
 
-around193:
+around217:
 	VMOVNTDQ Y16, 64(AX)
 	VMOVNTDQ Y17, 96(AX)
 
-stored194:
+stored218:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around195
+	JNE       around219
 	VMOVDQU64 Y16, 128(AX)
 	VMOVDQU64 Y17, 160(AX)
-	JMP       stored196
+	JMP       stored220
 
-around195:
+around219:
 	VMOVNTDQ Y16, 128(AX)
 	VMOVNTDQ Y17, 160(AX)
 
-stored196:
+stored220:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around197
+	JNE       around221
 	VMOVDQU64 Y16, 192(AX)
 	VMOVDQU64 Y17, 224(AX)
-	JMP       stored198
+	JMP       stored222
 
-around197:
+around221:
 	VMOVNTDQ Y16, 192(AX)
 	VMOVNTDQ Y17, 224(AX)
 
-stored198:
+stored222:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around199
+	JNE       around223
 	VMOVDQU64 Y16, 256(AX)
 	VMOVDQU64 Y17, 288(AX)
-	JMP       stored200
+	JMP       stored224
 
-around199:
+around223:
 	VMOVNTDQ Y16, 256(AX)
 	VMOVNTDQ Y17, 288(AX)
 
-stored200:
+stored224:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around201
+	JNE       around225
 	VMOVDQU64 Y16, 320(AX)
 	VMOVDQU64 Y17, 352(AX)
-	JMP       stored202
+	JMP       stored226
 
-around201:
+around225:
 	VMOVNTDQ Y16, 320(AX)
 	VMOVNTDQ Y17, 352(AX)
 
-stored202:
+stored226:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around203
+	JNE       around227
 	VMOVDQU64 Y16, 384(AX)
 	VMOVDQU64 Y17, 416(AX)
-	JMP       stored204
+	JMP       stored228
 
-around203:
+around227:
 	VMOVNTDQ Y16, 384(AX)
 	VMOVNTDQ Y17, 416(AX)
 
-stored204:
+stored228:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around205
+	JNE       around229
 	VMOVDQU64 Y16, 448(AX)
 	VMOVDQU64 Y17, 480(AX)
-	JMP       stored206
+	JMP       stored230
 
-around205:
+around229:
 	VMOVNTDQ Y16, 448(AX)
 	VMOVNTDQ Y17, 480(AX)
 
-stored206:
-stored187:
-	JMP stored184
+stored230:
+stored211:
+	JMP stored208
 
-tooMany172:
+empty197:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed207
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around231
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	VMOVDQU64 Z0, 256(AX)
+	VMOVDQU64 Z0, 320(AX)
+	VMOVDQU64 Z0, 384(AX)
+	VMOVDQU64 Z0, 448(AX)
+	JMP       stored232
+
+around231:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+	VMOVNTDQ Z0, 256(AX)
+	VMOVNTDQ Z0, 320(AX)
+	VMOVNTDQ Z0, 384(AX)
+	VMOVNTDQ Z0, 448(AX)
+
+stored232:
+	JMP stored208
+
+tooMany194:
 	MOVQ DI, results+24(FP)
 
-over173:
+over195:
 	ADDQ  $0x00000400, R8
 	ADDQ  $0x00000200, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip207
+	JEQ   skip233
 	ADDQ  $0x00000200, to+56(FP)
 
-skip207:
+skip233:
 	SUBQ $0x00000100, R9
-	JMP  tile169
+	JMP  tile191
 
-narrower170:
+narrower192:
 	CMPQ R9, $0x00000080
-	JLT  narrower209
+	JLT  narrower235
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over212
+	JGE  over238
 
-result210:
+result236:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany211
+	JGT     tooMany237
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -16226,9 +17173,9 @@ result210:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    BX, SI
-	JGE     summed213
+	JGE     empty240
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none214
+	JEQ     none241
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -16238,9 +17185,9 @@ result210:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows216
+	JGE     rows243
 
-row215:
+row242:
 	MOVQ         64(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16273,13 +17220,13 @@ row215:
 	PREFETCHT0   448(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row215
+	JLT          row242
 
-rows216:
+rows243:
 	CMPQ R11, SI
-	JGE  rows218
+	JGE  rows245
 
-row217:
+row244:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z8
@@ -16302,20 +17249,20 @@ row217:
 	VADDPS       Z8, Z7, Z7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row217
+	JLT          row244
 
-rows218:
-	JMP summed213
+rows245:
+	JMP summed239
 
-none214:
+none241:
 	MOVQ    BX, R10
 	LEAQ    -64(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows220
+	JGE     rows247
 
-row219:
+row246:
 	MOVQ       64(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16338,13 +17285,13 @@ row219:
 	PREFETCHT0 448(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row219
+	JLT        row246
 
-rows220:
+rows247:
 	CMPQ R10, SI
-	JGE  rows222
+	JGE  rows249
 
-row221:
+row248:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -16357,12 +17304,13 @@ row221:
 	VADDPS 448(R8)(R11*1), Z7, Z7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row221
+	JLT    row248
 
-rows222:
-summed213:
+rows249:
+summed239:
+summed250:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special224
+	JNE       special252
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (AX)
@@ -16380,16 +17328,16 @@ summed213:
 	VMOVUPS   Y8, 192(AX)
 	VMOVUPS   Y9, 224(AX)
 
-stored223:
+stored251:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result210
-	JMP  over212
+	JLT  result236
+	JMP  over238
 
-special224:
+special252:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow225
+	JEQ     narrow253
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
@@ -16398,13 +17346,13 @@ special224:
 	VMOVUPS Z5, 320(AX)
 	VMOVUPS Z6, 384(AX)
 	VMOVUPS Z7, 448(AX)
-	JMP     stored226
+	JMP     stored254
 
-narrow225:
+narrow253:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip227
+	JEQ          skip255
 	SUBQ         BX, SI
-	JEQ          empty228
+	JEQ          empty256
 	SHRQ         $0x03, SI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   SI, X19, X19
@@ -16418,10 +17366,10 @@ narrow225:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty228:
-skip227:
+empty256:
+skip255:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip229
+	JEQ       skip257
 	VCVTPH2PS (AX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(AX), Z8
@@ -16439,91 +17387,111 @@ skip227:
 	VCVTPH2PS 224(AX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip229:
+skip257:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around230
+	JNE       around258
 	VMOVDQU64 Y8, (AX)
 	VMOVDQU64 Y9, 32(AX)
-	JMP       stored231
+	JMP       stored259
 
-around230:
+around258:
 	VMOVNTDQ Y8, (AX)
 	VMOVNTDQ Y9, 32(AX)
 
-stored231:
+stored259:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around232
+	JNE       around260
 	VMOVDQU64 Y8, 64(AX)
 	VMOVDQU64 Y9, 96(AX)
-	JMP       stored233
+	JMP       stored261
 
-around232:
+around260:
 	VMOVNTDQ Y8, 64(AX)
 	VMOVNTDQ Y9, 96(AX)
 
-stored233:
+stored261:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around234
+	JNE       around262
 	VMOVDQU64 Y8, 128(AX)
 	VMOVDQU64 Y9, 160(AX)
-	JMP       stored235
+	JMP       stored263
 
-around234:
+around262:
 	VMOVNTDQ Y8, 128(AX)
 	VMOVNTDQ Y9, 160(AX)
 
-stored235:
+stored263:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around236
+	JNE       around264
 	VMOVDQU64 Y8, 192(AX)
 	VMOVDQU64 Y9, 224(AX)
-	JMP       stored237
+	JMP       stored265
 
-around236:
+around264:
 	VMOVNTDQ Y8, 192(AX)
 	VMOVNTDQ Y9, 224(AX)
 
-stored237:
-stored226:
-	JMP stored223
+stored265:
+stored254:
+	JMP stored251
 
-tooMany211:
+empty240:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed250
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around266
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	VMOVDQU64 Z0, 128(AX)
+	VMOVDQU64 Z0, 192(AX)
+	JMP       stored267
+
+around266:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+	VMOVNTDQ Z0, 128(AX)
+	VMOVNTDQ Z0, 192(AX)
+
+stored267:
+	JMP stored251
+
+tooMany237:
 	MOVQ DI, results+24(FP)
 
-over212:
+over238:
 	ADDQ  $0x00000200, R8
 	ADDQ  $0x00000100, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip238
+	JEQ   skip268
 	ADDQ  $0x00000100, to+56(FP)
 
-skip238:
+skip268:
 	SUBQ $0x00000080, R9
 
-narrower209:
+narrower235:
 	CMPQ R9, $0x00000040
-	JLT  narrower240
+	JLT  narrower270
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over243
+	JGE  over273
 
-result241:
+result271:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany242
+	JGT     tooMany272
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -16532,9 +17500,9 @@ result241:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    BX, SI
-	JGE     summed244
+	JGE     empty275
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none245
+	JEQ     none276
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -16544,9 +17512,9 @@ result241:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows247
+	JGE     rows278
 
-row246:
+row277:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16567,13 +17535,13 @@ row246:
 	PREFETCHT0   192(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row246
+	JLT          row277
 
-rows247:
+rows278:
 	CMPQ R11, SI
-	JGE  rows249
+	JGE  rows280
 
-row248:
+row279:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z4
@@ -16588,20 +17556,20 @@ row248:
 	VADDPS       Z4, Z3, Z3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row248
+	JLT          row279
 
-rows249:
-	JMP summed244
+rows280:
+	JMP summed274
 
-none245:
+none276:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows251
+	JGE     rows282
 
-row250:
+row281:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16616,13 +17584,13 @@ row250:
 	PREFETCHT0 192(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row250
+	JLT        row281
 
-rows251:
+rows282:
 	CMPQ R10, SI
-	JGE  rows253
+	JGE  rows284
 
-row252:
+row283:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
@@ -16631,12 +17599,13 @@ row252:
 	VADDPS 192(R8)(R11*1), Z3, Z3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row252
+	JLT    row283
 
-rows253:
-summed244:
+rows284:
+summed274:
+summed285:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special255
+	JNE       special287
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (AX)
@@ -16646,27 +17615,27 @@ summed244:
 	VMOVUPS   Y4, 64(AX)
 	VMOVUPS   Y5, 96(AX)
 
-stored254:
+stored286:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result241
-	JMP  over243
+	JLT  result271
+	JMP  over273
 
-special255:
+special287:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow256
+	JEQ     narrow288
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	VMOVUPS Z2, 128(AX)
 	VMOVUPS Z3, 192(AX)
-	JMP     stored257
+	JMP     stored289
 
-narrow256:
+narrow288:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip258
+	JEQ          skip290
 	SUBQ         BX, SI
-	JEQ          empty259
+	JEQ          empty291
 	SHRQ         $0x03, SI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   SI, X20, X20
@@ -16676,10 +17645,10 @@ narrow256:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty259:
-skip258:
+empty291:
+skip290:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip260
+	JEQ       skip292
 	VCVTPH2PS (AX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(AX), Z4
@@ -16689,74 +17658,90 @@ skip258:
 	VCVTPH2PS 96(AX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip260:
+skip292:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around261
+	JNE       around293
 	VMOVDQU64 Y4, (AX)
 	VMOVDQU64 Y5, 32(AX)
-	JMP       stored262
+	JMP       stored294
 
-around261:
+around293:
 	VMOVNTDQ Y4, (AX)
 	VMOVNTDQ Y5, 32(AX)
 
-stored262:
+stored294:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around263
+	JNE       around295
 	VMOVDQU64 Y4, 64(AX)
 	VMOVDQU64 Y5, 96(AX)
-	JMP       stored264
+	JMP       stored296
 
-around263:
+around295:
 	VMOVNTDQ Y4, 64(AX)
 	VMOVNTDQ Y5, 96(AX)
 
-stored264:
-stored257:
-	JMP stored254
+stored296:
+stored289:
+	JMP stored286
 
-tooMany242:
+empty275:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed285
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around297
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z0, 64(AX)
+	JMP       stored298
+
+around297:
+	VMOVNTDQ Z0, (AX)
+	VMOVNTDQ Z0, 64(AX)
+
+stored298:
+	JMP stored286
+
+tooMany272:
 	MOVQ DI, results+24(FP)
 
-over243:
+over273:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip265
+	JEQ   skip299
 	ADDQ  $0x00000080, to+56(FP)
 
-skip265:
+skip299:
 	SUBQ $0x00000040, R9
 
-narrower240:
+narrower270:
 	CMPQ R9, $0x00000020
-	JLT  narrower267
+	JLT  narrower301
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over270
+	JGE  over304
 
-result268:
+result302:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany269
+	JGT     tooMany303
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    BX, SI
-	JGE     summed271
+	JGE     empty306
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none272
+	JEQ     none307
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -16766,9 +17751,9 @@ result268:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows274
+	JGE     rows309
 
-row273:
+row308:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16783,13 +17768,13 @@ row273:
 	PREFETCHT0   64(R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row273
+	JLT          row308
 
-rows274:
+rows309:
 	CMPQ R11, SI
-	JGE  rows276
+	JGE  rows311
 
-row275:
+row310:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z2
@@ -16800,20 +17785,20 @@ row275:
 	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row275
+	JLT          row310
 
-rows276:
-	JMP summed271
+rows311:
+	JMP summed305
 
-none272:
+none307:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows278
+	JGE     rows313
 
-row277:
+row312:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16824,49 +17809,50 @@ row277:
 	PREFETCHT0 64(R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row277
+	JLT        row312
 
-rows278:
+rows313:
 	CMPQ R10, SI
-	JGE  rows280
+	JGE  rows315
 
-row279:
+row314:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	VADDPS 64(R8)(R11*1), Z1, Z1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row279
+	JLT    row314
 
-rows280:
-summed271:
+rows315:
+summed305:
+summed316:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special282
+	JNE       special318
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (AX)
 	VMOVUPS   Y3, 32(AX)
 
-stored281:
+stored317:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result268
-	JMP  over270
+	JLT  result302
+	JMP  over304
 
-special282:
+special318:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow283
+	JEQ     narrow319
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	JMP     stored284
+	JMP     stored320
 
-narrow283:
+narrow319:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip285
+	JEQ          skip321
 	SUBQ         BX, SI
-	JEQ          empty286
+	JEQ          empty322
 	SHRQ         $0x03, SI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   SI, X21, X21
@@ -16874,69 +17860,83 @@ narrow283:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty286:
-skip285:
+empty322:
+skip321:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip287
+	JEQ       skip323
 	VCVTPH2PS (AX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(AX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip287:
+skip323:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around288
+	JNE       around324
 	VMOVDQU64 Y2, (AX)
 	VMOVDQU64 Y3, 32(AX)
-	JMP       stored289
+	JMP       stored325
 
-around288:
+around324:
 	VMOVNTDQ Y2, (AX)
 	VMOVNTDQ Y3, 32(AX)
 
-stored289:
-stored284:
-	JMP stored281
+stored325:
+stored320:
+	JMP stored317
 
-tooMany269:
+empty306:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed316
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around326
+	VMOVDQU64 Z0, (AX)
+	JMP       stored327
+
+around326:
+	VMOVNTDQ Z0, (AX)
+
+stored327:
+	JMP stored317
+
+tooMany303:
 	MOVQ DI, results+24(FP)
 
-over270:
+over304:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip290
+	JEQ   skip328
 	ADDQ  $0x00000040, to+56(FP)
 
-skip290:
+skip328:
 	SUBQ $0x00000020, R9
 
-narrower267:
+narrower301:
 	CMPQ R9, $0x00000010
-	JLT  narrower292
+	JLT  narrower330
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over295
+	JGE  over333
 
-result293:
+result331:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany294
+	JGT     tooMany332
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed296
+	JGE     empty335
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none297
+	JEQ     none336
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -16946,9 +17946,9 @@ result293:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows299
+	JGE     rows338
 
-row298:
+row337:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -16960,13 +17960,13 @@ row298:
 	PREFETCHT0   (R8)(R13*1)
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row298
+	JLT          row337
 
-rows299:
+rows338:
 	CMPQ R11, SI
-	JGE  rows301
+	JGE  rows340
 
-row300:
+row339:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Z1
@@ -16975,20 +17975,20 @@ row300:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row300
+	JLT          row339
 
-rows301:
-	JMP summed296
+rows340:
+	JMP summed334
 
-none297:
+none336:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows303
+	JGE     rows342
 
-row302:
+row341:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -16997,112 +17997,127 @@ row302:
 	PREFETCHT0 (R8)(R12*1)
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row302
+	JLT        row341
 
-rows303:
+rows342:
 	CMPQ R10, SI
-	JGE  rows305
+	JGE  rows344
 
-row304:
+row343:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Z0, Z0
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row304
+	JLT    row343
 
-rows305:
-summed296:
+rows344:
+summed334:
+summed345:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special307
+	JNE       special347
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (AX)
 
-stored306:
+stored346:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result293
-	JMP  over295
+	JLT  result331
+	JMP  over333
 
-special307:
+special347:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow308
+	JEQ     narrow348
 	VMOVUPS Z0, (AX)
-	JMP     stored309
+	JMP     stored349
 
-narrow308:
+narrow348:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip310
+	JEQ          skip350
 	SUBQ         BX, SI
-	JEQ          empty311
+	JEQ          empty351
 	SHRQ         $0x03, SI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   SI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty311:
-skip310:
+empty351:
+skip350:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip312
+	JEQ       skip352
 	VCVTPH2PS (AX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip312:
+skip352:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around313
+	JNE       around353
 	VMOVDQU64 Y1, (AX)
-	JMP       stored314
+	JMP       stored354
 
-around313:
+around353:
 	VMOVNTDQ Y1, (AX)
 
-stored314:
-stored309:
-	JMP stored306
+stored354:
+stored349:
+	JMP stored346
 
-tooMany294:
+empty335:
+	TESTQ     $0x00000009, mode+80(FP)
+	JNE       summed345
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around355
+	VMOVDQU64 Y0, (AX)
+	JMP       stored356
+
+around355:
+	VMOVNTDQ Y0, (AX)
+
+stored356:
+	JMP stored346
+
+tooMany332:
 	MOVQ DI, results+24(FP)
 
-over295:
+over333:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip315
+	JEQ   skip357
 	ADDQ  $0x00000020, to+56(FP)
 
-skip315:
+skip357:
 	SUBQ $0x00000010, R9
 
-narrower292:
+narrower330:
 	TESTQ R9, R9
-	JLE   done316
+	JLE   done358
 	MOVQ  $-1, AX
 	BZHIQ R9, AX, AX
 	KMOVW AX, K1
 	MOVQ  to+56(FP), AX
 	XORQ  DI, DI
 	CMPQ  DI, results+24(FP)
-	JGE   over319
+	JGE   over361
 
-result317:
+result359:
 	MOVQ    start+16(FP), R9
 	MOVQ    (R9)(DI*8), BX
 	MOVQ    8(R9)(DI*8), SI
 	MOVQ    SI, R9
 	SUBQ    BX, R9
 	CMPQ    R9, $0x00000100
-	JGT     tooMany318
+	JGT     tooMany360
 	MOVQ    positions+32(FP), R9
 	LEAQ    (R9)(BX*8), BX
 	LEAQ    (R9)(SI*8), SI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    BX, SI
-	JGE     summed320
+	JGE     empty363
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none321
+	JEQ     none364
 	MOVQ    BX, R9
 	SUBQ    positions+32(FP), R9
 	SHRQ    $0x01, R9
@@ -17112,9 +18127,9 @@ result317:
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows323
+	JGE     rows366
 
-row322:
+row365:
 	MOVQ         128(R10), R12
 	IMULQ        CX, R12
 	MOVQ         (R10), R11
@@ -17127,13 +18142,13 @@ row322:
 	PREFETCHT0   (R8)(R12*1)
 	ADDQ         $0x08, R10
 	CMPQ         R10, R13
-	JLT          row322
+	JLT          row365
 
-rows323:
+rows366:
 	CMPQ R10, SI
-	JGE  rows325
+	JGE  rows368
 
-row324:
+row367:
 	MOVQ         (R10), R11
 	IMULQ        CX, R11
 	VBROADCASTSS (R9), Z1
@@ -17143,20 +18158,20 @@ row324:
 	VADDPS       Z1, Z0, Z0
 	ADDQ         $0x08, R10
 	CMPQ         R10, SI
-	JLT          row324
+	JLT          row367
 
-rows325:
-	JMP summed320
+rows368:
+	JMP summed362
 
-none321:
+none364:
 	MOVQ    BX, R9
 	LEAQ    -128(DX), R12
 	CMPQ    R12, SI
 	CMOVQGT SI, R12
 	CMPQ    R9, R12
-	JGE     rows327
+	JGE     rows370
 
-row326:
+row369:
 	MOVQ       128(R9), R11
 	IMULQ      CX, R11
 	MOVQ       (R9), R10
@@ -17166,71 +18181,76 @@ row326:
 	PREFETCHT0 (R8)(R11*1)
 	ADDQ       $0x08, R9
 	CMPQ       R9, R12
-	JLT        row326
+	JLT        row369
 
-rows327:
+rows370:
 	CMPQ R9, SI
-	JGE  rows329
+	JGE  rows372
 
-row328:
+row371:
 	MOVQ      (R9), R10
 	IMULQ     CX, R10
 	VMOVUPS.Z (R8)(R10*1), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	ADDQ      $0x08, R9
 	CMPQ      R9, SI
-	JLT       row328
+	JLT       row371
 
-rows329:
-summed320:
+rows372:
+summed362:
+summed373:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special331
+	JNE       special375
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored330:
+stored374:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result317
-	JMP  over319
+	JLT  result359
+	JMP  over361
 
-special331:
+special375:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow332
+	JEQ     narrow376
 	VMOVUPS Z0, K1, (AX)
-	JMP     stored333
+	JMP     stored377
 
-narrow332:
+narrow376:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip334
+	JEQ          skip378
 	SUBQ         BX, SI
-	JEQ          empty335
+	JEQ          empty379
 	SHRQ         $0x03, SI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   SI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty335:
-skip334:
+empty379:
+skip378:
 	TESTQ       $0x00000001, mode+80(FP)
-	JEQ         skip336
+	JEQ         skip380
 	VCVTPH2PS.Z (AX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip336:
+skip380:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (AX)
 
-stored333:
-	JMP stored330
+stored377:
+	JMP stored374
 
-tooMany318:
+empty363:
+	JMP summed373
+	JMP stored374
+
+tooMany360:
 	MOVQ DI, results+24(FP)
 
-over319:
-done316:
+over361:
+done358:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -17245,29 +18265,29 @@ TEXT ·sumChosenAVX512F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none337
+	JEQ   none381
 	SUBQ  positions+32(FP), AX
 
-none337:
+none381:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile338:
+tile382:
 	CMPQ R10, $0x00000100
-	JLT  narrower339
+	JLT  narrower383
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over342
+	JGE  over386
 
-result340:
+result384:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany341
+	JGT     tooMany385
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -17288,7 +18308,7 @@ result340:
 	VPXORD  Z14, Z14, Z14
 	VPXORD  Z15, Z15, Z15
 	CMPQ    SI, DI
-	JGE     summed343
+	JGE     empty387
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -17298,9 +18318,9 @@ result340:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows345
+	JGE     rows389
 
-row344:
+row388:
 	MOVQ         64(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -17367,13 +18387,13 @@ row344:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row344
+	JLT          row388
 
-rows345:
+rows389:
 	CMPQ R13, DI
-	JGE  rows347
+	JGE  rows391
 
-row346:
+row390:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -17430,12 +18450,12 @@ row346:
 	VADDPS       Z17, Z15, K1, Z15
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row346
+	JLT          row390
 
-rows347:
-summed343:
+rows391:
+summed392:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special349
+	JNE       special394
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	VMOVUPS   Y16, (BX)
@@ -17469,16 +18489,16 @@ summed343:
 	VMOVUPS   Y16, 448(BX)
 	VMOVUPS   Y17, 480(BX)
 
-stored348:
+stored393:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result340
-	JMP  over342
+	JLT  result384
+	JMP  over386
 
-special349:
+special394:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow350
+	JEQ     narrow395
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -17495,13 +18515,13 @@ special349:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-	JMP     stored351
+	JMP     stored396
 
-narrow350:
+narrow395:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip352
+	JEQ          skip397
 	SUBQ         SI, DI
-	JEQ          empty353
+	JEQ          empty398
 	SHRQ         $0x03, DI
 	VPXORD       X18, X18, X18
 	VCVTSI2SSQ   DI, X18, X18
@@ -17523,10 +18543,10 @@ narrow350:
 	VDIVPS       Z16, Z14, Z14
 	VDIVPS       Z16, Z15, Z15
 
-empty353:
-skip352:
+empty398:
+skip397:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip354
+	JEQ       skip399
 	VCVTPH2PS (BX), Z16
 	VADDPS    Z0, Z16, Z0
 	VCVTPH2PS 32(BX), Z16
@@ -17560,144 +18580,172 @@ skip352:
 	VCVTPH2PS 480(BX), Z16
 	VADDPS    Z15, Z16, Z15
 
-skip354:
+skip399:
 	VCVTPS2PH $0x00, Z0, Y16
 	VCVTPS2PH $0x00, Z1, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around355
+	JNE       around400
 	VMOVDQU64 Y16, (BX)
 	VMOVDQU64 Y17, 32(BX)
-	JMP       stored356
+	JMP       stored401
 
-around355:
+around400:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 
-stored356:
+stored401:
 	VCVTPS2PH $0x00, Z2, Y16
 	VCVTPS2PH $0x00, Z3, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around357
+	JNE       around402
 	VMOVDQU64 Y16, 64(BX)
 	VMOVDQU64 Y17, 96(BX)
-	JMP       stored358
+	JMP       stored403
 
-around357:
+around402:
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored358:
+stored403:
 	VCVTPS2PH $0x00, Z4, Y16
 	VCVTPS2PH $0x00, Z5, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around359
+	JNE       around404
 	VMOVDQU64 Y16, 128(BX)
 	VMOVDQU64 Y17, 160(BX)
-	JMP       stored360
+	JMP       stored405
 
-around359:
+around404:
 	VMOVNTDQ Y16, 128(BX)
 	VMOVNTDQ Y17, 160(BX)
 
-stored360:
+stored405:
 	VCVTPS2PH $0x00, Z6, Y16
 	VCVTPS2PH $0x00, Z7, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around361
+	JNE       around406
 	VMOVDQU64 Y16, 192(BX)
 	VMOVDQU64 Y17, 224(BX)
-	JMP       stored362
+	JMP       stored407
 
-around361:
+around406:
 	VMOVNTDQ Y16, 192(BX)
 	VMOVNTDQ Y17, 224(BX)
 
-stored362:
+stored407:
 	VCVTPS2PH $0x00, Z8, Y16
 	VCVTPS2PH $0x00, Z9, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around363
+	JNE       around408
 	VMOVDQU64 Y16, 256(BX)
 	VMOVDQU64 Y17, 288(BX)
-	JMP       stored364
+	JMP       stored409
 
-around363:
+around408:
 	VMOVNTDQ Y16, 256(BX)
 	VMOVNTDQ Y17, 288(BX)
 
-stored364:
+stored409:
 	VCVTPS2PH $0x00, Z10, Y16
 	VCVTPS2PH $0x00, Z11, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around365
+	JNE       around410
 	VMOVDQU64 Y16, 320(BX)
 	VMOVDQU64 Y17, 352(BX)
-	JMP       stored366
+	JMP       stored411
 
-around365:
+around410:
 	VMOVNTDQ Y16, 320(BX)
 	VMOVNTDQ Y17, 352(BX)
 
-stored366:
+stored411:
 	VCVTPS2PH $0x00, Z12, Y16
 	VCVTPS2PH $0x00, Z13, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around367
+	JNE       around412
 	VMOVDQU64 Y16, 384(BX)
 	VMOVDQU64 Y17, 416(BX)
-	JMP       stored368
+	JMP       stored413
 
-around367:
+around412:
 	VMOVNTDQ Y16, 384(BX)
 	VMOVNTDQ Y17, 416(BX)
 
-stored368:
+stored413:
 	VCVTPS2PH $0x00, Z14, Y16
 	VCVTPS2PH $0x00, Z15, Y17
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around369
+	JNE       around414
 	VMOVDQU64 Y16, 448(BX)
 	VMOVDQU64 Y17, 480(BX)
-	JMP       stored370
+	JMP       stored415
 
-around369:
+around414:
 	VMOVNTDQ Y16, 448(BX)
 	VMOVNTDQ Y17, 480(BX)
 
-stored370:
-stored351:
-	JMP stored348
+stored415:
+stored396:
+	JMP stored393
 
-tooMany341:
+empty387:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed392
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around416
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	VMOVDQU64 Z0, 256(BX)
+	VMOVDQU64 Z0, 320(BX)
+	VMOVDQU64 Z0, 384(BX)
+	VMOVDQU64 Z0, 448(BX)
+	JMP       stored417
+
+around416:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+	VMOVNTDQ Z0, 256(BX)
+	VMOVNTDQ Z0, 320(BX)
+	VMOVNTDQ Z0, 384(BX)
+	VMOVNTDQ Z0, 448(BX)
+
+stored417:
+	JMP stored393
+
+tooMany385:
 	MOVQ R8, results+24(FP)
 
-over342:
+over386:
 	ADDQ  $0x00000200, R9
 	ADDQ  $0x00000200, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip371
+	JEQ   skip418
 	ADDQ  $0x00000200, to+72(FP)
 
-skip371:
+skip418:
 	SUBQ $0x00000100, R10
-	JMP  tile338
+	JMP  tile382
 
-narrower339:
+narrower383:
 	CMPQ R10, $0x00000080
-	JLT  narrower373
+	JLT  narrower420
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over376
+	JGE  over423
 
-result374:
+result421:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany375
+	JGT     tooMany422
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -17710,7 +18758,7 @@ result374:
 	VPXORD  Z6, Z6, Z6
 	VPXORD  Z7, Z7, Z7
 	CMPQ    SI, DI
-	JGE     summed377
+	JGE     empty424
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -17720,9 +18768,9 @@ result374:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows379
+	JGE     rows426
 
-row378:
+row425:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -17761,13 +18809,13 @@ row378:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row378
+	JLT          row425
 
-rows379:
+rows426:
 	CMPQ R13, DI
-	JGE  rows381
+	JGE  rows428
 
-row380:
+row427:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -17800,12 +18848,12 @@ row380:
 	VADDPS       Z9, Z7, K1, Z7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row380
+	JLT          row427
 
-rows381:
-summed377:
+rows428:
+summed429:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special383
+	JNE       special431
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	VMOVUPS   Y8, (BX)
@@ -17823,16 +18871,16 @@ summed377:
 	VMOVUPS   Y8, 192(BX)
 	VMOVUPS   Y9, 224(BX)
 
-stored382:
+stored430:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result374
-	JMP  over376
+	JLT  result421
+	JMP  over423
 
-special383:
+special431:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow384
+	JEQ     narrow432
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -17841,13 +18889,13 @@ special383:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-	JMP     stored385
+	JMP     stored433
 
-narrow384:
+narrow432:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip386
+	JEQ          skip434
 	SUBQ         SI, DI
-	JEQ          empty387
+	JEQ          empty435
 	SHRQ         $0x03, DI
 	VPXORD       X19, X19, X19
 	VCVTSI2SSQ   DI, X19, X19
@@ -17861,10 +18909,10 @@ narrow384:
 	VDIVPS       Z8, Z6, Z6
 	VDIVPS       Z8, Z7, Z7
 
-empty387:
-skip386:
+empty435:
+skip434:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip388
+	JEQ       skip436
 	VCVTPH2PS (BX), Z8
 	VADDPS    Z0, Z8, Z0
 	VCVTPH2PS 32(BX), Z8
@@ -17882,91 +18930,111 @@ skip386:
 	VCVTPH2PS 224(BX), Z8
 	VADDPS    Z7, Z8, Z7
 
-skip388:
+skip436:
 	VCVTPS2PH $0x00, Z0, Y8
 	VCVTPS2PH $0x00, Z1, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around389
+	JNE       around437
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
-	JMP       stored390
+	JMP       stored438
 
-around389:
+around437:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 
-stored390:
+stored438:
 	VCVTPS2PH $0x00, Z2, Y8
 	VCVTPS2PH $0x00, Z3, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around391
+	JNE       around439
 	VMOVDQU64 Y8, 64(BX)
 	VMOVDQU64 Y9, 96(BX)
-	JMP       stored392
+	JMP       stored440
 
-around391:
+around439:
 	VMOVNTDQ Y8, 64(BX)
 	VMOVNTDQ Y9, 96(BX)
 
-stored392:
+stored440:
 	VCVTPS2PH $0x00, Z4, Y8
 	VCVTPS2PH $0x00, Z5, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around393
+	JNE       around441
 	VMOVDQU64 Y8, 128(BX)
 	VMOVDQU64 Y9, 160(BX)
-	JMP       stored394
+	JMP       stored442
 
-around393:
+around441:
 	VMOVNTDQ Y8, 128(BX)
 	VMOVNTDQ Y9, 160(BX)
 
-stored394:
+stored442:
 	VCVTPS2PH $0x00, Z6, Y8
 	VCVTPS2PH $0x00, Z7, Y9
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around395
+	JNE       around443
 	VMOVDQU64 Y8, 192(BX)
 	VMOVDQU64 Y9, 224(BX)
-	JMP       stored396
+	JMP       stored444
 
-around395:
+around443:
 	VMOVNTDQ Y8, 192(BX)
 	VMOVNTDQ Y9, 224(BX)
 
-stored396:
-stored385:
-	JMP stored382
+stored444:
+stored433:
+	JMP stored430
 
-tooMany375:
+empty424:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed429
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around445
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	VMOVDQU64 Z0, 128(BX)
+	VMOVDQU64 Z0, 192(BX)
+	JMP       stored446
+
+around445:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+	VMOVNTDQ Z0, 128(BX)
+	VMOVNTDQ Z0, 192(BX)
+
+stored446:
+	JMP stored430
+
+tooMany422:
 	MOVQ R8, results+24(FP)
 
-over376:
+over423:
 	ADDQ  $0x00000100, R9
 	ADDQ  $0x00000100, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip397
+	JEQ   skip447
 	ADDQ  $0x00000100, to+72(FP)
 
-skip397:
+skip447:
 	SUBQ $0x00000080, R10
 
-narrower373:
+narrower420:
 	CMPQ R10, $0x00000040
-	JLT  narrower399
+	JLT  narrower449
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over402
+	JGE  over452
 
-result400:
+result450:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany401
+	JGT     tooMany451
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -17975,7 +19043,7 @@ result400:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 	CMPQ    SI, DI
-	JGE     summed403
+	JGE     empty453
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -17985,9 +19053,9 @@ result400:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows405
+	JGE     rows455
 
-row404:
+row454:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18012,13 +19080,13 @@ row404:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row404
+	JLT          row454
 
-rows405:
+rows455:
 	CMPQ R13, DI
-	JGE  rows407
+	JGE  rows457
 
-row406:
+row456:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18039,12 +19107,12 @@ row406:
 	VADDPS       Z5, Z3, K1, Z3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row406
+	JLT          row456
 
-rows407:
-summed403:
+rows457:
+summed458:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special409
+	JNE       special460
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	VMOVUPS   Y4, (BX)
@@ -18054,27 +19122,27 @@ summed403:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 
-stored408:
+stored459:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result400
-	JMP  over402
+	JLT  result450
+	JMP  over452
 
-special409:
+special460:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow410
+	JEQ     narrow461
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-	JMP     stored411
+	JMP     stored462
 
-narrow410:
+narrow461:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip412
+	JEQ          skip463
 	SUBQ         SI, DI
-	JEQ          empty413
+	JEQ          empty464
 	SHRQ         $0x03, DI
 	VPXORD       X20, X20, X20
 	VCVTSI2SSQ   DI, X20, X20
@@ -18084,10 +19152,10 @@ narrow410:
 	VDIVPS       Z4, Z2, Z2
 	VDIVPS       Z4, Z3, Z3
 
-empty413:
-skip412:
+empty464:
+skip463:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip414
+	JEQ       skip465
 	VCVTPH2PS (BX), Z4
 	VADDPS    Z0, Z4, Z0
 	VCVTPH2PS 32(BX), Z4
@@ -18097,72 +19165,88 @@ skip412:
 	VCVTPH2PS 96(BX), Z4
 	VADDPS    Z3, Z4, Z3
 
-skip414:
+skip465:
 	VCVTPS2PH $0x00, Z0, Y4
 	VCVTPS2PH $0x00, Z1, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around415
+	JNE       around466
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
-	JMP       stored416
+	JMP       stored467
 
-around415:
+around466:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 
-stored416:
+stored467:
 	VCVTPS2PH $0x00, Z2, Y4
 	VCVTPS2PH $0x00, Z3, Y5
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around417
+	JNE       around468
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored418
+	JMP       stored469
 
-around417:
+around468:
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored418:
-stored411:
-	JMP stored408
+stored469:
+stored462:
+	JMP stored459
 
-tooMany401:
+empty453:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed458
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around470
+	VMOVDQU64 Z0, (BX)
+	VMOVDQU64 Z0, 64(BX)
+	JMP       stored471
+
+around470:
+	VMOVNTDQ Z0, (BX)
+	VMOVNTDQ Z0, 64(BX)
+
+stored471:
+	JMP stored459
+
+tooMany451:
 	MOVQ R8, results+24(FP)
 
-over402:
+over452:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip419
+	JEQ   skip472
 	ADDQ  $0x00000080, to+72(FP)
 
-skip419:
+skip472:
 	SUBQ $0x00000040, R10
 
-narrower399:
+narrower449:
 	CMPQ R10, $0x00000020
-	JLT  narrower421
+	JLT  narrower474
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over424
+	JGE  over477
 
-result422:
+result475:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany423
+	JGT     tooMany476
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	CMPQ    SI, DI
-	JGE     summed425
+	JGE     empty478
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18172,9 +19256,9 @@ result422:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows427
+	JGE     rows480
 
-row426:
+row479:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18192,13 +19276,13 @@ row426:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row426
+	JLT          row479
 
-rows427:
+rows480:
 	CMPQ R13, DI
-	JGE  rows429
+	JGE  rows482
 
-row428:
+row481:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18213,36 +19297,36 @@ row428:
 	VADDPS       Z3, Z1, K1, Z1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row428
+	JLT          row481
 
-rows429:
-summed425:
+rows482:
+summed483:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special431
+	JNE       special485
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 
-stored430:
+stored484:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result422
-	JMP  over424
+	JLT  result475
+	JMP  over477
 
-special431:
+special485:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow432
+	JEQ     narrow486
 	VMOVUPS Z0, (BX)
 	VMOVUPS Z1, 64(BX)
-	JMP     stored433
+	JMP     stored487
 
-narrow432:
+narrow486:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip434
+	JEQ          skip488
 	SUBQ         SI, DI
-	JEQ          empty435
+	JEQ          empty489
 	SHRQ         $0x03, DI
 	VPXORD       X21, X21, X21
 	VCVTSI2SSQ   DI, X21, X21
@@ -18250,67 +19334,81 @@ narrow432:
 	VDIVPS       Z2, Z0, Z0
 	VDIVPS       Z2, Z1, Z1
 
-empty435:
-skip434:
+empty489:
+skip488:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip436
+	JEQ       skip490
 	VCVTPH2PS (BX), Z2
 	VADDPS    Z0, Z2, Z0
 	VCVTPH2PS 32(BX), Z2
 	VADDPS    Z1, Z2, Z1
 
-skip436:
+skip490:
 	VCVTPS2PH $0x00, Z0, Y2
 	VCVTPS2PH $0x00, Z1, Y3
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around437
+	JNE       around491
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
-	JMP       stored438
+	JMP       stored492
 
-around437:
+around491:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 
-stored438:
-stored433:
-	JMP stored430
+stored492:
+stored487:
+	JMP stored484
 
-tooMany423:
+empty478:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed483
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around493
+	VMOVDQU64 Z0, (BX)
+	JMP       stored494
+
+around493:
+	VMOVNTDQ Z0, (BX)
+
+stored494:
+	JMP stored484
+
+tooMany476:
 	MOVQ R8, results+24(FP)
 
-over424:
+over477:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip439
+	JEQ   skip495
 	ADDQ  $0x00000040, to+72(FP)
 
-skip439:
+skip495:
 	SUBQ $0x00000020, R10
 
-narrower421:
+narrower474:
 	CMPQ R10, $0x00000010
-	JLT  narrower441
+	JLT  narrower497
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over444
+	JGE  over500
 
-result442:
+result498:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany443
+	JGT     tooMany499
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     summed445
+	JGE     empty501
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18320,9 +19418,9 @@ result442:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows447
+	JGE     rows503
 
-row446:
+row502:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18337,13 +19435,13 @@ row446:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row446
+	JLT          row502
 
-rows447:
+rows503:
 	CMPQ R13, DI
-	JGE  rows449
+	JGE  rows505
 
-row448:
+row504:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18355,98 +19453,112 @@ row448:
 	VADDPS       Z2, Z0, K1, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row448
+	JLT          row504
 
-rows449:
-summed445:
+rows505:
+summed506:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special451
+	JNE       special508
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 
-stored450:
+stored507:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result442
-	JMP  over444
+	JLT  result498
+	JMP  over500
 
-special451:
+special508:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow452
+	JEQ     narrow509
 	VMOVUPS Z0, (BX)
-	JMP     stored453
+	JMP     stored510
 
-narrow452:
+narrow509:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip454
+	JEQ          skip511
 	SUBQ         SI, DI
-	JEQ          empty455
+	JEQ          empty512
 	SHRQ         $0x03, DI
 	VPXORD       X22, X22, X22
 	VCVTSI2SSQ   DI, X22, X22
 	VBROADCASTSS X22, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty455:
-skip454:
+empty512:
+skip511:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip456
+	JEQ       skip513
 	VCVTPH2PS (BX), Z1
 	VADDPS    Z0, Z1, Z0
 
-skip456:
+skip513:
 	VCVTPS2PH $0x00, Z0, Y1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around457
+	JNE       around514
 	VMOVDQU64 Y1, (BX)
-	JMP       stored458
+	JMP       stored515
 
-around457:
+around514:
 	VMOVNTDQ Y1, (BX)
 
-stored458:
-stored453:
-	JMP stored450
+stored515:
+stored510:
+	JMP stored507
 
-tooMany443:
+empty501:
+	TESTQ     $0x00000009, mode+96(FP)
+	JNE       summed506
+	TESTQ     $0x00000004, mode+96(FP)
+	JNE       around516
+	VMOVDQU64 Y0, (BX)
+	JMP       stored517
+
+around516:
+	VMOVNTDQ Y0, (BX)
+
+stored517:
+	JMP stored507
+
+tooMany499:
 	MOVQ R8, results+24(FP)
 
-over444:
+over500:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip459
+	JEQ   skip518
 	ADDQ  $0x00000020, to+72(FP)
 
-skip459:
+skip518:
 	SUBQ $0x00000010, R10
 
-narrower441:
+narrower497:
 	TESTQ R10, R10
-	JLE   done460
+	JLE   done519
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+72(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over463
+	JGE   over522
 
-result461:
+result520:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany462
+	JGT     tooMany521
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXORD  Z0, Z0, Z0
 	CMPQ    SI, DI
-	JGE     summed464
+	JGE     empty523
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -18456,9 +19568,9 @@ result461:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows466
+	JGE     rows525
 
-row465:
+row524:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -18473,13 +19585,13 @@ row465:
 	PREFETCHT0   (R9)(R15*1)
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row465
+	JLT          row524
 
-rows466:
+rows525:
 	CMPQ R13, DI
-	JGE  rows468
+	JGE  rows527
 
-row467:
+row526:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -18491,58 +19603,62 @@ row467:
 	VADDPS       Z2, Z0, K2, Z0
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row467
+	JLT          row526
 
-rows468:
-summed464:
+rows527:
+summed528:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special470
+	JNE       special530
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored469:
+stored529:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result461
-	JMP  over463
+	JLT  result520
+	JMP  over522
 
-special470:
+special530:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow471
+	JEQ     narrow531
 	VMOVUPS Z0, K1, (BX)
-	JMP     stored472
+	JMP     stored532
 
-narrow471:
+narrow531:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip473
+	JEQ          skip533
 	SUBQ         SI, DI
-	JEQ          empty474
+	JEQ          empty534
 	SHRQ         $0x03, DI
 	VPXORD       X23, X23, X23
 	VCVTSI2SSQ   DI, X23, X23
 	VBROADCASTSS X23, Z1
 	VDIVPS       Z1, Z0, Z0
 
-empty474:
-skip473:
+empty534:
+skip533:
 	TESTQ       $0x00000001, mode+96(FP)
-	JEQ         skip475
+	JEQ         skip535
 	VCVTPH2PS.Z (BX), K1, Z1
 	VADDPS      Z0, Z1, Z0
 
-skip475:
+skip535:
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 
-stored472:
-	JMP stored469
+stored532:
+	JMP stored529
 
-tooMany462:
+empty523:
+	JMP summed528
+	JMP stored529
+
+tooMany521:
 	MOVQ R8, results+24(FP)
 
-over463:
-done460:
+over522:
+done519:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -18557,22 +19673,22 @@ TEXT ·bagMaxAVX512F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none476
+	JEQ   none536
 	SUBQ  positions+32(FP), AX
 
-none476:
+none536:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile477:
+tile537:
 	CMPQ R10, $0x00000080
-	JLT  narrower478
+	JLT  narrower538
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over481
+	JGE  over541
 
-result479:
+result539:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -18582,7 +19698,7 @@ result479:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty482
+	JGE     empty542
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -18606,9 +19722,9 @@ result479:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows485
+	JGE     rows545
 
-row484:
+row544:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -18660,13 +19776,13 @@ row484:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row484
+	JLT        row544
 
-rows485:
+rows545:
 	CMPQ R11, DI
-	JGE  rows487
+	JGE  rows547
 
-row486:
+row546:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z19
@@ -18712,9 +19828,9 @@ row486:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row486
+	JLT       row546
 
-rows487:
+rows547:
 	VCVTPS2PH     $0x00, Z0, Y17
 	VCVTPS2PH     $0x00, Z1, Y19
 	VMOVUPS       Y17, (BX)
@@ -18733,7 +19849,7 @@ rows487:
 	VMOVUPS       Y19, 224(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none488
+	JEQ           none548
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -18838,10 +19954,10 @@ rows487:
 	VPGATHERDQ    (SI)(Y17*8), K1, Z18
 	VMOVUPD       Z18, 960(DI)
 
-none488:
-	JMP stored483
+none548:
+	JMP stored543
 
-empty482:
+empty542:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -18868,7 +19984,7 @@ empty482:
 	VMOVUPS   Y19, 192(BX)
 	VMOVUPS   Y20, 224(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none489
+	JEQ       none549
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -18893,30 +20009,30 @@ empty482:
 	VMOVUPD   Z17, 896(SI)
 	VMOVUPD   Z17, 960(SI)
 
-none489:
-stored483:
+none549:
+stored543:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result479
-	JMP  over481
+	JLT  result539
+	JMP  over541
 	MOVQ R8, results+24(FP)
 
-over481:
+over541:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+56(FP)
 	SUBQ $0x00000080, R10
-	JMP  tile477
+	JMP  tile537
 
-narrower478:
+narrower538:
 	CMPQ R10, $0x00000040
-	JLT  narrower491
+	JLT  narrower551
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over494
+	JGE  over554
 
-result492:
+result552:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -18926,7 +20042,7 @@ result492:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty495
+	JGE     empty555
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -18942,9 +20058,9 @@ result492:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows498
+	JGE     rows558
 
-row497:
+row557:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -18974,13 +20090,13 @@ row497:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row497
+	JLT        row557
 
-rows498:
+rows558:
 	CMPQ R11, DI
-	JGE  rows500
+	JGE  rows560
 
-row499:
+row559:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z4
@@ -19006,9 +20122,9 @@ row499:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row499
+	JLT       row559
 
-rows500:
+rows560:
 	VCVTPS2PH     $0x00, Z0, Y4
 	VCVTPS2PH     $0x00, Z1, Y5
 	VMOVUPS       Y4, (BX)
@@ -19019,7 +20135,7 @@ rows500:
 	VMOVUPS       Y5, 96(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none501
+	JEQ           none561
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19076,10 +20192,10 @@ rows500:
 	VPGATHERDQ    (SI)(Y4*8), K1, Z18
 	VMOVUPD       Z18, 448(DI)
 
-none501:
-	JMP stored496
+none561:
+	JMP stored556
 
-empty495:
+empty555:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VPXORD    Z2, Z2, Z2
@@ -19094,7 +20210,7 @@ empty495:
 	VMOVUPS   Y4, 64(BX)
 	VMOVUPS   Y5, 96(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none502
+	JEQ       none562
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -19111,29 +20227,29 @@ empty495:
 	VMOVUPD   Z17, 384(SI)
 	VMOVUPD   Z17, 448(SI)
 
-none502:
-stored496:
+none562:
+stored556:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result492
-	JMP  over494
+	JLT  result552
+	JMP  over554
 	MOVQ R8, results+24(FP)
 
-over494:
+over554:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000040, R10
 
-narrower491:
+narrower551:
 	CMPQ R10, $0x00000020
-	JLT  narrower504
+	JLT  narrower564
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over507
+	JGE  over567
 
-result505:
+result565:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19143,7 +20259,7 @@ result505:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty508
+	JGE     empty568
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VMOVUPS all32_ff800000<>+0(SB), Z1
@@ -19155,9 +20271,9 @@ result505:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows511
+	JGE     rows571
 
-row510:
+row570:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -19176,13 +20292,13 @@ row510:
 	VPSUBD     Z17, Z16, Z16
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row510
+	JLT        row570
 
-rows511:
+rows571:
 	CMPQ R11, DI
-	JGE  rows513
+	JGE  rows573
 
-row512:
+row572:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z2
@@ -19198,16 +20314,16 @@ row512:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row512
+	JLT       row572
 
-rows513:
+rows573:
 	VCVTPS2PH     $0x00, Z0, Y2
 	VCVTPS2PH     $0x00, Z1, Y3
 	VMOVUPS       Y2, (BX)
 	VMOVUPS       Y3, 32(BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none514
+	JEQ           none574
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19240,10 +20356,10 @@ rows513:
 	VPGATHERDQ    (SI)(Y2*8), K1, Z18
 	VMOVUPD       Z18, 192(DI)
 
-none514:
-	JMP stored509
+none574:
+	JMP stored569
 
-empty508:
+empty568:
 	VPXORD    Z0, Z0, Z0
 	VPXORD    Z1, Z1, Z1
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
@@ -19252,7 +20368,7 @@ empty508:
 	VMOVUPS   Y2, (BX)
 	VMOVUPS   Y3, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none515
+	JEQ       none575
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -19265,29 +20381,29 @@ empty508:
 	VMOVUPD   Z17, 128(SI)
 	VMOVUPD   Z17, 192(SI)
 
-none515:
-stored509:
+none575:
+stored569:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result505
-	JMP  over507
+	JLT  result565
+	JMP  over567
 	MOVQ R8, results+24(FP)
 
-over507:
+over567:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
 
-narrower504:
+narrower564:
 	CMPQ R10, $0x00000010
-	JLT  narrower517
+	JLT  narrower577
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over520
+	JGE  over580
 
-result518:
+result578:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19297,7 +20413,7 @@ result518:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty521
+	JGE     empty581
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -19307,9 +20423,9 @@ result518:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows524
+	JGE     rows584
 
-row523:
+row583:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -19323,13 +20439,13 @@ row523:
 	PREFETCHT0 (R9)(R13*1)
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row523
+	JLT        row583
 
-rows524:
+rows584:
 	CMPQ R11, DI
-	JGE  rows526
+	JGE  rows586
 
-row525:
+row585:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Z1
@@ -19340,14 +20456,14 @@ row525:
 	VPSUBD    Z17, Z16, Z16
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row525
+	JLT       row585
 
-rows526:
+rows586:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVUPS       Y1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none527
+	JEQ           none587
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19368,16 +20484,16 @@ rows526:
 	VPGATHERDQ    (SI)(Y1*8), K1, Z18
 	VMOVUPD       Z18, 64(DI)
 
-none527:
-	JMP stored522
+none587:
+	JMP stored582
 
-empty521:
+empty581:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVUPS   Y1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none528
+	JEQ       none588
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -19388,32 +20504,32 @@ empty521:
 	VMOVUPD   Z17, (SI)
 	VMOVUPD   Z17, 64(SI)
 
-none528:
-stored522:
+none588:
+stored582:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result518
-	JMP  over520
+	JLT  result578
+	JMP  over580
 	MOVQ R8, results+24(FP)
 
-over520:
+over580:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower517:
+narrower577:
 	TESTQ R10, R10
-	JLE   done529
+	JLE   done589
 	MOVQ  $-1, BX
 	BZHIQ R10, BX, BX
 	KMOVW BX, K1
 	MOVQ  to+56(FP), BX
 	XORQ  R8, R8
 	CMPQ  R8, results+24(FP)
-	JGE   over532
+	JGE   over592
 
-result530:
+result590:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -19423,7 +20539,7 @@ result530:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty533
+	JGE     empty593
 	VMOVUPS all32_ff800000<>+0(SB), Z0
 	VPXORD  Z8, Z8, Z8
 	VPXORD  Z16, Z16, Z16
@@ -19433,9 +20549,9 @@ result530:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows536
+	JGE     rows596
 
-row535:
+row595:
 	MOVQ        128(R11), R13
 	IMULQ       CX, R13
 	MOVQ        (R11), R12
@@ -19449,13 +20565,13 @@ row535:
 	PREFETCHT0  (R9)(R13*1)
 	ADDQ        $0x08, R11
 	CMPQ        R11, R14
-	JLT         row535
+	JLT         row595
 
-rows536:
+rows596:
 	CMPQ R11, DI
-	JGE  rows538
+	JGE  rows598
 
-row537:
+row597:
 	MOVQ        (R11), R12
 	IMULQ       CX, R12
 	VCVTPH2PS.Z (R9)(R12*1), K1, Z1
@@ -19466,14 +20582,14 @@ row537:
 	VPSUBD      Z17, Z16, Z16
 	ADDQ        $0x08, R11
 	CMPQ        R11, DI
-	JLT         row537
+	JLT         row597
 
-rows538:
+rows598:
 	VCVTPS2PH     $0x00, Z0, Y1
 	VMOVDQU16     Y1, K1, (BX)
 	LEAQ          (AX)(SI*1), SI
 	CMPQ          choice+80(FP), $0x00000000
-	JEQ           none539
+	JEQ           none599
 	MOVQ          columns+72(FP), DI
 	SUBQ          R10, DI
 	SHLQ          $0x03, DI
@@ -19495,16 +20611,16 @@ rows538:
 	VPGATHERDQ    (SI)(Y1*8), K3, Z18
 	VMOVUPD       Z18, K2, 64(DI)
 
-none539:
-	JMP stored534
+none599:
+	JMP stored594
 
-empty533:
+empty593:
 	VPXORD    Z0, Z0, Z0
 	VMOVUPS   all32_ffffffff<>+0(SB), Z17
 	VCVTPS2PH $0x00, Z0, Y1
 	VMOVDQU16 Y1, K1, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none540
+	JEQ       none600
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -19516,17 +20632,17 @@ empty533:
 	KSHIFTRW  $0x08, K1, K2
 	VMOVUPD   Z17, K2, 64(SI)
 
-none540:
-stored534:
+none600:
+stored594:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result530
-	JMP  over532
+	JLT  result590
+	JMP  over592
 	MOVQ R8, results+24(FP)
 
-over532:
-done529:
+over592:
+done589:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -19570,9 +20686,9 @@ result3:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     summed6
+	JGE     empty7
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none7
+	JEQ     none8
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -19582,9 +20698,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows9
+	JGE     rows10
 
-row8:
+row9:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -19613,13 +20729,13 @@ row8:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row8
+	JLT          row9
 
-rows9:
+rows10:
 	CMPQ R11, SI
-	JGE  rows11
+	JGE  rows12
 
-row10:
+row11:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -19642,20 +20758,20 @@ row10:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	JMP summed6
 
-none7:
+none8:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -19674,13 +20790,13 @@ row12:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row12
+	JLT        row13
 
-rows13:
+rows14:
 	CMPQ R10, SI
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -19693,12 +20809,13 @@ row14:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row14
+	JLT    row15
 
-rows15:
+rows16:
 summed6:
+summed17:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special17
+	JNE     special19
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -19708,16 +20825,16 @@ summed6:
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
 
-stored16:
+stored18:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special17:
+special19:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow18
+	JEQ     narrow20
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -19726,13 +20843,13 @@ special17:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored19
+	JMP     stored21
 
-narrow18:
+narrow20:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip20
+	JEQ          skip22
 	SUBQ         BX, SI
-	JEQ          empty21
+	JEQ          empty23
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -19746,10 +20863,10 @@ narrow18:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty21:
-skip20:
+empty23:
+skip22:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip22
+	JEQ     skip24
 	VMOVUPS (AX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(AX), Y8
@@ -19767,53 +20884,81 @@ skip20:
 	VMOVUPS 224(AX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip22:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored24:
+skip24:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around25
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
 	JMP     stored26
 
 around25:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
 
 stored26:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around27
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
 	JMP     stored28
 
 around27:
-	VMOVNTDQ Y4, 128(AX)
-	VMOVNTDQ Y5, 160(AX)
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
 
 stored28:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around29
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
 	JMP     stored30
 
 around29:
+	VMOVNTDQ Y4, 128(AX)
+	VMOVNTDQ Y5, 160(AX)
+
+stored30:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around31
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	JMP     stored32
+
+around31:
 	VMOVNTDQ Y6, 192(AX)
 	VMOVNTDQ Y7, 224(AX)
 
-stored30:
-stored19:
-	JMP stored16
+stored32:
+stored21:
+	JMP stored18
+
+empty7:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed17
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around33
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	VMOVDQU Y0, 128(AX)
+	VMOVDQU Y0, 160(AX)
+	VMOVDQU Y0, 192(AX)
+	VMOVDQU Y0, 224(AX)
+	JMP     stored34
+
+around33:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+	VMOVNTDQ Y0, 128(AX)
+	VMOVNTDQ Y0, 160(AX)
+	VMOVNTDQ Y0, 192(AX)
+	VMOVNTDQ Y0, 224(AX)
+
+stored34:
+	JMP stored18
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -19826,20 +20971,20 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower32
+	JLT  narrower36
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over39
 
-result33:
+result37:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany34
+	JGT     tooMany38
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -19848,9 +20993,9 @@ result33:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     summed36
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none37
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -19860,9 +21005,9 @@ result33:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows39
+	JGE     rows44
 
-row38:
+row43:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -19881,13 +21026,13 @@ row38:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row38
+	JLT          row43
 
-rows39:
+rows44:
 	CMPQ R11, SI
-	JGE  rows41
+	JGE  rows46
 
-row40:
+row45:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -19902,20 +21047,20 @@ row40:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row40
+	JLT          row45
 
-rows41:
-	JMP summed36
+rows46:
+	JMP summed40
 
-none37:
+none42:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows43
+	JGE     rows48
 
-row42:
+row47:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -19928,13 +21073,13 @@ row42:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row42
+	JLT        row47
 
-rows43:
+rows48:
 	CMPQ R10, SI
-	JGE  rows45
+	JGE  rows50
 
-row44:
+row49:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -19943,38 +21088,39 @@ row44:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row44
+	JLT    row49
 
-rows45:
-summed36:
+rows50:
+summed40:
+summed51:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special47
+	JNE     special53
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
 
-stored46:
+stored52:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result37
+	JMP  over39
 
-special47:
+special53:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow48
+	JEQ     narrow54
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored49
+	JMP     stored55
 
-narrow48:
+narrow54:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip50
+	JEQ          skip56
 	SUBQ         BX, SI
-	JEQ          empty51
+	JEQ          empty57
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -19984,10 +21130,10 @@ narrow48:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty51:
-skip50:
+empty57:
+skip56:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip52
+	JEQ     skip58
 	VMOVUPS (AX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(AX), Y4
@@ -19997,65 +21143,85 @@ skip50:
 	VMOVUPS 96(AX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip52:
+skip58:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
+	JNE     around59
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored54
+	JMP     stored60
 
-around53:
+around59:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored54:
+stored60:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around55
+	JNE     around61
 	VMOVDQU Y2, 64(AX)
 	VMOVDQU Y3, 96(AX)
-	JMP     stored56
+	JMP     stored62
 
-around55:
+around61:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored56:
-stored49:
-	JMP stored46
+stored62:
+stored55:
+	JMP stored52
 
-tooMany34:
+empty41:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed51
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around63
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	JMP     stored64
+
+around63:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+
+stored64:
+	JMP stored52
+
+tooMany38:
 	MOVQ DI, results+24(FP)
 
-over35:
+over39:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R9
 
-narrower32:
+narrower36:
 	CMPQ R9, $0x00000010
-	JLT  narrower58
+	JLT  narrower66
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over61
+	JGE  over69
 
-result59:
+result67:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany60
+	JGT     tooMany68
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     summed62
+	JGE     empty71
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none63
+	JEQ     none72
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -20065,9 +21231,9 @@ result59:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows65
+	JGE     rows74
 
-row64:
+row73:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -20081,13 +21247,13 @@ row64:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row64
+	JLT          row73
 
-rows65:
+rows74:
 	CMPQ R11, SI
-	JGE  rows67
+	JGE  rows76
 
-row66:
+row75:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -20098,20 +21264,20 @@ row66:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row66
+	JLT          row75
 
-rows67:
-	JMP summed62
+rows76:
+	JMP summed70
 
-none63:
+none72:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows69
+	JGE     rows78
 
-row68:
+row77:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -20121,47 +21287,48 @@ row68:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row68
+	JLT        row77
 
-rows69:
+rows78:
 	CMPQ R10, SI
-	JGE  rows71
+	JGE  rows80
 
-row70:
+row79:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row70
+	JLT    row79
 
-rows71:
-summed62:
+rows80:
+summed70:
+summed81:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special73
+	JNE     special83
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 
-stored72:
+stored82:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result59
-	JMP  over61
+	JLT  result67
+	JMP  over69
 
-special73:
+special83:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow74
+	JEQ     narrow84
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored75
+	JMP     stored85
 
-narrow74:
+narrow84:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip76
+	JEQ          skip86
 	SUBQ         BX, SI
-	JEQ          empty77
+	JEQ          empty87
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -20169,39 +21336,55 @@ narrow74:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty77:
-skip76:
+empty87:
+skip86:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip78
+	JEQ     skip88
 	VMOVUPS (AX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(AX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip78:
+skip88:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around79
+	JNE     around89
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored80
+	JMP     stored90
 
-around79:
+around89:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored80:
-stored75:
-	JMP stored72
+stored90:
+stored85:
+	JMP stored82
 
-tooMany60:
+empty71:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed81
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around91
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	JMP     stored92
+
+around91:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+
+stored92:
+	JMP stored82
+
+tooMany68:
 	MOVQ DI, results+24(FP)
 
-over61:
+over69:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower58:
+narrower66:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -20216,29 +21399,29 @@ TEXT ·sumChosenAVX2F32(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none81
+	JEQ   none93
 	SUBQ  positions+32(FP), AX
 
-none81:
+none93:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile82:
+tile94:
 	CMPQ R10, $0x00000040
-	JLT  narrower83
+	JLT  narrower95
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over86
+	JGE  over98
 
-result84:
+result96:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany85
+	JGT     tooMany97
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -20251,7 +21434,7 @@ result84:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     summed87
+	JGE     empty99
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20261,9 +21444,9 @@ result84:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows89
+	JGE     rows101
 
-row88:
+row100:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -20310,13 +21493,13 @@ row88:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row88
+	JLT          row100
 
-rows89:
+rows101:
 	CMPQ R13, DI
-	JGE  rows91
+	JGE  rows103
 
-row90:
+row102:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -20357,12 +21540,12 @@ row90:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row90
+	JLT          row102
 
-rows91:
-summed87:
+rows103:
+summed104:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special93
+	JNE     special106
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -20372,16 +21555,16 @@ summed87:
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
 
-stored92:
+stored105:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result84
-	JMP  over86
+	JLT  result96
+	JMP  over98
 
-special93:
+special106:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow94
+	JEQ     narrow107
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -20390,13 +21573,13 @@ special93:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored95
+	JMP     stored108
 
-narrow94:
+narrow107:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip96
+	JEQ          skip109
 	SUBQ         SI, DI
-	JEQ          empty97
+	JEQ          empty110
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -20410,10 +21593,10 @@ narrow94:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty97:
-skip96:
+empty110:
+skip109:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip98
+	JEQ     skip111
 	VMOVUPS (BX), Y8
 	VADDPS  Y0, Y8, Y0
 	VMOVUPS 32(BX), Y8
@@ -20431,79 +21614,107 @@ skip96:
 	VMOVUPS 224(BX), Y8
 	VADDPS  Y7, Y8, Y7
 
-skip98:
+skip111:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around99
+	JNE     around112
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored100
+	JMP     stored113
 
-around99:
+around112:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored100:
+stored113:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around101
+	JNE     around114
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored102
+	JMP     stored115
 
-around101:
+around114:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored102:
+stored115:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around103
+	JNE     around116
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored104
+	JMP     stored117
 
-around103:
+around116:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored104:
+stored117:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around105
+	JNE     around118
 	VMOVDQU Y6, 192(BX)
 	VMOVDQU Y7, 224(BX)
-	JMP     stored106
+	JMP     stored119
 
-around105:
+around118:
 	VMOVNTDQ Y6, 192(BX)
 	VMOVNTDQ Y7, 224(BX)
 
-stored106:
-stored95:
-	JMP stored92
+stored119:
+stored108:
+	JMP stored105
 
-tooMany85:
+empty99:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed104
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around120
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	VMOVDQU Y0, 64(BX)
+	VMOVDQU Y0, 96(BX)
+	VMOVDQU Y0, 128(BX)
+	VMOVDQU Y0, 160(BX)
+	VMOVDQU Y0, 192(BX)
+	VMOVDQU Y0, 224(BX)
+	JMP     stored121
+
+around120:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y0, 64(BX)
+	VMOVNTDQ Y0, 96(BX)
+	VMOVNTDQ Y0, 128(BX)
+	VMOVNTDQ Y0, 160(BX)
+	VMOVNTDQ Y0, 192(BX)
+	VMOVNTDQ Y0, 224(BX)
+
+stored121:
+	JMP stored105
+
+tooMany97:
 	MOVQ R8, results+24(FP)
 
-over86:
+over98:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000040, R10
-	JMP  tile82
+	JMP  tile94
 
-narrower83:
+narrower95:
 	CMPQ R10, $0x00000020
-	JLT  narrower108
+	JLT  narrower123
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over111
+	JGE  over126
 
-result109:
+result124:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany110
+	JGT     tooMany125
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -20512,7 +21723,7 @@ result109:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     summed112
+	JGE     empty127
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20522,9 +21733,9 @@ result109:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows114
+	JGE     rows129
 
-row113:
+row128:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -20553,13 +21764,13 @@ row113:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row113
+	JLT          row128
 
-rows114:
+rows129:
 	CMPQ R13, DI
-	JGE  rows116
+	JGE  rows131
 
-row115:
+row130:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -20584,38 +21795,38 @@ row115:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row115
+	JLT          row130
 
-rows116:
-summed112:
+rows131:
+summed132:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special118
+	JNE     special134
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 
-stored117:
+stored133:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result109
-	JMP  over111
+	JLT  result124
+	JMP  over126
 
-special118:
+special134:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow119
+	JEQ     narrow135
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored120
+	JMP     stored136
 
-narrow119:
+narrow135:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip121
+	JEQ          skip137
 	SUBQ         SI, DI
-	JEQ          empty122
+	JEQ          empty138
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -20625,10 +21836,10 @@ narrow119:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty122:
-skip121:
+empty138:
+skip137:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip123
+	JEQ     skip139
 	VMOVUPS (BX), Y4
 	VADDPS  Y0, Y4, Y0
 	VMOVUPS 32(BX), Y4
@@ -20638,63 +21849,83 @@ skip121:
 	VMOVUPS 96(BX), Y4
 	VADDPS  Y3, Y4, Y3
 
-skip123:
+skip139:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around124
+	JNE     around140
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored125
+	JMP     stored141
 
-around124:
+around140:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored125:
+stored141:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around126
+	JNE     around142
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored127
+	JMP     stored143
 
-around126:
+around142:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored127:
-stored120:
-	JMP stored117
+stored143:
+stored136:
+	JMP stored133
 
-tooMany110:
+empty127:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed132
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around144
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	VMOVDQU Y0, 64(BX)
+	VMOVDQU Y0, 96(BX)
+	JMP     stored145
+
+around144:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y0, 64(BX)
+	VMOVNTDQ Y0, 96(BX)
+
+stored145:
+	JMP stored133
+
+tooMany125:
 	MOVQ R8, results+24(FP)
 
-over111:
+over126:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000020, R10
 
-narrower108:
+narrower123:
 	CMPQ R10, $0x00000010
-	JLT  narrower129
+	JLT  narrower147
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over132
+	JGE  over150
 
-result130:
+result148:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany131
+	JGT     tooMany149
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     summed133
+	JGE     empty151
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -20704,9 +21935,9 @@ result130:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows135
+	JGE     rows153
 
-row134:
+row152:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -20726,13 +21957,13 @@ row134:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row134
+	JLT          row152
 
-rows135:
+rows153:
 	CMPQ R13, DI
-	JGE  rows137
+	JGE  rows155
 
-row136:
+row154:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -20749,34 +21980,34 @@ row136:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row136
+	JLT          row154
 
-rows137:
-summed133:
+rows155:
+summed156:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special139
+	JNE     special158
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 
-stored138:
+stored157:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result130
-	JMP  over132
+	JLT  result148
+	JMP  over150
 
-special139:
+special158:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow140
+	JEQ     narrow159
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored141
+	JMP     stored160
 
-narrow140:
+narrow159:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip142
+	JEQ          skip161
 	SUBQ         SI, DI
-	JEQ          empty143
+	JEQ          empty162
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -20784,39 +22015,55 @@ narrow140:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty143:
-skip142:
+empty162:
+skip161:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip144
+	JEQ     skip163
 	VMOVUPS (BX), Y2
 	VADDPS  Y0, Y2, Y0
 	VMOVUPS 32(BX), Y2
 	VADDPS  Y1, Y2, Y1
 
-skip144:
+skip163:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around145
+	JNE     around164
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored146
+	JMP     stored165
 
-around145:
+around164:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored146:
-stored141:
-	JMP stored138
+stored165:
+stored160:
+	JMP stored157
 
-tooMany131:
+empty151:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed156
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around166
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored167
+
+around166:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored167:
+	JMP stored157
+
+tooMany149:
 	MOVQ R8, results+24(FP)
 
-over132:
+over150:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower129:
+narrower147:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -20831,22 +22078,22 @@ TEXT ·bagMaxAVX2F32(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none147
+	JEQ   none168
 	SUBQ  positions+32(FP), AX
 
-none147:
+none168:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile148:
+tile169:
 	CMPQ R10, $0x00000020
-	JLT  narrower149
+	JLT  narrower170
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over152
+	JGE  over173
 
-result150:
+result171:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -20856,7 +22103,7 @@ result150:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty153
+	JGE     empty174
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -20872,9 +22119,9 @@ result150:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows156
+	JGE     rows177
 
-row155:
+row176:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -20908,13 +22155,13 @@ row155:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row155
+	JLT        row176
 
-rows156:
+rows177:
 	CMPQ R11, DI
-	JGE  rows158
+	JGE  rows179
 
-row157:
+row178:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y10
@@ -20944,16 +22191,16 @@ row157:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row157
+	JLT       row178
 
-rows158:
+rows179:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	VMOVUPS      Y2, 64(BX)
 	VMOVUPS      Y3, 96(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none159
+	JEQ          none180
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -21002,10 +22249,10 @@ rows158:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none159:
-	JMP stored154
+none180:
+	JMP stored175
 
-empty153:
+empty174:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -21016,7 +22263,7 @@ empty153:
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none160
+	JEQ     none181
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -21033,30 +22280,30 @@ empty153:
 	VMOVUPD Y9, 192(SI)
 	VMOVUPD Y9, 224(SI)
 
-none160:
-stored154:
+none181:
+stored175:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result150
-	JMP  over152
+	JLT  result171
+	JMP  over173
 	MOVQ R8, results+24(FP)
 
-over152:
+over173:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile148
+	JMP  tile169
 
-narrower149:
+narrower170:
 	CMPQ R10, $0x00000010
-	JLT  narrower162
+	JLT  narrower183
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over165
+	JGE  over186
 
-result163:
+result184:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -21066,7 +22313,7 @@ result163:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty166
+	JGE     empty187
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -21078,9 +22325,9 @@ result163:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows169
+	JGE     rows190
 
-row168:
+row189:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -21101,13 +22348,13 @@ row168:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row168
+	JLT        row189
 
-rows169:
+rows190:
 	CMPQ R11, DI
-	JGE  rows171
+	JGE  rows192
 
-row170:
+row191:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPS   (R9)(R12*1), Y2
@@ -21125,14 +22372,14 @@ row170:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row170
+	JLT       row191
 
-rows171:
+rows192:
 	VMOVUPS      Y0, (BX)
 	VMOVUPS      Y1, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none172
+	JEQ          none193
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -21161,17 +22408,17 @@ rows171:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none172:
-	JMP stored167
+none193:
+	JMP stored188
 
-empty166:
+empty187:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPS all32_ffffffff<>+0(SB), Y9
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none173
+	JEQ     none194
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -21184,21 +22431,21 @@ empty166:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none173:
-stored167:
+none194:
+stored188:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result163
-	JMP  over165
+	JLT  result184
+	JMP  over186
 	MOVQ R8, results+24(FP)
 
-over165:
+over186:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower162:
+narrower183:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -21242,9 +22489,9 @@ result3:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     summed6
+	JGE     empty7
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none7
+	JEQ     none8
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -21254,9 +22501,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows9
+	JGE     rows10
 
-row8:
+row9:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -21285,13 +22532,13 @@ row8:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row8
+	JLT          row9
 
-rows9:
+rows10:
 	CMPQ R11, SI
-	JGE  rows11
+	JGE  rows12
 
-row10:
+row11:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y8
@@ -21314,20 +22561,20 @@ row10:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	JMP summed6
 
-none7:
+none8:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -21346,13 +22593,13 @@ row12:
 	VADDPD     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row12
+	JLT        row13
 
-rows13:
+rows14:
 	CMPQ R10, SI
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -21365,12 +22612,13 @@ row14:
 	VADDPD 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row14
+	JLT    row15
 
-rows15:
+rows16:
 summed6:
+summed17:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special17
+	JNE     special19
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
@@ -21380,16 +22628,16 @@ summed6:
 	VMOVUPD Y6, 192(AX)
 	VMOVUPD Y7, 224(AX)
 
-stored16:
+stored18:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special17:
+special19:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow18
+	JEQ     narrow20
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
@@ -21398,13 +22646,13 @@ special17:
 	VMOVUPD Y5, 160(AX)
 	VMOVUPD Y6, 192(AX)
 	VMOVUPD Y7, 224(AX)
-	JMP     stored19
+	JMP     stored21
 
-narrow18:
+narrow20:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip20
+	JEQ          skip22
 	SUBQ         BX, SI
-	JEQ          empty21
+	JEQ          empty23
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   SI, X8, X8
@@ -21418,10 +22666,10 @@ narrow18:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty21:
-skip20:
+empty23:
+skip22:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip22
+	JEQ     skip24
 	VMOVUPD (AX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(AX), Y8
@@ -21439,53 +22687,81 @@ skip20:
 	VMOVUPD 224(AX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip22:
-	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around23
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y1, 32(AX)
-	JMP     stored24
-
-around23:
-	VMOVNTDQ Y0, (AX)
-	VMOVNTDQ Y1, 32(AX)
-
-stored24:
+skip24:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around25
-	VMOVDQU Y2, 64(AX)
-	VMOVDQU Y3, 96(AX)
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
 	JMP     stored26
 
 around25:
-	VMOVNTDQ Y2, 64(AX)
-	VMOVNTDQ Y3, 96(AX)
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
 
 stored26:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around27
-	VMOVDQU Y4, 128(AX)
-	VMOVDQU Y5, 160(AX)
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
 	JMP     stored28
 
 around27:
-	VMOVNTDQ Y4, 128(AX)
-	VMOVNTDQ Y5, 160(AX)
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
 
 stored28:
 	TESTQ   $0x00000004, mode+80(FP)
 	JNE     around29
-	VMOVDQU Y6, 192(AX)
-	VMOVDQU Y7, 224(AX)
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
 	JMP     stored30
 
 around29:
+	VMOVNTDQ Y4, 128(AX)
+	VMOVNTDQ Y5, 160(AX)
+
+stored30:
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around31
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	JMP     stored32
+
+around31:
 	VMOVNTDQ Y6, 192(AX)
 	VMOVNTDQ Y7, 224(AX)
 
-stored30:
-stored19:
-	JMP stored16
+stored32:
+stored21:
+	JMP stored18
+
+empty7:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed17
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around33
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	VMOVDQU Y0, 128(AX)
+	VMOVDQU Y0, 160(AX)
+	VMOVDQU Y0, 192(AX)
+	VMOVDQU Y0, 224(AX)
+	JMP     stored34
+
+around33:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+	VMOVNTDQ Y0, 128(AX)
+	VMOVNTDQ Y0, 160(AX)
+	VMOVNTDQ Y0, 192(AX)
+	VMOVNTDQ Y0, 224(AX)
+
+stored34:
+	JMP stored18
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -21498,20 +22774,20 @@ over5:
 
 narrower2:
 	CMPQ R9, $0x00000010
-	JLT  narrower32
+	JLT  narrower36
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over35
+	JGE  over39
 
-result33:
+result37:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany34
+	JGT     tooMany38
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -21520,9 +22796,9 @@ result33:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     summed36
+	JGE     empty41
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none37
+	JEQ     none42
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -21532,9 +22808,9 @@ result33:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows39
+	JGE     rows44
 
-row38:
+row43:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -21553,13 +22829,13 @@ row38:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row38
+	JLT          row43
 
-rows39:
+rows44:
 	CMPQ R11, SI
-	JGE  rows41
+	JGE  rows46
 
-row40:
+row45:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y4
@@ -21574,20 +22850,20 @@ row40:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row40
+	JLT          row45
 
-rows41:
-	JMP summed36
+rows46:
+	JMP summed40
 
-none37:
+none42:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows43
+	JGE     rows48
 
-row42:
+row47:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -21600,13 +22876,13 @@ row42:
 	VADDPD     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row42
+	JLT        row47
 
-rows43:
+rows48:
 	CMPQ R10, SI
-	JGE  rows45
+	JGE  rows50
 
-row44:
+row49:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
@@ -21615,38 +22891,39 @@ row44:
 	VADDPD 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row44
+	JLT    row49
 
-rows45:
-summed36:
+rows50:
+summed40:
+summed51:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special47
+	JNE     special53
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
 	VMOVUPD Y3, 96(AX)
 
-stored46:
+stored52:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result33
-	JMP  over35
+	JLT  result37
+	JMP  over39
 
-special47:
+special53:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow48
+	JEQ     narrow54
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
 	VMOVUPD Y3, 96(AX)
-	JMP     stored49
+	JMP     stored55
 
-narrow48:
+narrow54:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip50
+	JEQ          skip56
 	SUBQ         BX, SI
-	JEQ          empty51
+	JEQ          empty57
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   SI, X4, X4
@@ -21656,10 +22933,10 @@ narrow48:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty51:
-skip50:
+empty57:
+skip56:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip52
+	JEQ     skip58
 	VMOVUPD (AX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(AX), Y4
@@ -21669,65 +22946,85 @@ skip50:
 	VMOVUPD 96(AX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip52:
+skip58:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around53
+	JNE     around59
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored54
+	JMP     stored60
 
-around53:
+around59:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored54:
+stored60:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around55
+	JNE     around61
 	VMOVDQU Y2, 64(AX)
 	VMOVDQU Y3, 96(AX)
-	JMP     stored56
+	JMP     stored62
 
-around55:
+around61:
 	VMOVNTDQ Y2, 64(AX)
 	VMOVNTDQ Y3, 96(AX)
 
-stored56:
-stored49:
-	JMP stored46
+stored62:
+stored55:
+	JMP stored52
 
-tooMany34:
+empty41:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed51
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around63
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	JMP     stored64
+
+around63:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+
+stored64:
+	JMP stored52
+
+tooMany38:
 	MOVQ DI, results+24(FP)
 
-over35:
+over39:
 	ADDQ $0x00000080, R8
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R9
 
-narrower32:
+narrower36:
 	CMPQ R9, $0x00000008
-	JLT  narrower58
+	JLT  narrower66
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over61
+	JGE  over69
 
-result59:
+result67:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany60
+	JGT     tooMany68
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     summed62
+	JGE     empty71
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none63
+	JEQ     none72
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x00, R10
@@ -21737,9 +23034,9 @@ result59:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows65
+	JGE     rows74
 
-row64:
+row73:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -21753,13 +23050,13 @@ row64:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row64
+	JLT          row73
 
-rows65:
+rows74:
 	CMPQ R11, SI
-	JGE  rows67
+	JGE  rows76
 
-row66:
+row75:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSD (R10), Y2
@@ -21770,20 +23067,20 @@ row66:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row66
+	JLT          row75
 
-rows67:
-	JMP summed62
+rows76:
+	JMP summed70
 
-none63:
+none72:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows69
+	JGE     rows78
 
-row68:
+row77:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -21793,47 +23090,48 @@ row68:
 	VADDPD     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row68
+	JLT        row77
 
-rows69:
+rows78:
 	CMPQ R10, SI
-	JGE  rows71
+	JGE  rows80
 
-row70:
+row79:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPD (R8)(R11*1), Y0, Y0
 	VADDPD 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row70
+	JLT    row79
 
-rows71:
-summed62:
+rows80:
+summed70:
+summed81:
 	CMPQ    mode+80(FP), $0x00000000
-	JNE     special73
+	JNE     special83
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
 
-stored72:
+stored82:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result59
-	JMP  over61
+	JLT  result67
+	JMP  over69
 
-special73:
+special83:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow74
+	JEQ     narrow84
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
-	JMP     stored75
+	JMP     stored85
 
-narrow74:
+narrow84:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip76
+	JEQ          skip86
 	SUBQ         BX, SI
-	JEQ          empty77
+	JEQ          empty87
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   SI, X2, X2
@@ -21841,39 +23139,55 @@ narrow74:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty77:
-skip76:
+empty87:
+skip86:
 	TESTQ   $0x00000001, mode+80(FP)
-	JEQ     skip78
+	JEQ     skip88
 	VMOVUPD (AX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(AX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip78:
+skip88:
 	TESTQ   $0x00000004, mode+80(FP)
-	JNE     around79
+	JNE     around89
 	VMOVDQU Y0, (AX)
 	VMOVDQU Y1, 32(AX)
-	JMP     stored80
+	JMP     stored90
 
-around79:
+around89:
 	VMOVNTDQ Y0, (AX)
 	VMOVNTDQ Y1, 32(AX)
 
-stored80:
-stored75:
-	JMP stored72
+stored90:
+stored85:
+	JMP stored82
 
-tooMany60:
+empty71:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed81
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around91
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	JMP     stored92
+
+around91:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+
+stored92:
+	JMP stored82
+
+tooMany68:
 	MOVQ DI, results+24(FP)
 
-over61:
+over69:
 	ADDQ $0x00000040, R8
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R9
 
-narrower58:
+narrower66:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -21888,29 +23202,29 @@ TEXT ·sumChosenAVX2F64(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none81
+	JEQ   none93
 	SUBQ  positions+32(FP), AX
 
-none81:
+none93:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile82:
+tile94:
 	CMPQ R10, $0x00000020
-	JLT  narrower83
+	JLT  narrower95
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over86
+	JGE  over98
 
-result84:
+result96:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany85
+	JGT     tooMany97
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -21923,7 +23237,7 @@ result84:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     summed87
+	JGE     empty99
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -21933,9 +23247,9 @@ result84:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows89
+	JGE     rows101
 
-row88:
+row100:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -21990,13 +23304,13 @@ row88:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row88
+	JLT          row100
 
-rows89:
+rows101:
 	CMPQ R13, DI
-	JGE  rows91
+	JGE  rows103
 
-row90:
+row102:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -22045,12 +23359,12 @@ row90:
 	VADDPD       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row90
+	JLT          row102
 
-rows91:
-summed87:
+rows103:
+summed104:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special93
+	JNE     special106
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -22060,16 +23374,16 @@ summed87:
 	VMOVUPD Y6, 192(BX)
 	VMOVUPD Y7, 224(BX)
 
-stored92:
+stored105:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result84
-	JMP  over86
+	JLT  result96
+	JMP  over98
 
-special93:
+special106:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow94
+	JEQ     narrow107
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
@@ -22078,13 +23392,13 @@ special93:
 	VMOVUPD Y5, 160(BX)
 	VMOVUPD Y6, 192(BX)
 	VMOVUPD Y7, 224(BX)
-	JMP     stored95
+	JMP     stored108
 
-narrow94:
+narrow107:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip96
+	JEQ          skip109
 	SUBQ         SI, DI
-	JEQ          empty97
+	JEQ          empty110
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SDQ   DI, X8, X8
@@ -22098,10 +23412,10 @@ narrow94:
 	VDIVPD       Y8, Y6, Y6
 	VDIVPD       Y8, Y7, Y7
 
-empty97:
-skip96:
+empty110:
+skip109:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip98
+	JEQ     skip111
 	VMOVUPD (BX), Y8
 	VADDPD  Y0, Y8, Y0
 	VMOVUPD 32(BX), Y8
@@ -22119,79 +23433,107 @@ skip96:
 	VMOVUPD 224(BX), Y8
 	VADDPD  Y7, Y8, Y7
 
-skip98:
+skip111:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around99
+	JNE     around112
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored100
+	JMP     stored113
 
-around99:
+around112:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored100:
+stored113:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around101
+	JNE     around114
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored102
+	JMP     stored115
 
-around101:
+around114:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored102:
+stored115:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around103
+	JNE     around116
 	VMOVDQU Y4, 128(BX)
 	VMOVDQU Y5, 160(BX)
-	JMP     stored104
+	JMP     stored117
 
-around103:
+around116:
 	VMOVNTDQ Y4, 128(BX)
 	VMOVNTDQ Y5, 160(BX)
 
-stored104:
+stored117:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around105
+	JNE     around118
 	VMOVDQU Y6, 192(BX)
 	VMOVDQU Y7, 224(BX)
-	JMP     stored106
+	JMP     stored119
 
-around105:
+around118:
 	VMOVNTDQ Y6, 192(BX)
 	VMOVNTDQ Y7, 224(BX)
 
-stored106:
-stored95:
-	JMP stored92
+stored119:
+stored108:
+	JMP stored105
 
-tooMany85:
+empty99:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed104
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around120
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	VMOVDQU Y0, 64(BX)
+	VMOVDQU Y0, 96(BX)
+	VMOVDQU Y0, 128(BX)
+	VMOVDQU Y0, 160(BX)
+	VMOVDQU Y0, 192(BX)
+	VMOVDQU Y0, 224(BX)
+	JMP     stored121
+
+around120:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y0, 64(BX)
+	VMOVNTDQ Y0, 96(BX)
+	VMOVNTDQ Y0, 128(BX)
+	VMOVNTDQ Y0, 160(BX)
+	VMOVNTDQ Y0, 192(BX)
+	VMOVNTDQ Y0, 224(BX)
+
+stored121:
+	JMP stored105
+
+tooMany97:
 	MOVQ R8, results+24(FP)
 
-over86:
+over98:
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, to+72(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile82
+	JMP  tile94
 
-narrower83:
+narrower95:
 	CMPQ R10, $0x00000010
-	JLT  narrower108
+	JLT  narrower123
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over111
+	JGE  over126
 
-result109:
+result124:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany110
+	JGT     tooMany125
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -22200,7 +23542,7 @@ result109:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     summed112
+	JGE     empty127
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -22210,9 +23552,9 @@ result109:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows114
+	JGE     rows129
 
-row113:
+row128:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -22245,13 +23587,13 @@ row113:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row113
+	JLT          row128
 
-rows114:
+rows129:
 	CMPQ R13, DI
-	JGE  rows116
+	JGE  rows131
 
-row115:
+row130:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -22280,38 +23622,38 @@ row115:
 	VADDPD       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row115
+	JLT          row130
 
-rows116:
-summed112:
+rows131:
+summed132:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special118
+	JNE     special134
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 
-stored117:
+stored133:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result109
-	JMP  over111
+	JLT  result124
+	JMP  over126
 
-special118:
+special134:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow119
+	JEQ     narrow135
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
-	JMP     stored120
+	JMP     stored136
 
-narrow119:
+narrow135:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip121
+	JEQ          skip137
 	SUBQ         SI, DI
-	JEQ          empty122
+	JEQ          empty138
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SDQ   DI, X4, X4
@@ -22321,10 +23663,10 @@ narrow119:
 	VDIVPD       Y4, Y2, Y2
 	VDIVPD       Y4, Y3, Y3
 
-empty122:
-skip121:
+empty138:
+skip137:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip123
+	JEQ     skip139
 	VMOVUPD (BX), Y4
 	VADDPD  Y0, Y4, Y0
 	VMOVUPD 32(BX), Y4
@@ -22334,63 +23676,83 @@ skip121:
 	VMOVUPD 96(BX), Y4
 	VADDPD  Y3, Y4, Y3
 
-skip123:
+skip139:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around124
+	JNE     around140
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored125
+	JMP     stored141
 
-around124:
+around140:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored125:
+stored141:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around126
+	JNE     around142
 	VMOVDQU Y2, 64(BX)
 	VMOVDQU Y3, 96(BX)
-	JMP     stored127
+	JMP     stored143
 
-around126:
+around142:
 	VMOVNTDQ Y2, 64(BX)
 	VMOVNTDQ Y3, 96(BX)
 
-stored127:
-stored120:
-	JMP stored117
+stored143:
+stored136:
+	JMP stored133
 
-tooMany110:
+empty127:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed132
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around144
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	VMOVDQU Y0, 64(BX)
+	VMOVDQU Y0, 96(BX)
+	JMP     stored145
+
+around144:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y0, 64(BX)
+	VMOVNTDQ Y0, 96(BX)
+
+stored145:
+	JMP stored133
+
+tooMany125:
 	MOVQ R8, results+24(FP)
 
-over111:
+over126:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+72(FP)
 	SUBQ $0x00000010, R10
 
-narrower108:
+narrower123:
 	CMPQ R10, $0x00000008
-	JLT  narrower129
+	JLT  narrower147
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over132
+	JGE  over150
 
-result130:
+result148:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany131
+	JGT     tooMany149
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     summed133
+	JGE     empty151
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -22400,9 +23762,9 @@ result130:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows135
+	JGE     rows153
 
-row134:
+row152:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -22424,13 +23786,13 @@ row134:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row134
+	JLT          row152
 
-rows135:
+rows153:
 	CMPQ R13, DI
-	JGE  rows137
+	JGE  rows155
 
-row136:
+row154:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -22449,34 +23811,34 @@ row136:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row136
+	JLT          row154
 
-rows137:
-summed133:
+rows155:
+summed156:
 	CMPQ    mode+96(FP), $0x00000000
-	JNE     special139
+	JNE     special158
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 
-stored138:
+stored157:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result130
-	JMP  over132
+	JLT  result148
+	JMP  over150
 
-special139:
+special158:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow140
+	JEQ     narrow159
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
-	JMP     stored141
+	JMP     stored160
 
-narrow140:
+narrow159:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip142
+	JEQ          skip161
 	SUBQ         SI, DI
-	JEQ          empty143
+	JEQ          empty162
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SDQ   DI, X2, X2
@@ -22484,39 +23846,55 @@ narrow140:
 	VDIVPD       Y2, Y0, Y0
 	VDIVPD       Y2, Y1, Y1
 
-empty143:
-skip142:
+empty162:
+skip161:
 	TESTQ   $0x00000001, mode+96(FP)
-	JEQ     skip144
+	JEQ     skip163
 	VMOVUPD (BX), Y2
 	VADDPD  Y0, Y2, Y0
 	VMOVUPD 32(BX), Y2
 	VADDPD  Y1, Y2, Y1
 
-skip144:
+skip163:
 	TESTQ   $0x00000004, mode+96(FP)
-	JNE     around145
+	JNE     around164
 	VMOVDQU Y0, (BX)
 	VMOVDQU Y1, 32(BX)
-	JMP     stored146
+	JMP     stored165
 
-around145:
+around164:
 	VMOVNTDQ Y0, (BX)
 	VMOVNTDQ Y1, 32(BX)
 
-stored146:
-stored141:
-	JMP stored138
+stored165:
+stored160:
+	JMP stored157
 
-tooMany131:
+empty151:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed156
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around166
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored167
+
+around166:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored167:
+	JMP stored157
+
+tooMany149:
 	MOVQ R8, results+24(FP)
 
-over132:
+over150:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+72(FP)
 	SUBQ $0x00000008, R10
 
-narrower129:
+narrower147:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -22531,22 +23909,22 @@ TEXT ·bagMaxAVX2F64(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none147
+	JEQ   none168
 	SUBQ  positions+32(FP), AX
 
-none147:
+none168:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile148:
+tile169:
 	CMPQ R10, $0x00000010
-	JLT  narrower149
+	JLT  narrower170
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over152
+	JGE  over173
 
-result150:
+result171:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22556,7 +23934,7 @@ result150:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty153
+	JGE     empty174
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -22572,9 +23950,9 @@ result150:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows156
+	JGE     rows177
 
-row155:
+row176:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22608,13 +23986,13 @@ row155:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row155
+	JLT        row176
 
-rows156:
+rows177:
 	CMPQ R11, DI
-	JGE  rows158
+	JGE  rows179
 
-row157:
+row178:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Y10
@@ -22644,16 +24022,16 @@ row157:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row157
+	JLT       row178
 
-rows158:
+rows179:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	VMOVUPD    Y2, 64(BX)
 	VMOVUPD    Y3, 96(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none159
+	JEQ        none180
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -22678,10 +24056,10 @@ rows158:
 	VPGATHERQQ Y1, (SI)(Y7*8), Y0
 	VMOVUPD    Y0, 96(DI)
 
-none159:
-	JMP stored154
+none180:
+	JMP stored175
 
-empty153:
+empty174:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VPXOR   Y2, Y2, Y2
@@ -22692,7 +24070,7 @@ empty153:
 	VMOVUPD Y2, 64(BX)
 	VMOVUPD Y3, 96(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none160
+	JEQ     none181
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -22705,30 +24083,30 @@ empty153:
 	VMOVUPD Y9, 64(SI)
 	VMOVUPD Y9, 96(SI)
 
-none160:
-stored154:
+none181:
+stored175:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result150
-	JMP  over152
+	JLT  result171
+	JMP  over173
 	MOVQ R8, results+24(FP)
 
-over152:
+over173:
 	ADDQ $0x00000080, R9
 	ADDQ $0x00000080, to+56(FP)
 	SUBQ $0x00000010, R10
-	JMP  tile148
+	JMP  tile169
 
-narrower149:
+narrower170:
 	CMPQ R10, $0x00000008
-	JLT  narrower162
+	JLT  narrower183
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over165
+	JGE  over186
 
-result163:
+result184:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -22738,7 +24116,7 @@ result163:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty166
+	JGE     empty187
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPD all64_fff0000000000000<>+0(SB), Y1
@@ -22750,9 +24128,9 @@ result163:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows169
+	JGE     rows190
 
-row168:
+row189:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -22773,13 +24151,13 @@ row168:
 	VPSUBQ     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row168
+	JLT        row189
 
-rows169:
+rows190:
 	CMPQ R11, DI
-	JGE  rows171
+	JGE  rows192
 
-row170:
+row191:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VMOVUPD   (R9)(R12*1), Y2
@@ -22797,14 +24175,14 @@ row170:
 	VPSUBQ    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row170
+	JLT       row191
 
-rows171:
+rows192:
 	VMOVUPD    Y0, (BX)
 	VMOVUPD    Y1, 32(BX)
 	LEAQ       (AX)(SI*1), SI
 	CMPQ       choice+80(FP), $0x00000000
-	JEQ        none172
+	JEQ        none193
 	MOVQ       columns+72(FP), DI
 	SUBQ       R10, DI
 	SHLQ       $0x03, DI
@@ -22821,17 +24199,17 @@ rows171:
 	VPGATHERQQ Y1, (SI)(Y5*8), Y0
 	VMOVUPD    Y0, 32(DI)
 
-none172:
-	JMP stored167
+none193:
+	JMP stored188
 
-empty166:
+empty187:
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	VMOVUPD all32_ffffffff<>+0(SB), Y9
 	VMOVUPD Y0, (BX)
 	VMOVUPD Y1, 32(BX)
 	CMPQ    choice+80(FP), $0x00000000
-	JEQ     none173
+	JEQ     none194
 	MOVQ    columns+72(FP), SI
 	SUBQ    R10, SI
 	SHLQ    $0x03, SI
@@ -22842,21 +24220,21 @@ empty166:
 	VMOVUPD Y9, (SI)
 	VMOVUPD Y9, 32(SI)
 
-none173:
-stored167:
+none194:
+stored188:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result163
-	JMP  over165
+	JLT  result184
+	JMP  over186
 	MOVQ R8, results+24(FP)
 
-over165:
+over186:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000008, R10
 
-narrower162:
+narrower183:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -22900,9 +24278,9 @@ result3:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     summed6
+	JGE     empty7
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none7
+	JEQ     none8
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -22912,9 +24290,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows9
+	JGE     rows10
 
-row8:
+row9:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -22958,13 +24336,13 @@ row8:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row8
+	JLT          row9
 
-rows9:
+rows10:
 	CMPQ R11, SI
-	JGE  rows11
+	JGE  rows12
 
-row10:
+row11:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y8
@@ -23004,20 +24382,20 @@ row10:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	JMP summed6
 
-none7:
+none8:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -23050,13 +24428,13 @@ row12:
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row12
+	JLT        row13
 
-rows13:
+rows14:
 	CMPQ R10, SI
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y8
@@ -23085,12 +24463,13 @@ row14:
 	VADDPS    Y8, Y7, Y7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row14
+	JLT       row15
 
-rows15:
+rows16:
 summed6:
+summed17:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special17
+	JNE       special19
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -23160,16 +24539,16 @@ summed6:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(AX)
 
-stored16:
+stored18:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special17:
+special19:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow18
+	JEQ     narrow20
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -23178,13 +24557,13 @@ special17:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored19
+	JMP     stored21
 
-narrow18:
+narrow20:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip20
+	JEQ          skip22
 	SUBQ         BX, SI
-	JEQ          empty21
+	JEQ          empty23
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -23198,10 +24577,10 @@ narrow18:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty21:
-skip20:
+empty23:
+skip22:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip22
+	JEQ       skip24
 	VPMOVZXWD (AX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -23227,7 +24606,7 @@ skip20:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip22:
+skip24:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -23245,14 +24624,14 @@ skip22:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around25
 	VMOVDQU   Y0, (AX)
-	JMP       stored24
+	JMP       stored26
 
-around23:
+around25:
 	VMOVNTDQ Y0, (AX)
 
-stored24:
+stored26:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23270,14 +24649,14 @@ stored24:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
+	JNE       around27
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored26
+	JMP       stored28
 
-around25:
+around27:
 	VMOVNTDQ Y0, 32(AX)
 
-stored26:
+stored28:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -23295,14 +24674,14 @@ stored26:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around27
+	JNE       around29
 	VMOVDQU   Y0, 64(AX)
-	JMP       stored28
+	JMP       stored30
 
-around27:
+around29:
 	VMOVNTDQ Y0, 64(AX)
 
-stored28:
+stored30:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -23320,16 +24699,36 @@ stored28:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around29
+	JNE       around31
 	VMOVDQU   Y0, 96(AX)
-	JMP       stored30
+	JMP       stored32
 
-around29:
+around31:
 	VMOVNTDQ Y0, 96(AX)
 
-stored30:
-stored19:
-	JMP stored16
+stored32:
+stored21:
+	JMP stored18
+
+empty7:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed17
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around33
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	JMP     stored34
+
+around33:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+
+stored34:
+	JMP stored18
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -23338,29 +24737,29 @@ over5:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip31
+	JEQ   skip35
 	ADDQ  $0x00000080, to+56(FP)
 
-skip31:
+skip35:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower33
+	JLT  narrower37
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over36
+	JGE  over40
 
-result34:
+result38:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany35
+	JGT     tooMany39
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -23369,9 +24768,9 @@ result34:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     summed37
+	JGE     empty42
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none38
+	JEQ     none43
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -23381,9 +24780,9 @@ result34:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows40
+	JGE     rows45
 
-row39:
+row44:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -23410,13 +24809,13 @@ row39:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row39
+	JLT          row44
 
-rows40:
+rows45:
 	CMPQ R11, SI
-	JGE  rows42
+	JGE  rows47
 
-row41:
+row46:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y4
@@ -23440,20 +24839,20 @@ row41:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row41
+	JLT          row46
 
-rows42:
-	JMP summed37
+rows47:
+	JMP summed41
 
-none38:
+none43:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows44
+	JGE     rows49
 
-row43:
+row48:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -23473,13 +24872,13 @@ row43:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row43
+	JLT        row48
 
-rows44:
+rows49:
 	CMPQ R10, SI
-	JGE  rows46
+	JGE  rows51
 
-row45:
+row50:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y4
@@ -23496,12 +24895,13 @@ row45:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row45
+	JLT       row50
 
-rows46:
-summed37:
+rows51:
+summed41:
+summed52:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special48
+	JNE       special54
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -23537,27 +24937,27 @@ summed37:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(AX)
 
-stored47:
+stored53:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result34
-	JMP  over36
+	JLT  result38
+	JMP  over40
 
-special48:
+special54:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow49
+	JEQ     narrow55
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored50
+	JMP     stored56
 
-narrow49:
+narrow55:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip51
+	JEQ          skip57
 	SUBQ         BX, SI
-	JEQ          empty52
+	JEQ          empty58
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -23567,10 +24967,10 @@ narrow49:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty52:
-skip51:
+empty58:
+skip57:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip53
+	JEQ       skip59
 	VPMOVZXWD (AX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -23584,7 +24984,7 @@ skip51:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip53:
+skip59:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -23602,14 +25002,14 @@ skip53:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around54
+	JNE       around60
 	VMOVDQU   Y0, (AX)
-	JMP       stored55
+	JMP       stored61
 
-around54:
+around60:
 	VMOVNTDQ Y0, (AX)
 
-stored55:
+stored61:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -23627,55 +25027,71 @@ stored55:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around56
+	JNE       around62
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored57
+	JMP       stored63
 
-around56:
+around62:
 	VMOVNTDQ Y0, 32(AX)
 
-stored57:
-stored50:
-	JMP stored47
+stored63:
+stored56:
+	JMP stored53
 
-tooMany35:
+empty42:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed52
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around64
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+
+stored65:
+	JMP stored53
+
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over36:
+over40:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip58
+	JEQ   skip66
 	ADDQ  $0x00000040, to+56(FP)
 
-skip58:
+skip66:
 	SUBQ $0x00000020, R9
 
-narrower33:
+narrower37:
 	CMPQ R9, $0x00000010
-	JLT  narrower60
+	JLT  narrower68
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over63
+	JGE  over71
 
-result61:
+result69:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany62
+	JGT     tooMany70
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     summed64
+	JGE     empty73
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none65
+	JEQ     none74
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -23685,9 +25101,9 @@ result61:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows67
+	JGE     rows76
 
-row66:
+row75:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -23706,13 +25122,13 @@ row66:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row66
+	JLT          row75
 
-rows67:
+rows76:
 	CMPQ R11, SI
-	JGE  rows69
+	JGE  rows78
 
-row68:
+row77:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), Y2
@@ -23728,20 +25144,20 @@ row68:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row68
+	JLT          row77
 
-rows69:
-	JMP summed64
+rows78:
+	JMP summed72
 
-none65:
+none74:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows71
+	JGE     rows80
 
-row70:
+row79:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -23755,13 +25171,13 @@ row70:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row70
+	JLT        row79
 
-rows71:
+rows80:
 	CMPQ R10, SI
-	JGE  rows73
+	JGE  rows82
 
-row72:
+row81:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VPMOVZXWD (R8)(R11*1), Y2
@@ -23772,12 +25188,13 @@ row72:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row72
+	JLT       row81
 
-rows73:
-summed64:
+rows82:
+summed72:
+summed83:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special75
+	JNE       special85
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -23796,25 +25213,25 @@ summed64:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored74:
+stored84:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result61
-	JMP  over63
+	JLT  result69
+	JMP  over71
 
-special75:
+special85:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow76
+	JEQ     narrow86
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored77
+	JMP     stored87
 
-narrow76:
+narrow86:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip78
+	JEQ          skip88
 	SUBQ         BX, SI
-	JEQ          empty79
+	JEQ          empty89
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -23822,10 +25239,10 @@ narrow76:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty79:
-skip78:
+empty89:
+skip88:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip80
+	JEQ       skip90
 	VPMOVZXWD (AX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -23833,7 +25250,7 @@ skip78:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip80:
+skip90:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -23851,31 +25268,45 @@ skip80:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around81
+	JNE       around91
 	VMOVDQU   Y0, (AX)
-	JMP       stored82
+	JMP       stored92
 
-around81:
+around91:
 	VMOVNTDQ Y0, (AX)
 
-stored82:
-stored77:
-	JMP stored74
+stored92:
+stored87:
+	JMP stored84
 
-tooMany62:
+empty73:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed83
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around93
+	VMOVDQU Y0, (AX)
+	JMP     stored94
+
+around93:
+	VMOVNTDQ Y0, (AX)
+
+stored94:
+	JMP stored84
+
+tooMany70:
 	MOVQ DI, results+24(FP)
 
-over63:
+over71:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip83
+	JEQ   skip95
 	ADDQ  $0x00000020, to+56(FP)
 
-skip83:
+skip95:
 	SUBQ $0x00000010, R9
 
-narrower60:
+narrower68:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -23909,22 +25340,22 @@ TEXT ·sumRowsAVX2F32ToBF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile84:
+tile96:
 	CMPQ R9, $0x00000040
-	JLT  narrower85
+	JLT  narrower97
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over88
+	JGE  over100
 
-result86:
+result98:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany87
+	JGT     tooMany99
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -23937,9 +25368,9 @@ result86:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     summed89
+	JGE     empty102
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none90
+	JEQ     none103
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -23949,9 +25380,9 @@ result86:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows92
+	JGE     rows105
 
-row91:
+row104:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -23980,13 +25411,13 @@ row91:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row91
+	JLT          row104
 
-rows92:
+rows105:
 	CMPQ R11, SI
-	JGE  rows94
+	JGE  rows107
 
-row93:
+row106:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -24009,20 +25440,20 @@ row93:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row93
+	JLT          row106
 
-rows94:
-	JMP summed89
+rows107:
+	JMP summed101
 
-none90:
+none103:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows96
+	JGE     rows109
 
-row95:
+row108:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -24041,13 +25472,13 @@ row95:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row95
+	JLT        row108
 
-rows96:
+rows109:
 	CMPQ R10, SI
-	JGE  rows98
+	JGE  rows111
 
-row97:
+row110:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -24060,12 +25491,13 @@ row97:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row97
+	JLT    row110
 
-rows98:
-summed89:
+rows111:
+summed101:
+summed112:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special100
+	JNE       special114
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -24135,16 +25567,16 @@ summed89:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(AX)
 
-stored99:
+stored113:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result86
-	JMP  over88
+	JLT  result98
+	JMP  over100
 
-special100:
+special114:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow101
+	JEQ     narrow115
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -24153,13 +25585,13 @@ special100:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored102
+	JMP     stored116
 
-narrow101:
+narrow115:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip103
+	JEQ          skip117
 	SUBQ         BX, SI
-	JEQ          empty104
+	JEQ          empty118
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -24173,10 +25605,10 @@ narrow101:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty104:
-skip103:
+empty118:
+skip117:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip105
+	JEQ       skip119
 	VPMOVZXWD (AX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -24202,7 +25634,7 @@ skip103:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip105:
+skip119:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -24220,14 +25652,14 @@ skip105:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around120
 	VMOVDQU   Y0, (AX)
-	JMP       stored107
+	JMP       stored121
 
-around106:
+around120:
 	VMOVNTDQ Y0, (AX)
 
-stored107:
+stored121:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -24245,14 +25677,14 @@ stored107:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around122
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored109
+	JMP       stored123
 
-around108:
+around122:
 	VMOVNTDQ Y0, 32(AX)
 
-stored109:
+stored123:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -24270,14 +25702,14 @@ stored109:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around124
 	VMOVDQU   Y0, 64(AX)
-	JMP       stored111
+	JMP       stored125
 
-around110:
+around124:
 	VMOVNTDQ Y0, 64(AX)
 
-stored111:
+stored125:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -24295,47 +25727,67 @@ stored111:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around126
 	VMOVDQU   Y0, 96(AX)
-	JMP       stored113
+	JMP       stored127
 
-around112:
+around126:
 	VMOVNTDQ Y0, 96(AX)
 
-stored113:
-stored102:
-	JMP stored99
+stored127:
+stored116:
+	JMP stored113
 
-tooMany87:
+empty102:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed112
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around128
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	JMP     stored129
+
+around128:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+
+stored129:
+	JMP stored113
+
+tooMany99:
 	MOVQ DI, results+24(FP)
 
-over88:
+over100:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip114
+	JEQ   skip130
 	ADDQ  $0x00000080, to+56(FP)
 
-skip114:
+skip130:
 	SUBQ $0x00000040, R9
-	JMP  tile84
+	JMP  tile96
 
-narrower85:
+narrower97:
 	CMPQ R9, $0x00000020
-	JLT  narrower116
+	JLT  narrower132
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over119
+	JGE  over135
 
-result117:
+result133:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany118
+	JGT     tooMany134
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -24344,9 +25796,9 @@ result117:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     summed120
+	JGE     empty137
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none121
+	JEQ     none138
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -24356,9 +25808,9 @@ result117:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows123
+	JGE     rows140
 
-row122:
+row139:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -24377,13 +25829,13 @@ row122:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row122
+	JLT          row139
 
-rows123:
+rows140:
 	CMPQ R11, SI
-	JGE  rows125
+	JGE  rows142
 
-row124:
+row141:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -24398,20 +25850,20 @@ row124:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row124
+	JLT          row141
 
-rows125:
-	JMP summed120
+rows142:
+	JMP summed136
 
-none121:
+none138:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows127
+	JGE     rows144
 
-row126:
+row143:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -24424,13 +25876,13 @@ row126:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row126
+	JLT        row143
 
-rows127:
+rows144:
 	CMPQ R10, SI
-	JGE  rows129
+	JGE  rows146
 
-row128:
+row145:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -24439,12 +25891,13 @@ row128:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row128
+	JLT    row145
 
-rows129:
-summed120:
+rows146:
+summed136:
+summed147:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special131
+	JNE       special149
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -24480,27 +25933,27 @@ summed120:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(AX)
 
-stored130:
+stored148:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result117
-	JMP  over119
+	JLT  result133
+	JMP  over135
 
-special131:
+special149:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow132
+	JEQ     narrow150
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored133
+	JMP     stored151
 
-narrow132:
+narrow150:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip134
+	JEQ          skip152
 	SUBQ         BX, SI
-	JEQ          empty135
+	JEQ          empty153
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -24510,10 +25963,10 @@ narrow132:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty135:
-skip134:
+empty153:
+skip152:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip136
+	JEQ       skip154
 	VPMOVZXWD (AX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -24527,7 +25980,7 @@ skip134:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip136:
+skip154:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -24545,14 +25998,14 @@ skip136:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around137
+	JNE       around155
 	VMOVDQU   Y0, (AX)
-	JMP       stored138
+	JMP       stored156
 
-around137:
+around155:
 	VMOVNTDQ Y0, (AX)
 
-stored138:
+stored156:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -24570,55 +26023,71 @@ stored138:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around157
 	VMOVDQU   Y0, 32(AX)
-	JMP       stored140
+	JMP       stored158
 
-around139:
+around157:
 	VMOVNTDQ Y0, 32(AX)
 
-stored140:
-stored133:
-	JMP stored130
+stored158:
+stored151:
+	JMP stored148
 
-tooMany118:
+empty137:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed147
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around159
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	JMP     stored160
+
+around159:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+
+stored160:
+	JMP stored148
+
+tooMany134:
 	MOVQ DI, results+24(FP)
 
-over119:
+over135:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip141
+	JEQ   skip161
 	ADDQ  $0x00000040, to+56(FP)
 
-skip141:
+skip161:
 	SUBQ $0x00000020, R9
 
-narrower116:
+narrower132:
 	CMPQ R9, $0x00000010
-	JLT  narrower143
+	JLT  narrower163
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over146
+	JGE  over166
 
-result144:
+result164:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany145
+	JGT     tooMany165
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     summed147
+	JGE     empty168
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none148
+	JEQ     none169
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -24628,9 +26097,9 @@ result144:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows150
+	JGE     rows171
 
-row149:
+row170:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -24644,13 +26113,13 @@ row149:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row149
+	JLT          row170
 
-rows150:
+rows171:
 	CMPQ R11, SI
-	JGE  rows152
+	JGE  rows173
 
-row151:
+row172:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -24661,20 +26130,20 @@ row151:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row151
+	JLT          row172
 
-rows152:
-	JMP summed147
+rows173:
+	JMP summed167
 
-none148:
+none169:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows154
+	JGE     rows175
 
-row153:
+row174:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -24684,25 +26153,26 @@ row153:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row153
+	JLT        row174
 
-rows154:
+rows175:
 	CMPQ R10, SI
-	JGE  rows156
+	JGE  rows177
 
-row155:
+row176:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row155
+	JLT    row176
 
-rows156:
-summed147:
+rows177:
+summed167:
+summed178:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special158
+	JNE       special180
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -24721,25 +26191,25 @@ summed147:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (AX)
 
-stored157:
+stored179:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result144
-	JMP  over146
+	JLT  result164
+	JMP  over166
 
-special158:
+special180:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow159
+	JEQ     narrow181
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored160
+	JMP     stored182
 
-narrow159:
+narrow181:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip183
 	SUBQ         BX, SI
-	JEQ          empty162
+	JEQ          empty184
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -24747,10 +26217,10 @@ narrow159:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty162:
-skip161:
+empty184:
+skip183:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip163
+	JEQ       skip185
 	VPMOVZXWD (AX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -24758,7 +26228,7 @@ skip161:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip163:
+skip185:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -24776,31 +26246,45 @@ skip163:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around186
 	VMOVDQU   Y0, (AX)
-	JMP       stored165
+	JMP       stored187
 
-around164:
+around186:
 	VMOVNTDQ Y0, (AX)
 
-stored165:
-stored160:
-	JMP stored157
+stored187:
+stored182:
+	JMP stored179
 
-tooMany145:
+empty168:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed178
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around188
+	VMOVDQU Y0, (AX)
+	JMP     stored189
+
+around188:
+	VMOVNTDQ Y0, (AX)
+
+stored189:
+	JMP stored179
+
+tooMany165:
 	MOVQ DI, results+24(FP)
 
-over146:
+over166:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip166
+	JEQ   skip190
 	ADDQ  $0x00000020, to+56(FP)
 
-skip166:
+skip190:
 	SUBQ $0x00000010, R9
 
-narrower143:
+narrower163:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -24815,29 +26299,29 @@ TEXT ·sumChosenAVX2BF16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none167
+	JEQ   none191
 	SUBQ  positions+32(FP), AX
 
-none167:
+none191:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile168:
+tile192:
 	CMPQ R10, $0x00000040
-	JLT  narrower169
+	JLT  narrower193
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over172
+	JGE  over196
 
-result170:
+result194:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany171
+	JGT     tooMany195
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -24850,7 +26334,7 @@ result170:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     summed173
+	JGE     empty197
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -24860,9 +26344,9 @@ result170:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows175
+	JGE     rows199
 
-row174:
+row198:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -24915,13 +26399,13 @@ row174:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row174
+	JLT          row198
 
-rows175:
+rows199:
 	CMPQ R13, DI
-	JGE  rows177
+	JGE  rows201
 
-row176:
+row200:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -24970,12 +26454,12 @@ row176:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row176
+	JLT          row200
 
-rows177:
-summed173:
+rows201:
+summed202:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special179
+	JNE       special204
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25045,16 +26529,16 @@ summed173:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 96(BX)
 
-stored178:
+stored203:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result170
-	JMP  over172
+	JLT  result194
+	JMP  over196
 
-special179:
+special204:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow180
+	JEQ     narrow205
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -25063,13 +26547,13 @@ special179:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored181
+	JMP     stored206
 
-narrow180:
+narrow205:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip182
+	JEQ          skip207
 	SUBQ         SI, DI
-	JEQ          empty183
+	JEQ          empty208
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -25083,10 +26567,10 @@ narrow180:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty183:
-skip182:
+empty208:
+skip207:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip184
+	JEQ       skip209
 	VPMOVZXWD (BX), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y0, Y8, Y0
@@ -25112,7 +26596,7 @@ skip182:
 	VPSLLD    $0x10, Y8, Y8
 	VADDPS    Y7, Y8, Y7
 
-skip184:
+skip209:
 	VPSRLD    $0x10, Y0, Y8
 	VPAND     all32_1<>+0(SB), Y8, Y8
 	VPADDD    Y0, Y8, Y8
@@ -25130,14 +26614,14 @@ skip184:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around185
+	JNE       around210
 	VMOVDQU   Y0, (BX)
-	JMP       stored186
+	JMP       stored211
 
-around185:
+around210:
 	VMOVNTDQ Y0, (BX)
 
-stored186:
+stored211:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25155,14 +26639,14 @@ stored186:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around187
+	JNE       around212
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored188
+	JMP       stored213
 
-around187:
+around212:
 	VMOVNTDQ Y0, 32(BX)
 
-stored188:
+stored213:
 	VPSRLD    $0x10, Y4, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y4, Y0, Y0
@@ -25180,14 +26664,14 @@ stored188:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around189
+	JNE       around214
 	VMOVDQU   Y0, 64(BX)
-	JMP       stored190
+	JMP       stored215
 
-around189:
+around214:
 	VMOVNTDQ Y0, 64(BX)
 
-stored190:
+stored215:
 	VPSRLD    $0x10, Y6, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y6, Y0, Y0
@@ -25205,47 +26689,67 @@ stored190:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around191
+	JNE       around216
 	VMOVDQU   Y0, 96(BX)
-	JMP       stored192
+	JMP       stored217
 
-around191:
+around216:
 	VMOVNTDQ Y0, 96(BX)
 
-stored192:
-stored181:
-	JMP stored178
+stored217:
+stored206:
+	JMP stored203
 
-tooMany171:
+empty197:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed202
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around218
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	VMOVDQU Y0, 64(BX)
+	VMOVDQU Y0, 96(BX)
+	JMP     stored219
+
+around218:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y0, 64(BX)
+	VMOVNTDQ Y0, 96(BX)
+
+stored219:
+	JMP stored203
+
+tooMany195:
 	MOVQ R8, results+24(FP)
 
-over172:
+over196:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip193
+	JEQ   skip220
 	ADDQ  $0x00000080, to+72(FP)
 
-skip193:
+skip220:
 	SUBQ $0x00000040, R10
-	JMP  tile168
+	JMP  tile192
 
-narrower169:
+narrower193:
 	CMPQ R10, $0x00000020
-	JLT  narrower195
+	JLT  narrower222
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over198
+	JGE  over225
 
-result196:
+result223:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany197
+	JGT     tooMany224
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -25254,7 +26758,7 @@ result196:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     summed199
+	JGE     empty226
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25264,9 +26768,9 @@ result196:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows201
+	JGE     rows228
 
-row200:
+row227:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -25298,13 +26802,13 @@ row200:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row200
+	JLT          row227
 
-rows201:
+rows228:
 	CMPQ R13, DI
-	JGE  rows203
+	JGE  rows230
 
-row202:
+row229:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -25333,12 +26837,12 @@ row202:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row202
+	JLT          row229
 
-rows203:
-summed199:
+rows230:
+summed231:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special205
+	JNE       special233
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -25374,27 +26878,27 @@ summed199:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 
-stored204:
+stored232:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result196
-	JMP  over198
+	JLT  result223
+	JMP  over225
 
-special205:
+special233:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow206
+	JEQ     narrow234
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored207
+	JMP     stored235
 
-narrow206:
+narrow234:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip208
+	JEQ          skip236
 	SUBQ         SI, DI
-	JEQ          empty209
+	JEQ          empty237
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -25404,10 +26908,10 @@ narrow206:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty209:
-skip208:
+empty237:
+skip236:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip210
+	JEQ       skip238
 	VPMOVZXWD (BX), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y0, Y4, Y0
@@ -25421,7 +26925,7 @@ skip208:
 	VPSLLD    $0x10, Y4, Y4
 	VADDPS    Y3, Y4, Y3
 
-skip210:
+skip238:
 	VPSRLD    $0x10, Y0, Y4
 	VPAND     all32_1<>+0(SB), Y4, Y4
 	VPADDD    Y0, Y4, Y4
@@ -25439,14 +26943,14 @@ skip210:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around211
+	JNE       around239
 	VMOVDQU   Y0, (BX)
-	JMP       stored212
+	JMP       stored240
 
-around211:
+around239:
 	VMOVNTDQ Y0, (BX)
 
-stored212:
+stored240:
 	VPSRLD    $0x10, Y2, Y0
 	VPAND     all32_1<>+0(SB), Y0, Y0
 	VPADDD    Y2, Y0, Y0
@@ -25464,53 +26968,69 @@ stored212:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around213
+	JNE       around241
 	VMOVDQU   Y0, 32(BX)
-	JMP       stored214
+	JMP       stored242
 
-around213:
+around241:
 	VMOVNTDQ Y0, 32(BX)
 
-stored214:
-stored207:
-	JMP stored204
+stored242:
+stored235:
+	JMP stored232
 
-tooMany197:
+empty226:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed231
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around243
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored244
+
+around243:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored244:
+	JMP stored232
+
+tooMany224:
 	MOVQ R8, results+24(FP)
 
-over198:
+over225:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip215
+	JEQ   skip245
 	ADDQ  $0x00000040, to+72(FP)
 
-skip215:
+skip245:
 	SUBQ $0x00000020, R10
 
-narrower195:
+narrower222:
 	CMPQ R10, $0x00000010
-	JLT  narrower217
+	JLT  narrower247
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over220
+	JGE  over250
 
-result218:
+result248:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany219
+	JGT     tooMany249
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     summed221
+	JGE     empty251
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -25520,9 +27040,9 @@ result218:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows223
+	JGE     rows253
 
-row222:
+row252:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -25544,13 +27064,13 @@ row222:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row222
+	JLT          row252
 
-rows223:
+rows253:
 	CMPQ R13, DI
-	JGE  rows225
+	JGE  rows255
 
-row224:
+row254:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -25569,12 +27089,12 @@ row224:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row224
+	JLT          row254
 
-rows225:
-summed221:
+rows255:
+summed256:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special227
+	JNE       special258
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -25593,25 +27113,25 @@ summed221:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 
-stored226:
+stored257:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result218
-	JMP  over220
+	JLT  result248
+	JMP  over250
 
-special227:
+special258:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow228
+	JEQ     narrow259
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored229
+	JMP     stored260
 
-narrow228:
+narrow259:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip230
+	JEQ          skip261
 	SUBQ         SI, DI
-	JEQ          empty231
+	JEQ          empty262
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -25619,10 +27139,10 @@ narrow228:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty231:
-skip230:
+empty262:
+skip261:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip232
+	JEQ       skip263
 	VPMOVZXWD (BX), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y0, Y2, Y0
@@ -25630,7 +27150,7 @@ skip230:
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y1, Y2, Y1
 
-skip232:
+skip263:
 	VPSRLD    $0x10, Y0, Y2
 	VPAND     all32_1<>+0(SB), Y2, Y2
 	VPADDD    Y0, Y2, Y2
@@ -25648,31 +27168,45 @@ skip232:
 	VPACKUSDW Y1, Y0, Y0
 	VPERMQ    $0xd8, Y0, Y0
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around233
+	JNE       around264
 	VMOVDQU   Y0, (BX)
-	JMP       stored234
+	JMP       stored265
 
-around233:
+around264:
 	VMOVNTDQ Y0, (BX)
 
-stored234:
-stored229:
-	JMP stored226
+stored265:
+stored260:
+	JMP stored257
 
-tooMany219:
+empty251:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed256
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around266
+	VMOVDQU Y0, (BX)
+	JMP     stored267
+
+around266:
+	VMOVNTDQ Y0, (BX)
+
+stored267:
+	JMP stored257
+
+tooMany249:
 	MOVQ R8, results+24(FP)
 
-over220:
+over250:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip235
+	JEQ   skip268
 	ADDQ  $0x00000020, to+72(FP)
 
-skip235:
+skip268:
 	SUBQ $0x00000010, R10
 
-narrower217:
+narrower247:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -25687,22 +27221,22 @@ TEXT ·bagMaxAVX2BF16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none236
+	JEQ   none269
 	SUBQ  positions+32(FP), AX
 
-none236:
+none269:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile237:
+tile270:
 	CMPQ R10, $0x00000020
-	JLT  narrower238
+	JLT  narrower271
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over241
+	JGE  over274
 
-result239:
+result272:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -25712,7 +27246,7 @@ result239:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty242
+	JGE     empty275
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -25728,9 +27262,9 @@ result239:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows245
+	JGE     rows278
 
-row244:
+row277:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -25767,13 +27301,13 @@ row244:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row244
+	JLT        row277
 
-rows245:
+rows278:
 	CMPQ R11, DI
-	JGE  rows247
+	JGE  rows280
 
-row246:
+row279:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y10
@@ -25807,9 +27341,9 @@ row246:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row246
+	JLT       row279
 
-rows247:
+rows280:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -25822,7 +27356,7 @@ rows247:
 	VMOVUPS      Y0, 32(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none248
+	JEQ          none281
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -25871,10 +27405,10 @@ rows247:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none248:
-	JMP stored243
+none281:
+	JMP stored276
 
-empty242:
+empty275:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -25891,7 +27425,7 @@ empty242:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, 32(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none249
+	JEQ       none282
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -25908,30 +27442,30 @@ empty242:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none249:
-stored243:
+none282:
+stored276:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result239
-	JMP  over241
+	JLT  result272
+	JMP  over274
 	MOVQ R8, results+24(FP)
 
-over241:
+over274:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile237
+	JMP  tile270
 
-narrower238:
+narrower271:
 	CMPQ R10, $0x00000010
-	JLT  narrower251
+	JLT  narrower284
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over254
+	JGE  over287
 
-result252:
+result285:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -25941,7 +27475,7 @@ result252:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty255
+	JGE     empty288
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -25953,9 +27487,9 @@ result252:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows258
+	JGE     rows291
 
-row257:
+row290:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -25978,13 +27512,13 @@ row257:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row257
+	JLT        row290
 
-rows258:
+rows291:
 	CMPQ R11, DI
-	JGE  rows260
+	JGE  rows293
 
-row259:
+row292:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VPMOVZXWD (R9)(R12*1), Y2
@@ -26004,9 +27538,9 @@ row259:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row259
+	JLT       row292
 
-rows260:
+rows293:
 	VPSRLD       $0x10, Y0, Y0
 	VPSRLD       $0x10, Y1, Y1
 	VPACKUSDW    Y1, Y0, Y0
@@ -26014,7 +27548,7 @@ rows260:
 	VMOVUPS      Y0, (BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none261
+	JEQ          none294
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -26043,10 +27577,10 @@ rows260:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none261:
-	JMP stored256
+none294:
+	JMP stored289
 
-empty255:
+empty288:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -26056,7 +27590,7 @@ empty255:
 	VPERMQ    $0xd8, Y0, Y0
 	VMOVUPS   Y0, (BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none262
+	JEQ       none295
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -26069,21 +27603,21 @@ empty255:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none262:
-stored256:
+none295:
+stored289:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result252
-	JMP  over254
+	JLT  result285
+	JMP  over287
 	MOVQ R8, results+24(FP)
 
-over254:
+over287:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower251:
+narrower284:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER
@@ -26127,9 +27661,9 @@ result3:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     summed6
+	JGE     empty7
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none7
+	JEQ     none8
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -26139,9 +27673,9 @@ result3:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows9
+	JGE     rows10
 
-row8:
+row9:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -26177,13 +27711,13 @@ row8:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row8
+	JLT          row9
 
-rows9:
+rows10:
 	CMPQ R11, SI
-	JGE  rows11
+	JGE  rows12
 
-row10:
+row11:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), X8
@@ -26215,20 +27749,20 @@ row10:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row10
+	JLT          row11
 
-rows11:
+rows12:
 	JMP summed6
 
-none7:
+none8:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows13
+	JGE     rows14
 
-row12:
+row13:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -26253,13 +27787,13 @@ row12:
 	VADDPS     Y8, Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row12
+	JLT        row13
 
-rows13:
+rows14:
 	CMPQ R10, SI
-	JGE  rows15
+	JGE  rows16
 
-row14:
+row15:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y8
@@ -26280,12 +27814,13 @@ row14:
 	VADDPS    Y8, Y7, Y7
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row14
+	JLT       row15
 
-rows15:
+rows16:
 summed6:
+summed17:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special17
+	JNE       special19
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -26303,16 +27838,16 @@ summed6:
 	VMOVUPS   X0, 96(AX)
 	VMOVUPS   X1, 112(AX)
 
-stored16:
+stored18:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
 	JLT  result3
 	JMP  over5
 
-special17:
+special19:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow18
+	JEQ     narrow20
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -26321,13 +27856,13 @@ special17:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored19
+	JMP     stored21
 
-narrow18:
+narrow20:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip20
+	JEQ          skip22
 	SUBQ         BX, SI
-	JEQ          empty21
+	JEQ          empty23
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -26341,10 +27876,10 @@ narrow18:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty21:
-skip20:
+empty23:
+skip22:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip22
+	JEQ       skip24
 	VCVTPH2PS (AX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(AX), Y8
@@ -26362,61 +27897,81 @@ skip20:
 	VCVTPH2PS 112(AX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip22:
+skip24:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around23
+	JNE       around25
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored24
-
-around23:
-	VMOVNTDQ X0, (AX)
-	VMOVNTDQ X1, 16(AX)
-
-stored24:
-	VCVTPS2PH $0x00, Y2, X0
-	VCVTPS2PH $0x00, Y3, X1
-	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around25
-	VMOVDQU   X0, 32(AX)
-	VMOVDQU   X1, 48(AX)
 	JMP       stored26
 
 around25:
-	VMOVNTDQ X0, 32(AX)
-	VMOVNTDQ X1, 48(AX)
+	VMOVNTDQ X0, (AX)
+	VMOVNTDQ X1, 16(AX)
 
 stored26:
-	VCVTPS2PH $0x00, Y4, X0
-	VCVTPS2PH $0x00, Y5, X1
+	VCVTPS2PH $0x00, Y2, X0
+	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around27
-	VMOVDQU   X0, 64(AX)
-	VMOVDQU   X1, 80(AX)
+	VMOVDQU   X0, 32(AX)
+	VMOVDQU   X1, 48(AX)
 	JMP       stored28
 
 around27:
-	VMOVNTDQ X0, 64(AX)
-	VMOVNTDQ X1, 80(AX)
+	VMOVNTDQ X0, 32(AX)
+	VMOVNTDQ X1, 48(AX)
 
 stored28:
-	VCVTPS2PH $0x00, Y6, X0
-	VCVTPS2PH $0x00, Y7, X1
+	VCVTPS2PH $0x00, Y4, X0
+	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
 	JNE       around29
-	VMOVDQU   X0, 96(AX)
-	VMOVDQU   X1, 112(AX)
+	VMOVDQU   X0, 64(AX)
+	VMOVDQU   X1, 80(AX)
 	JMP       stored30
 
 around29:
+	VMOVNTDQ X0, 64(AX)
+	VMOVNTDQ X1, 80(AX)
+
+stored30:
+	VCVTPS2PH $0x00, Y6, X0
+	VCVTPS2PH $0x00, Y7, X1
+	TESTQ     $0x00000004, mode+80(FP)
+	JNE       around31
+	VMOVDQU   X0, 96(AX)
+	VMOVDQU   X1, 112(AX)
+	JMP       stored32
+
+around31:
 	VMOVNTDQ X0, 96(AX)
 	VMOVNTDQ X1, 112(AX)
 
-stored30:
-stored19:
-	JMP stored16
+stored32:
+stored21:
+	JMP stored18
+
+empty7:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed17
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around33
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	JMP     stored34
+
+around33:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+
+stored34:
+	JMP stored18
 
 tooMany4:
 	MOVQ DI, results+24(FP)
@@ -26425,29 +27980,29 @@ over5:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip31
+	JEQ   skip35
 	ADDQ  $0x00000080, to+56(FP)
 
-skip31:
+skip35:
 	SUBQ $0x00000040, R9
 	JMP  tile1
 
 narrower2:
 	CMPQ R9, $0x00000020
-	JLT  narrower33
+	JLT  narrower37
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over36
+	JGE  over40
 
-result34:
+result38:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany35
+	JGT     tooMany39
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -26456,9 +28011,9 @@ result34:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     summed37
+	JGE     empty42
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none38
+	JEQ     none43
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -26468,9 +28023,9 @@ result34:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows40
+	JGE     rows45
 
-row39:
+row44:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -26493,13 +28048,13 @@ row39:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row39
+	JLT          row44
 
-rows40:
+rows45:
 	CMPQ R11, SI
-	JGE  rows42
+	JGE  rows47
 
-row41:
+row46:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), X4
@@ -26519,20 +28074,20 @@ row41:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row41
+	JLT          row46
 
-rows42:
-	JMP summed37
+rows47:
+	JMP summed41
 
-none38:
+none43:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows44
+	JGE     rows49
 
-row43:
+row48:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -26548,13 +28103,13 @@ row43:
 	VADDPS     Y4, Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row43
+	JLT        row48
 
-rows44:
+rows49:
 	CMPQ R10, SI
-	JGE  rows46
+	JGE  rows51
 
-row45:
+row50:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y4
@@ -26567,12 +28122,13 @@ row45:
 	VADDPS    Y4, Y3, Y3
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row45
+	JLT       row50
 
-rows46:
-summed37:
+rows51:
+summed41:
+summed52:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special48
+	JNE       special54
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -26582,27 +28138,27 @@ summed37:
 	VMOVUPS   X0, 32(AX)
 	VMOVUPS   X1, 48(AX)
 
-stored47:
+stored53:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result34
-	JMP  over36
+	JLT  result38
+	JMP  over40
 
-special48:
+special54:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow49
+	JEQ     narrow55
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored50
+	JMP     stored56
 
-narrow49:
+narrow55:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip51
+	JEQ          skip57
 	SUBQ         BX, SI
-	JEQ          empty52
+	JEQ          empty58
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -26612,10 +28168,10 @@ narrow49:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty52:
-skip51:
+empty58:
+skip57:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip53
+	JEQ       skip59
 	VCVTPH2PS (AX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(AX), Y4
@@ -26625,74 +28181,90 @@ skip51:
 	VCVTPH2PS 48(AX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip53:
+skip59:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around54
+	JNE       around60
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored55
+	JMP       stored61
 
-around54:
+around60:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored55:
+stored61:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around56
+	JNE       around62
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored57
+	JMP       stored63
 
-around56:
+around62:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored57:
-stored50:
-	JMP stored47
+stored63:
+stored56:
+	JMP stored53
 
-tooMany35:
+empty42:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed52
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around64
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	JMP     stored65
+
+around64:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+
+stored65:
+	JMP stored53
+
+tooMany39:
 	MOVQ DI, results+24(FP)
 
-over36:
+over40:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip58
+	JEQ   skip66
 	ADDQ  $0x00000040, to+56(FP)
 
-skip58:
+skip66:
 	SUBQ $0x00000020, R9
 
-narrower33:
+narrower37:
 	CMPQ R9, $0x00000010
-	JLT  narrower60
+	JLT  narrower68
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over63
+	JGE  over71
 
-result61:
+result69:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany62
+	JGT     tooMany70
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     summed64
+	JGE     empty73
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none65
+	JEQ     none74
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x02, R10
@@ -26702,9 +28274,9 @@ result61:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows67
+	JGE     rows76
 
-row66:
+row75:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -26721,13 +28293,13 @@ row66:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row66
+	JLT          row75
 
-rows67:
+rows76:
 	CMPQ R11, SI
-	JGE  rows69
+	JGE  rows78
 
-row68:
+row77:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VPBROADCASTW (R10), X2
@@ -26741,20 +28313,20 @@ row68:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row68
+	JLT          row77
 
-rows69:
-	JMP summed64
+rows78:
+	JMP summed72
 
-none65:
+none74:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows71
+	JGE     rows80
 
-row70:
+row79:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -26766,13 +28338,13 @@ row70:
 	VADDPS     Y2, Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row70
+	JLT        row79
 
-rows71:
+rows80:
 	CMPQ R10, SI
-	JGE  rows73
+	JGE  rows82
 
-row72:
+row81:
 	MOVQ      (R10), R11
 	IMULQ     CX, R11
 	VCVTPH2PS (R8)(R11*1), Y2
@@ -26781,36 +28353,37 @@ row72:
 	VADDPS    Y2, Y1, Y1
 	ADDQ      $0x08, R10
 	CMPQ      R10, SI
-	JLT       row72
+	JLT       row81
 
-rows73:
-summed64:
+rows82:
+summed72:
+summed83:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special75
+	JNE       special85
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
 	VMOVUPS   X1, 16(AX)
 
-stored74:
+stored84:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result61
-	JMP  over63
+	JLT  result69
+	JMP  over71
 
-special75:
+special85:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow76
+	JEQ     narrow86
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored77
+	JMP     stored87
 
-narrow76:
+narrow86:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip78
+	JEQ          skip88
 	SUBQ         BX, SI
-	JEQ          empty79
+	JEQ          empty89
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -26818,46 +28391,60 @@ narrow76:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty79:
-skip78:
+empty89:
+skip88:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip80
+	JEQ       skip90
 	VCVTPH2PS (AX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(AX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip80:
+skip90:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around81
+	JNE       around91
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored82
+	JMP       stored92
 
-around81:
+around91:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored82:
-stored77:
-	JMP stored74
+stored92:
+stored87:
+	JMP stored84
 
-tooMany62:
+empty73:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed83
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around93
+	VMOVDQU Y0, (AX)
+	JMP     stored94
+
+around93:
+	VMOVNTDQ Y0, (AX)
+
+stored94:
+	JMP stored84
+
+tooMany70:
 	MOVQ DI, results+24(FP)
 
-over63:
+over71:
 	ADDQ  $0x00000020, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip83
+	JEQ   skip95
 	ADDQ  $0x00000020, to+56(FP)
 
-skip83:
+skip95:
 	SUBQ $0x00000010, R9
 
-narrower60:
+narrower68:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -26873,22 +28460,22 @@ TEXT ·sumRowsAVX2F32ToF16(SB), NOSPLIT, $0-96
 	MOVQ rows+0(FP), R8
 	MOVQ columns+72(FP), R9
 
-tile84:
+tile96:
 	CMPQ R9, $0x00000040
-	JLT  narrower85
+	JLT  narrower97
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over88
+	JGE  over100
 
-result86:
+result98:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany87
+	JGT     tooMany99
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -26901,9 +28488,9 @@ result86:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    BX, SI
-	JGE     summed89
+	JGE     empty102
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none90
+	JEQ     none103
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -26913,9 +28500,9 @@ result86:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows92
+	JGE     rows105
 
-row91:
+row104:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -26944,13 +28531,13 @@ row91:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row91
+	JLT          row104
 
-rows92:
+rows105:
 	CMPQ R11, SI
-	JGE  rows94
+	JGE  rows107
 
-row93:
+row106:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y8
@@ -26973,20 +28560,20 @@ row93:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row93
+	JLT          row106
 
-rows94:
-	JMP summed89
+rows107:
+	JMP summed101
 
-none90:
+none103:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows96
+	JGE     rows109
 
-row95:
+row108:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -27005,13 +28592,13 @@ row95:
 	VADDPS     224(R8)(R11*1), Y7, Y7
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row95
+	JLT        row108
 
-rows96:
+rows109:
 	CMPQ R10, SI
-	JGE  rows98
+	JGE  rows111
 
-row97:
+row110:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -27024,12 +28611,13 @@ row97:
 	VADDPS 224(R8)(R11*1), Y7, Y7
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row97
+	JLT    row110
 
-rows98:
-summed89:
+rows111:
+summed101:
+summed112:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special100
+	JNE       special114
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -27047,16 +28635,16 @@ summed89:
 	VMOVUPS   X0, 96(AX)
 	VMOVUPS   X1, 112(AX)
 
-stored99:
+stored113:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result86
-	JMP  over88
+	JLT  result98
+	JMP  over100
 
-special100:
+special114:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow101
+	JEQ     narrow115
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
@@ -27065,13 +28653,13 @@ special100:
 	VMOVUPS Y5, 160(AX)
 	VMOVUPS Y6, 192(AX)
 	VMOVUPS Y7, 224(AX)
-	JMP     stored102
+	JMP     stored116
 
-narrow101:
+narrow115:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip103
+	JEQ          skip117
 	SUBQ         BX, SI
-	JEQ          empty104
+	JEQ          empty118
 	SHRQ         $0x03, SI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   SI, X8, X8
@@ -27085,10 +28673,10 @@ narrow101:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty104:
-skip103:
+empty118:
+skip117:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip105
+	JEQ       skip119
 	VCVTPH2PS (AX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(AX), Y8
@@ -27106,92 +28694,112 @@ skip103:
 	VCVTPH2PS 112(AX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip105:
+skip119:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around106
+	JNE       around120
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored107
+	JMP       stored121
 
-around106:
+around120:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored107:
+stored121:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around108
+	JNE       around122
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored109
+	JMP       stored123
 
-around108:
+around122:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored109:
+stored123:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around110
+	JNE       around124
 	VMOVDQU   X0, 64(AX)
 	VMOVDQU   X1, 80(AX)
-	JMP       stored111
+	JMP       stored125
 
-around110:
+around124:
 	VMOVNTDQ X0, 64(AX)
 	VMOVNTDQ X1, 80(AX)
 
-stored111:
+stored125:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around112
+	JNE       around126
 	VMOVDQU   X0, 96(AX)
 	VMOVDQU   X1, 112(AX)
-	JMP       stored113
+	JMP       stored127
 
-around112:
+around126:
 	VMOVNTDQ X0, 96(AX)
 	VMOVNTDQ X1, 112(AX)
 
-stored113:
-stored102:
-	JMP stored99
+stored127:
+stored116:
+	JMP stored113
 
-tooMany87:
+empty102:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed112
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around128
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	VMOVDQU Y0, 64(AX)
+	VMOVDQU Y0, 96(AX)
+	JMP     stored129
+
+around128:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+	VMOVNTDQ Y0, 64(AX)
+	VMOVNTDQ Y0, 96(AX)
+
+stored129:
+	JMP stored113
+
+tooMany99:
 	MOVQ DI, results+24(FP)
 
-over88:
+over100:
 	ADDQ  $0x00000100, R8
 	ADDQ  $0x00000080, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip114
+	JEQ   skip130
 	ADDQ  $0x00000080, to+56(FP)
 
-skip114:
+skip130:
 	SUBQ $0x00000040, R9
-	JMP  tile84
+	JMP  tile96
 
-narrower85:
+narrower97:
 	CMPQ R9, $0x00000020
-	JLT  narrower116
+	JLT  narrower132
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over119
+	JGE  over135
 
-result117:
+result133:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany118
+	JGT     tooMany134
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
@@ -27200,9 +28808,9 @@ result117:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    BX, SI
-	JGE     summed120
+	JGE     empty137
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none121
+	JEQ     none138
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -27212,9 +28820,9 @@ result117:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows123
+	JGE     rows140
 
-row122:
+row139:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -27233,13 +28841,13 @@ row122:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row122
+	JLT          row139
 
-rows123:
+rows140:
 	CMPQ R11, SI
-	JGE  rows125
+	JGE  rows142
 
-row124:
+row141:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y4
@@ -27254,20 +28862,20 @@ row124:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row124
+	JLT          row141
 
-rows125:
-	JMP summed120
+rows142:
+	JMP summed136
 
-none121:
+none138:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows127
+	JGE     rows144
 
-row126:
+row143:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -27280,13 +28888,13 @@ row126:
 	VADDPS     96(R8)(R11*1), Y3, Y3
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row126
+	JLT        row143
 
-rows127:
+rows144:
 	CMPQ R10, SI
-	JGE  rows129
+	JGE  rows146
 
-row128:
+row145:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
@@ -27295,12 +28903,13 @@ row128:
 	VADDPS 96(R8)(R11*1), Y3, Y3
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row128
+	JLT    row145
 
-rows129:
-summed120:
+rows146:
+summed136:
+summed147:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special131
+	JNE       special149
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
@@ -27310,27 +28919,27 @@ summed120:
 	VMOVUPS   X0, 32(AX)
 	VMOVUPS   X1, 48(AX)
 
-stored130:
+stored148:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result117
-	JMP  over119
+	JLT  result133
+	JMP  over135
 
-special131:
+special149:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow132
+	JEQ     narrow150
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y2, 64(AX)
 	VMOVUPS Y3, 96(AX)
-	JMP     stored133
+	JMP     stored151
 
-narrow132:
+narrow150:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip134
+	JEQ          skip152
 	SUBQ         BX, SI
-	JEQ          empty135
+	JEQ          empty153
 	SHRQ         $0x03, SI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   SI, X4, X4
@@ -27340,10 +28949,10 @@ narrow132:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty135:
-skip134:
+empty153:
+skip152:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip136
+	JEQ       skip154
 	VCVTPH2PS (AX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(AX), Y4
@@ -27353,74 +28962,90 @@ skip134:
 	VCVTPH2PS 48(AX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip136:
+skip154:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around137
+	JNE       around155
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored138
+	JMP       stored156
 
-around137:
+around155:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored138:
+stored156:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around139
+	JNE       around157
 	VMOVDQU   X0, 32(AX)
 	VMOVDQU   X1, 48(AX)
-	JMP       stored140
+	JMP       stored158
 
-around139:
+around157:
 	VMOVNTDQ X0, 32(AX)
 	VMOVNTDQ X1, 48(AX)
 
-stored140:
-stored133:
-	JMP stored130
+stored158:
+stored151:
+	JMP stored148
 
-tooMany118:
+empty137:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed147
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around159
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y0, 32(AX)
+	JMP     stored160
+
+around159:
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y0, 32(AX)
+
+stored160:
+	JMP stored148
+
+tooMany134:
 	MOVQ DI, results+24(FP)
 
-over119:
+over135:
 	ADDQ  $0x00000080, R8
 	ADDQ  $0x00000040, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip141
+	JEQ   skip161
 	ADDQ  $0x00000040, to+56(FP)
 
-skip141:
+skip161:
 	SUBQ $0x00000020, R9
 
-narrower116:
+narrower132:
 	CMPQ R9, $0x00000010
-	JLT  narrower143
+	JLT  narrower163
 	MOVQ to+56(FP), AX
 	XORQ DI, DI
 	CMPQ DI, results+24(FP)
-	JGE  over146
+	JGE  over166
 
-result144:
+result164:
 	MOVQ    start+16(FP), R10
 	MOVQ    (R10)(DI*8), BX
 	MOVQ    8(R10)(DI*8), SI
 	MOVQ    SI, R10
 	SUBQ    BX, R10
 	CMPQ    R10, $0x00000100
-	JGT     tooMany145
+	JGT     tooMany165
 	MOVQ    positions+32(FP), R10
 	LEAQ    (R10)(BX*8), BX
 	LEAQ    (R10)(SI*8), SI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    BX, SI
-	JGE     summed147
+	JGE     empty168
 	CMPQ    factors+48(FP), $0x00000000
-	JEQ     none148
+	JEQ     none169
 	MOVQ    BX, R10
 	SUBQ    positions+32(FP), R10
 	SHRQ    $0x01, R10
@@ -27430,9 +29055,9 @@ result144:
 	CMPQ    R14, SI
 	CMOVQGT SI, R14
 	CMPQ    R11, R14
-	JGE     rows150
+	JGE     rows171
 
-row149:
+row170:
 	MOVQ         128(R11), R13
 	IMULQ        CX, R13
 	MOVQ         (R11), R12
@@ -27446,13 +29071,13 @@ row149:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, R14
-	JLT          row149
+	JLT          row170
 
-rows150:
+rows171:
 	CMPQ R11, SI
-	JGE  rows152
+	JGE  rows173
 
-row151:
+row172:
 	MOVQ         (R11), R12
 	IMULQ        CX, R12
 	VBROADCASTSS (R10), Y2
@@ -27463,20 +29088,20 @@ row151:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R11
 	CMPQ         R11, SI
-	JLT          row151
+	JLT          row172
 
-rows152:
-	JMP summed147
+rows173:
+	JMP summed167
 
-none148:
+none169:
 	MOVQ    BX, R10
 	LEAQ    -128(DX), R13
 	CMPQ    R13, SI
 	CMOVQGT SI, R13
 	CMPQ    R10, R13
-	JGE     rows154
+	JGE     rows175
 
-row153:
+row174:
 	MOVQ       128(R10), R12
 	IMULQ      CX, R12
 	MOVQ       (R10), R11
@@ -27486,49 +29111,50 @@ row153:
 	VADDPS     32(R8)(R11*1), Y1, Y1
 	ADDQ       $0x08, R10
 	CMPQ       R10, R13
-	JLT        row153
+	JLT        row174
 
-rows154:
+rows175:
 	CMPQ R10, SI
-	JGE  rows156
+	JGE  rows177
 
-row155:
+row176:
 	MOVQ   (R10), R11
 	IMULQ  CX, R11
 	VADDPS (R8)(R11*1), Y0, Y0
 	VADDPS 32(R8)(R11*1), Y1, Y1
 	ADDQ   $0x08, R10
 	CMPQ   R10, SI
-	JLT    row155
+	JLT    row176
 
-rows156:
-summed147:
+rows177:
+summed167:
+summed178:
 	CMPQ      mode+80(FP), $0x00000000
-	JNE       special158
+	JNE       special180
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (AX)
 	VMOVUPS   X1, 16(AX)
 
-stored157:
+stored179:
 	ADDQ apart+64(FP), AX
 	INCQ DI
 	CMPQ DI, results+24(FP)
-	JLT  result144
-	JMP  over146
+	JLT  result164
+	JMP  over166
 
-special158:
+special180:
 	TESTQ   $0x00000008, mode+80(FP)
-	JEQ     narrow159
+	JEQ     narrow181
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	JMP     stored160
+	JMP     stored182
 
-narrow159:
+narrow181:
 	TESTQ        $0x00000002, mode+80(FP)
-	JEQ          skip161
+	JEQ          skip183
 	SUBQ         BX, SI
-	JEQ          empty162
+	JEQ          empty184
 	SHRQ         $0x03, SI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   SI, X2, X2
@@ -27536,46 +29162,60 @@ narrow159:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty162:
-skip161:
+empty184:
+skip183:
 	TESTQ     $0x00000001, mode+80(FP)
-	JEQ       skip163
+	JEQ       skip185
 	VCVTPH2PS (AX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(AX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip163:
+skip185:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+80(FP)
-	JNE       around164
+	JNE       around186
 	VMOVDQU   X0, (AX)
 	VMOVDQU   X1, 16(AX)
-	JMP       stored165
+	JMP       stored187
 
-around164:
+around186:
 	VMOVNTDQ X0, (AX)
 	VMOVNTDQ X1, 16(AX)
 
-stored165:
-stored160:
-	JMP stored157
+stored187:
+stored182:
+	JMP stored179
 
-tooMany145:
+empty168:
+	TESTQ   $0x00000009, mode+80(FP)
+	JNE     summed178
+	TESTQ   $0x00000004, mode+80(FP)
+	JNE     around188
+	VMOVDQU Y0, (AX)
+	JMP     stored189
+
+around188:
+	VMOVNTDQ Y0, (AX)
+
+stored189:
+	JMP stored179
+
+tooMany165:
 	MOVQ DI, results+24(FP)
 
-over146:
+over166:
 	ADDQ  $0x00000040, R8
 	ADDQ  $0x00000020, to+56(FP)
 	TESTQ $0x00000008, mode+80(FP)
-	JEQ   skip166
+	JEQ   skip190
 	ADDQ  $0x00000020, to+56(FP)
 
-skip166:
+skip190:
 	SUBQ $0x00000010, R9
 
-narrower143:
+narrower163:
 	MOVQ results+24(FP), DI
 	MOVQ DI, ret+88(FP)
 	VZEROUPPER
@@ -27590,29 +29230,29 @@ TEXT ·sumChosenAVX2F16(SB), NOSPLIT, $8-112
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none167
+	JEQ   none191
 	SUBQ  positions+32(FP), AX
 
-none167:
+none191:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+88(FP), R10
 
-tile168:
+tile192:
 	CMPQ R10, $0x00000040
-	JLT  narrower169
+	JLT  narrower193
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over172
+	JGE  over196
 
-result170:
+result194:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany171
+	JGT     tooMany195
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -27625,7 +29265,7 @@ result170:
 	VPXOR   Y6, Y6, Y6
 	VPXOR   Y7, Y7, Y7
 	CMPQ    SI, DI
-	JGE     summed173
+	JGE     empty197
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -27635,9 +29275,9 @@ result170:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows175
+	JGE     rows199
 
-row174:
+row198:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -27682,13 +29322,13 @@ row174:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row174
+	JLT          row198
 
-rows175:
+rows199:
 	CMPQ R13, DI
-	JGE  rows177
+	JGE  rows201
 
-row176:
+row200:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -27729,12 +29369,12 @@ row176:
 	VADDPS       Y8, Y7, Y7
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row176
+	JLT          row200
 
-rows177:
-summed173:
+rows201:
+summed202:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special179
+	JNE       special204
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
@@ -27752,16 +29392,16 @@ summed173:
 	VMOVUPS   X0, 96(BX)
 	VMOVUPS   X1, 112(BX)
 
-stored178:
+stored203:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result170
-	JMP  over172
+	JLT  result194
+	JMP  over196
 
-special179:
+special204:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow180
+	JEQ     narrow205
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -27770,13 +29410,13 @@ special179:
 	VMOVUPS Y5, 160(BX)
 	VMOVUPS Y6, 192(BX)
 	VMOVUPS Y7, 224(BX)
-	JMP     stored181
+	JMP     stored206
 
-narrow180:
+narrow205:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip182
+	JEQ          skip207
 	SUBQ         SI, DI
-	JEQ          empty183
+	JEQ          empty208
 	SHRQ         $0x03, DI
 	VPXOR        X8, X8, X8
 	VCVTSI2SSQ   DI, X8, X8
@@ -27790,10 +29430,10 @@ narrow180:
 	VDIVPS       Y8, Y6, Y6
 	VDIVPS       Y8, Y7, Y7
 
-empty183:
-skip182:
+empty208:
+skip207:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip184
+	JEQ       skip209
 	VCVTPH2PS (BX), Y8
 	VADDPS    Y0, Y8, Y0
 	VCVTPH2PS 16(BX), Y8
@@ -27811,92 +29451,112 @@ skip182:
 	VCVTPH2PS 112(BX), Y8
 	VADDPS    Y7, Y8, Y7
 
-skip184:
+skip209:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around185
+	JNE       around210
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored186
+	JMP       stored211
 
-around185:
+around210:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored186:
+stored211:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around187
+	JNE       around212
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored188
+	JMP       stored213
 
-around187:
+around212:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored188:
+stored213:
 	VCVTPS2PH $0x00, Y4, X0
 	VCVTPS2PH $0x00, Y5, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around189
+	JNE       around214
 	VMOVDQU   X0, 64(BX)
 	VMOVDQU   X1, 80(BX)
-	JMP       stored190
+	JMP       stored215
 
-around189:
+around214:
 	VMOVNTDQ X0, 64(BX)
 	VMOVNTDQ X1, 80(BX)
 
-stored190:
+stored215:
 	VCVTPS2PH $0x00, Y6, X0
 	VCVTPS2PH $0x00, Y7, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around191
+	JNE       around216
 	VMOVDQU   X0, 96(BX)
 	VMOVDQU   X1, 112(BX)
-	JMP       stored192
+	JMP       stored217
 
-around191:
+around216:
 	VMOVNTDQ X0, 96(BX)
 	VMOVNTDQ X1, 112(BX)
 
-stored192:
-stored181:
-	JMP stored178
+stored217:
+stored206:
+	JMP stored203
 
-tooMany171:
+empty197:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed202
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around218
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	VMOVDQU Y0, 64(BX)
+	VMOVDQU Y0, 96(BX)
+	JMP     stored219
+
+around218:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+	VMOVNTDQ Y0, 64(BX)
+	VMOVNTDQ Y0, 96(BX)
+
+stored219:
+	JMP stored203
+
+tooMany195:
 	MOVQ R8, results+24(FP)
 
-over172:
+over196:
 	ADDQ  $0x00000080, R9
 	ADDQ  $0x00000080, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip193
+	JEQ   skip220
 	ADDQ  $0x00000080, to+72(FP)
 
-skip193:
+skip220:
 	SUBQ $0x00000040, R10
-	JMP  tile168
+	JMP  tile192
 
-narrower169:
+narrower193:
 	CMPQ R10, $0x00000020
-	JLT  narrower195
+	JLT  narrower222
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over198
+	JGE  over225
 
-result196:
+result223:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany197
+	JGT     tooMany224
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
@@ -27905,7 +29565,7 @@ result196:
 	VPXOR   Y2, Y2, Y2
 	VPXOR   Y3, Y3, Y3
 	CMPQ    SI, DI
-	JGE     summed199
+	JGE     empty226
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -27915,9 +29575,9 @@ result196:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows201
+	JGE     rows228
 
-row200:
+row227:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -27945,13 +29605,13 @@ row200:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row200
+	JLT          row227
 
-rows201:
+rows228:
 	CMPQ R13, DI
-	JGE  rows203
+	JGE  rows230
 
-row202:
+row229:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -27976,12 +29636,12 @@ row202:
 	VADDPS       Y4, Y3, Y3
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row202
+	JLT          row229
 
-rows203:
-summed199:
+rows230:
+summed231:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special205
+	JNE       special233
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
@@ -27991,27 +29651,27 @@ summed199:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 
-stored204:
+stored232:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result196
-	JMP  over198
+	JLT  result223
+	JMP  over225
 
-special205:
+special233:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow206
+	JEQ     narrow234
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-	JMP     stored207
+	JMP     stored235
 
-narrow206:
+narrow234:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip208
+	JEQ          skip236
 	SUBQ         SI, DI
-	JEQ          empty209
+	JEQ          empty237
 	SHRQ         $0x03, DI
 	VPXOR        X4, X4, X4
 	VCVTSI2SSQ   DI, X4, X4
@@ -28021,10 +29681,10 @@ narrow206:
 	VDIVPS       Y4, Y2, Y2
 	VDIVPS       Y4, Y3, Y3
 
-empty209:
-skip208:
+empty237:
+skip236:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip210
+	JEQ       skip238
 	VCVTPH2PS (BX), Y4
 	VADDPS    Y0, Y4, Y0
 	VCVTPH2PS 16(BX), Y4
@@ -28034,72 +29694,88 @@ skip208:
 	VCVTPH2PS 48(BX), Y4
 	VADDPS    Y3, Y4, Y3
 
-skip210:
+skip238:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around211
+	JNE       around239
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored212
+	JMP       stored240
 
-around211:
+around239:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored212:
+stored240:
 	VCVTPS2PH $0x00, Y2, X0
 	VCVTPS2PH $0x00, Y3, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around213
+	JNE       around241
 	VMOVDQU   X0, 32(BX)
 	VMOVDQU   X1, 48(BX)
-	JMP       stored214
+	JMP       stored242
 
-around213:
+around241:
 	VMOVNTDQ X0, 32(BX)
 	VMOVNTDQ X1, 48(BX)
 
-stored214:
-stored207:
-	JMP stored204
+stored242:
+stored235:
+	JMP stored232
 
-tooMany197:
+empty226:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed231
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around243
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y0, 32(BX)
+	JMP     stored244
+
+around243:
+	VMOVNTDQ Y0, (BX)
+	VMOVNTDQ Y0, 32(BX)
+
+stored244:
+	JMP stored232
+
+tooMany224:
 	MOVQ R8, results+24(FP)
 
-over198:
+over225:
 	ADDQ  $0x00000040, R9
 	ADDQ  $0x00000040, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip215
+	JEQ   skip245
 	ADDQ  $0x00000040, to+72(FP)
 
-skip215:
+skip245:
 	SUBQ $0x00000020, R10
 
-narrower195:
+narrower222:
 	CMPQ R10, $0x00000010
-	JLT  narrower217
+	JLT  narrower247
 	MOVQ to+72(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over220
+	JGE  over250
 
-result218:
+result248:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
 	MOVQ    DI, R11
 	SUBQ    SI, R11
 	CMPQ    R11, $0x00000100
-	JGT     tooMany219
+	JGT     tooMany249
 	MOVQ    positions+32(FP), R11
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	VPXOR   Y0, Y0, Y0
 	VPXOR   Y1, Y1, Y1
 	CMPQ    SI, DI
-	JGE     summed221
+	JGE     empty251
 	MOVQ    columns+88(FP), R11
 	SUBQ    R10, R11
 	SHLQ    $0x02, R11
@@ -28109,9 +29785,9 @@ result218:
 	CMPQ    BP, DI
 	CMOVQGT DI, BP
 	CMPQ    R13, BP
-	JGE     rows223
+	JGE     rows253
 
-row222:
+row252:
 	MOVQ         128(R13), R15
 	IMULQ        CX, R15
 	MOVQ         (R13), R14
@@ -28131,13 +29807,13 @@ row222:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, BP
-	JLT          row222
+	JLT          row252
 
-rows223:
+rows253:
 	CMPQ R13, DI
-	JGE  rows225
+	JGE  rows255
 
-row224:
+row254:
 	MOVQ         (R13), R14
 	IMULQ        CX, R14
 	MOVQ         (R13), R12
@@ -28154,36 +29830,36 @@ row224:
 	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x08, R13
 	CMPQ         R13, DI
-	JLT          row224
+	JLT          row254
 
-rows225:
-summed221:
+rows255:
+summed256:
 	CMPQ      mode+96(FP), $0x00000000
-	JNE       special227
+	JNE       special258
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 
-stored226:
+stored257:
 	ADDQ apart+80(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result218
-	JMP  over220
+	JLT  result248
+	JMP  over250
 
-special227:
+special258:
 	TESTQ   $0x00000008, mode+96(FP)
-	JEQ     narrow228
+	JEQ     narrow259
 	VMOVUPS Y0, (BX)
 	VMOVUPS Y1, 32(BX)
-	JMP     stored229
+	JMP     stored260
 
-narrow228:
+narrow259:
 	TESTQ        $0x00000002, mode+96(FP)
-	JEQ          skip230
+	JEQ          skip261
 	SUBQ         SI, DI
-	JEQ          empty231
+	JEQ          empty262
 	SHRQ         $0x03, DI
 	VPXOR        X2, X2, X2
 	VCVTSI2SSQ   DI, X2, X2
@@ -28191,46 +29867,60 @@ narrow228:
 	VDIVPS       Y2, Y0, Y0
 	VDIVPS       Y2, Y1, Y1
 
-empty231:
-skip230:
+empty262:
+skip261:
 	TESTQ     $0x00000001, mode+96(FP)
-	JEQ       skip232
+	JEQ       skip263
 	VCVTPH2PS (BX), Y2
 	VADDPS    Y0, Y2, Y0
 	VCVTPH2PS 16(BX), Y2
 	VADDPS    Y1, Y2, Y1
 
-skip232:
+skip263:
 	VCVTPS2PH $0x00, Y0, X0
 	VCVTPS2PH $0x00, Y1, X1
 	TESTQ     $0x00000004, mode+96(FP)
-	JNE       around233
+	JNE       around264
 	VMOVDQU   X0, (BX)
 	VMOVDQU   X1, 16(BX)
-	JMP       stored234
+	JMP       stored265
 
-around233:
+around264:
 	VMOVNTDQ X0, (BX)
 	VMOVNTDQ X1, 16(BX)
 
-stored234:
-stored229:
-	JMP stored226
+stored265:
+stored260:
+	JMP stored257
 
-tooMany219:
+empty251:
+	TESTQ   $0x00000009, mode+96(FP)
+	JNE     summed256
+	TESTQ   $0x00000004, mode+96(FP)
+	JNE     around266
+	VMOVDQU Y0, (BX)
+	JMP     stored267
+
+around266:
+	VMOVNTDQ Y0, (BX)
+
+stored267:
+	JMP stored257
+
+tooMany249:
 	MOVQ R8, results+24(FP)
 
-over220:
+over250:
 	ADDQ  $0x00000020, R9
 	ADDQ  $0x00000020, to+72(FP)
 	TESTQ $0x00000008, mode+96(FP)
-	JEQ   skip235
+	JEQ   skip268
 	ADDQ  $0x00000020, to+72(FP)
 
-skip235:
+skip268:
 	SUBQ $0x00000010, R10
 
-narrower217:
+narrower247:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+104(FP)
 	VZEROUPPER
@@ -28245,22 +29935,22 @@ TEXT ·bagMaxAVX2F16(SB), NOSPLIT, $0-104
 	LEAQ  (AX)(DX*8), DX
 	MOVQ  sources+48(FP), AX
 	TESTQ AX, AX
-	JEQ   none236
+	JEQ   none269
 	SUBQ  positions+32(FP), AX
 
-none236:
+none269:
 	MOVQ rows+0(FP), R9
 	MOVQ columns+72(FP), R10
 
-tile237:
+tile270:
 	CMPQ R10, $0x00000020
-	JLT  narrower238
+	JLT  narrower271
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over241
+	JGE  over274
 
-result239:
+result272:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -28270,7 +29960,7 @@ result239:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty242
+	JGE     empty275
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -28286,9 +29976,9 @@ result239:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows245
+	JGE     rows278
 
-row244:
+row277:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -28321,13 +30011,13 @@ row244:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row244
+	JLT        row277
 
-rows245:
+rows278:
 	CMPQ R11, DI
-	JGE  rows247
+	JGE  rows280
 
-row246:
+row279:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y10
@@ -28357,9 +30047,9 @@ row246:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row246
+	JLT       row279
 
-rows247:
+rows280:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
@@ -28370,7 +30060,7 @@ rows247:
 	VMOVUPS      X1, 48(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none248
+	JEQ          none281
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -28419,10 +30109,10 @@ rows247:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 224(DI)
 
-none248:
-	JMP stored243
+none281:
+	JMP stored276
 
-empty242:
+empty275:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VPXOR     Y2, Y2, Y2
@@ -28437,7 +30127,7 @@ empty242:
 	VMOVUPS   X0, 32(BX)
 	VMOVUPS   X1, 48(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none249
+	JEQ       none282
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -28454,30 +30144,30 @@ empty242:
 	VMOVUPD   Y9, 192(SI)
 	VMOVUPD   Y9, 224(SI)
 
-none249:
-stored243:
+none282:
+stored276:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result239
-	JMP  over241
+	JLT  result272
+	JMP  over274
 	MOVQ R8, results+24(FP)
 
-over241:
+over274:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, to+56(FP)
 	SUBQ $0x00000020, R10
-	JMP  tile237
+	JMP  tile270
 
-narrower238:
+narrower271:
 	CMPQ R10, $0x00000010
-	JLT  narrower251
+	JLT  narrower284
 	MOVQ to+56(FP), BX
 	XORQ R8, R8
 	CMPQ R8, results+24(FP)
-	JGE  over254
+	JGE  over287
 
-result252:
+result285:
 	MOVQ    start+16(FP), R11
 	MOVQ    (R11)(R8*8), SI
 	MOVQ    8(R11)(R8*8), DI
@@ -28487,7 +30177,7 @@ result252:
 	LEAQ    (R11)(SI*8), SI
 	LEAQ    (R11)(DI*8), DI
 	CMPQ    SI, DI
-	JGE     empty255
+	JGE     empty288
 	VMOVUPS all32_ff800000<>+0(SB), Y0
 	VPXOR   Y4, Y4, Y4
 	VMOVUPS all32_ff800000<>+0(SB), Y1
@@ -28499,9 +30189,9 @@ result252:
 	CMPQ    R14, DI
 	CMOVQGT DI, R14
 	CMPQ    R11, R14
-	JGE     rows258
+	JGE     rows291
 
-row257:
+row290:
 	MOVQ       128(R11), R13
 	IMULQ      CX, R13
 	MOVQ       (R11), R12
@@ -28522,13 +30212,13 @@ row257:
 	VPSUBD     Y9, Y8, Y8
 	ADDQ       $0x08, R11
 	CMPQ       R11, R14
-	JLT        row257
+	JLT        row290
 
-rows258:
+rows291:
 	CMPQ R11, DI
-	JGE  rows260
+	JGE  rows293
 
-row259:
+row292:
 	MOVQ      (R11), R12
 	IMULQ     CX, R12
 	VCVTPH2PS (R9)(R12*1), Y2
@@ -28546,16 +30236,16 @@ row259:
 	VPSUBD    Y9, Y8, Y8
 	ADDQ      $0x08, R11
 	CMPQ      R11, DI
-	JLT       row259
+	JLT       row292
 
-rows260:
+rows293:
 	VCVTPS2PH    $0x00, Y0, X0
 	VCVTPS2PH    $0x00, Y1, X1
 	VMOVUPS      X0, (BX)
 	VMOVUPS      X1, 16(BX)
 	LEAQ         (AX)(SI*1), SI
 	CMPQ         choice+80(FP), $0x00000000
-	JEQ          none261
+	JEQ          none294
 	MOVQ         columns+72(FP), DI
 	SUBQ         R10, DI
 	SHLQ         $0x03, DI
@@ -28584,10 +30274,10 @@ rows260:
 	VPGATHERDQ   Y2, (SI)(X1*8), Y0
 	VMOVUPD      Y0, 96(DI)
 
-none261:
-	JMP stored256
+none294:
+	JMP stored289
 
-empty255:
+empty288:
 	VPXOR     Y0, Y0, Y0
 	VPXOR     Y1, Y1, Y1
 	VMOVUPS   all32_ffffffff<>+0(SB), Y9
@@ -28596,7 +30286,7 @@ empty255:
 	VMOVUPS   X0, (BX)
 	VMOVUPS   X1, 16(BX)
 	CMPQ      choice+80(FP), $0x00000000
-	JEQ       none262
+	JEQ       none295
 	MOVQ      columns+72(FP), SI
 	SUBQ      R10, SI
 	SHLQ      $0x03, SI
@@ -28609,21 +30299,21 @@ empty255:
 	VMOVUPD   Y9, 64(SI)
 	VMOVUPD   Y9, 96(SI)
 
-none262:
-stored256:
+none295:
+stored289:
 	ADDQ apart+64(FP), BX
 	INCQ R8
 	CMPQ R8, results+24(FP)
-	JLT  result252
-	JMP  over254
+	JLT  result285
+	JMP  over287
 	MOVQ R8, results+24(FP)
 
-over254:
+over287:
 	ADDQ $0x00000020, R9
 	ADDQ $0x00000020, to+56(FP)
 	SUBQ $0x00000010, R10
 
-narrower251:
+narrower284:
 	MOVQ results+24(FP), R8
 	MOVQ R8, ret+96(FP)
 	VZEROUPPER

@@ -22,9 +22,9 @@ func (s *rowSum) chosenFunction() {
 
 // chosenTile emits the sum of a group of vectors.
 func (s *rowSum) chosenTile() {
-	c, sum, summed := s.c, s.clearedSums(), s.newLabel("summed")
+	c, sum, empty := s.c, s.clearedSums(), s.newLabel("empty")
 	c.CMPQ(s.begin, s.end)
-	c.JGE(operand.LabelRef(summed))
+	c.JGE(operand.LabelRef(empty))
 	ranks, rank, wanted := c.GP64(), c.GP64(), s.rankVector()
 	c.MOVQ(s.param("columns"), ranks)
 	c.SUBQ(s.columns, ranks)
@@ -38,8 +38,7 @@ func (s *rowSum) chosenTile() {
 	}, func(v int, from memory) {
 		s.addWhere(wanted, memory{operand.Mem{Base: rank, Disp: 4 * v * s.lanes}}, s.in.load(s.kernel, from), sum[v])
 	})
-	c.Label(summed)
-	s.finish(sum)
+	s.finish(sum, empty)
 }
 
 // rankVector returns a register of a rank for each lane.

@@ -11,9 +11,9 @@ import (
 func (s *rowSum) sumTile() {
 	c, sum := s.c, s.clearedSums()
 	s.split = s.upper != nil && s.group > 1 && s.tail == nil
-	summed, none := s.newLabel("summed"), s.newLabel("none")
+	summed, empty, none := s.newLabel("summed"), s.newLabel("empty"), s.newLabel("none")
 	c.CMPQ(s.begin, s.end)
-	c.JGE(operand.LabelRef(summed))
+	c.JGE(operand.LabelRef(empty))
 	c.CMPQ(s.param("factors"), operand.U32(0))
 	c.JEQ(operand.LabelRef(none))
 	s.addRows(sum, true)
@@ -21,7 +21,7 @@ func (s *rowSum) sumTile() {
 	c.Label(none)
 	s.addRows(sum, false)
 	c.Label(summed)
-	s.finish(sum)
+	s.finish(sum, empty)
 	s.split = false
 }
 

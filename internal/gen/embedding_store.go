@@ -7,9 +7,11 @@ import (
 
 // How the sums of embedding.go are stored.
 
-// finish rounds sums and stores them, unless the mode asks for more.
-func (s *rowSum) finish(sum value) {
-	stored, special := s.newLabel("stored"), s.newLabel("special")
+// finish rounds sums and stores them, unless the mode asks for more. Results of
+// no rows come by a label of their own.
+func (s *rowSum) finish(sum value, empty string) {
+	summed, stored, special := s.newLabel("summed"), s.newLabel("stored"), s.newLabel("special")
+	s.c.Label(summed)
 	s.c.CMPQ(s.param("mode"), operand.U32(0))
 	s.c.JNE(operand.LabelRef(special))
 	s.round(sum, func(packed []reg.Register, to memory) {
@@ -27,6 +29,32 @@ func (s *rowSum) finish(sum value) {
 		s.finishSpecial(sum)
 		s.c.JMP(operand.LabelRef(stored))
 		s.split, s.group = false, now
+		s.c.Label(empty)
+		s.storeEmpty(sum[0], group, summed)
+		s.c.JMP(operand.LabelRef(stored))
+	})
+}
+
+// storeEmpty stores zeros without rounding them, as the backward pass of a large
+// weight does for most rows, unless they are not simply stored.
+func (s *rowSum) storeEmpty(zero reg.VecVirtual, group int, summed string) {
+	if s.tail != nil {
+		s.c.JMP(operand.LabelRef(summed))
+		return
+	}
+	s.c.TESTQ(operand.U32(sumAccumulate|sumWide), s.param("mode"))
+	s.c.JNE(operand.LabelRef(summed))
+	var zeros []reg.Register
+	bytes := group * s.lanes * s.out.size
+	for ; bytes >= s.isa.bytes; bytes -= s.isa.bytes {
+		zeros = append(zeros, zero)
+	}
+	if bytes > 0 {
+		zeros = append(zeros, zero.AsY())
+	}
+	s.storeEither(zeros, s.place(0), func(around string) {
+		s.c.TESTQ(operand.U32(sumStream), s.param("mode"))
+		s.c.JNE(operand.LabelRef(around))
 	})
 }
 
