@@ -81,7 +81,7 @@ def _coalesced(found: Tensor, values: Tensor, shape: tuple[int, int], padding_id
         found, values = found[kept], values[kept]
     # Indices that lie apart: where they are contiguous, a leaf's .grad becomes a new tensor of the same
     # indices and values, which torch takes for uncoalesced; otherwise a clone, which stays coalesced.
-    apart = found.to(torch.int64)[:, None].repeat(1, 2).T[:1]
+    apart = torch.empty_strided((1, found.numel()), (1, 2), dtype=torch.int64, device=found.device).copy_(found)
     return torch.sparse_coo_tensor(apart, values, shape, is_coalesced=True, check_invariants=False)
 
 
