@@ -39,6 +39,8 @@ var bagMaxima = []bagMax{
 
 var outsideRows = []Row[IndexSearch]{{"avx2", AVX2, always(IndexSearch{outsideBy(outsideAVX2I64), outsideBy(outsideAVX2I32)})}}
 
+var widenRows = []Row[func(to []int64, from []int32)]{{"avx2", AVX2, always(widenBy(widenAVX2))}}
+
 var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) {
 	size := r.Columns * r.To.Stride
 	if !r.To.rows() || !r.From.rows() || size == 0 || len(r.Indices) == 0 {

@@ -12,4 +12,6 @@ var (
 
 var outsideRows []Row[IndexSearch]
 
+var widenRows []Row[func(to []int64, from []int32)]
+
 var copyRows []Row[func(*RowCopies)]

@@ -21,6 +21,7 @@ func firstOutside[T int32 | int64](indices []T, last T) int64 {
 
 const (
 	outsideStep = 32      // what a kernel takes a multiple of
+	widenStep   = 16      // what that of Widen does
 	indicesPart = 1 << 16 // what it takes at most: the scheduler waits for it
 )
 
@@ -38,5 +39,26 @@ func outsideBy[T int32 | int64](found func(indices *T, n int, last T) bool) func
 			return int64(whole) + at
 		}
 		return -1
+	}
+}
+
+// Widen are the ways to make a list of the first of some indices of 32 bits.
+var Widen = append(widenRows, Row[func(to []int64, from []int32)]{"go", Go, always(widenGo)})
+
+func widenGo(to []int64, from []int32) {
+	for i, v := range from[:len(to)] {
+		to[i] = int64(v)
+	}
+}
+
+// widenBy is widenGo by a kernel.
+func widenBy(run func(to *int64, from *int32, n int)) func(to []int64, from []int32) {
+	return func(to []int64, from []int32) {
+		for len(to) >= widenStep {
+			n := min(indicesPart, len(to)/widenStep*widenStep)
+			run(&to[0], &from[0], n)
+			to, from = to[n:], from[n:]
+		}
+		widenGo(to, from)
 	}
 }

@@ -44,3 +44,26 @@ func TestFirstOutside(t *testing.T) {
 		}
 	}
 }
+
+// Every row widens all indices, and writes nothing behind them.
+func TestWiden(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, row := range Widen {
+		if row.Needs > Best() {
+			continue
+		}
+		f, _ := row.Pick(Types{})
+		for _, n := range []int{0, 1, 15, 16, 17, 31, 32, 33, 100, indicesPart, indicesPart + 17, 2*indicesPart + 16} {
+			from, to := make([]int32, n+3), make([]int64, n+1)
+			for i := range from {
+				from[i] = int32(r.Uint32())
+			}
+			to[n] = 7
+			f(to[:n], from)
+			for i, v := range from[:n] {
+				require.Equal(t, int64(v), to[i], "%s %d of %d", row.Name, i, n)
+			}
+			require.Equal(t, int64(7), to[n], row.Name)
+		}
+	}
+}

@@ -263,3 +263,8 @@ func outsideAVX2I64(indices *int64, n int, last int64) bool
 //
 //go:noescape
 func outsideAVX2I32(indices *int32, n int, last int32) bool
+
+// widenAVX2 converts n indices, a multiple of 16.
+//
+//go:noescape
+func widenAVX2(to *int64, from *int32, n int)

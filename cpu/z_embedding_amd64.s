@@ -31631,3 +31631,30 @@ done:
 	SETNE     AL
 	MOVB      AL, ret+24(FP)
 	RET
+
+// func widenAVX2(to *int64, from *int32, n int)
+// Requires: AVX, AVX2
+TEXT ·widenAVX2(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+next:
+	TESTQ     DX, DX
+	JLE       done
+	VPMOVSXDQ (CX), Y0
+	VMOVDQU   Y0, (AX)
+	VPMOVSXDQ 16(CX), Y0
+	VMOVDQU   Y0, 32(AX)
+	VPMOVSXDQ 32(CX), Y0
+	VMOVDQU   Y0, 64(AX)
+	VPMOVSXDQ 48(CX), Y0
+	VMOVDQU   Y0, 96(AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x00000080, AX
+	SUBQ      $0x10, DX
+	JMP       next
+
+done:
+	VZEROUPPER
+	RET

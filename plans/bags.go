@@ -159,6 +159,15 @@ func readIndices(list []int64, v *tensor.View, from int64) {
 	}
 }
 
+// readMany is readIndices for lists of many, which do not lie on a stack.
+func readMany(list []int64, v *tensor.View, from int64) {
+	if v.DType == tensor.I32 && v.IsContiguous() {
+		pickSupport(cpu.Widen, cpu.Types{})(list, tensor.Slice[int32](*v)[from:])
+		return
+	}
+	readIndices(list, v, from)
+}
+
 // copyElements copies elements from a row-major position on.
 func copyElements(list cpu.Span, v *tensor.View, from, n int64) {
 	switch {

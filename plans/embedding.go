@@ -131,7 +131,13 @@ func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream b
 	r := &w.ownArgs().copies
 	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Stream: stream}
 	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {
-		rows := someIndices(w.scratch.Ints(0, cpu.Block), index, at, end)
+		var rows []int64
+		if lie(index) {
+			rows = someIndices(nil, index, at, end)
+		} else {
+			rows = w.scratch.Ints(0, int(min(cpu.Block, end-at)))
+			readMany(rows, index, at)
+		}
 		from := 0 // where the rows begin that are not copied yet
 		for i := 0; i < len(rows) && !checked; i++ {
 			if row := rows[i]; row < 0 || row >= weight.Shape[0] {
@@ -151,10 +157,13 @@ func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream b
 // them where they lie if they are of 64 bits, one after the other, else as many
 // as a list takes.
 func someIndices(list []int64, v *tensor.View, from, end int64) []int64 {
-	if v.DType == tensor.I64 && v.IsContiguous() {
+	if lie(v) {
 		return unsafe.Slice((*int64)(v.Data), end)[from:]
 	}
 	part := list[:min(int64(len(list)), end-from)]
 	readIndices(part, v, from)
 	return part
 }
+
+// lie reports whether indices are a list where they lie.
+func lie(v *tensor.View) bool { return v.DType == tensor.I64 && v.IsContiguous() }

@@ -100,25 +100,21 @@ func (e *bagForward) run(c *call) error {
 			sums.choice = &c.args[5]
 		}
 	}
-	if e.lists() || b.indices.DType != tensor.I64 || !b.indices.IsContiguous() {
-		b.list(&sums, &c.args[3])
-	} else {
-		b.listAll(&sums, &c.args[3])
+	order, factors := sums.order, sums.factors
+	b.listAll(&sums, &c.args[3])
+	if !e.strict || e.padding >= 0 {
+		b.leaveOut(&sums, order, factors)
 	}
 	c.sumRows(&sums)
 	return nil
 }
 
-// lists reports whether some indices may be left out, or have a position, too.
-func (e *bagForward) lists() bool {
-	return e.mode == "max" || !e.strict || e.padding >= 0
-}
-
-// listAll is list where all indices are kept: they are the rows.
+// listAll fills start and order, and where there are any factors and sources,
+// with all indices of each bag.
 func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
 	if b.offsets.Present() {
 		n := min(len(sums.start), int(b.offsets.Shape[0]))
-		readIndices(sums.start[:n], b.offsets, 0)
+		readMany(sums.start[:n], b.offsets, 0)
 		if n < len(sums.start) {
 			sums.start[n] = b.positions
 		}
@@ -128,7 +124,11 @@ func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
 		}
 	}
 	end := sums.start[b.count]
-	sums.order = tensor.Slice[int64](*b.indices)[:end]
+	if sums.order = sums.order[:end]; lie(b.indices) {
+		sums.order = tensor.Slice[int64](*b.indices)[:end]
+	} else {
+		readMany(sums.order, b.indices, 0)
+	}
 	switch {
 	case sums.factors.P == nil:
 	case factors.IsContiguous():
@@ -136,37 +136,34 @@ func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
 	default:
 		copyElements(sums.factors, factors, 0, end)
 	}
+	for i := range sums.sources {
+		sums.sources[i] = int64(i)
+	}
 }
 
-// list fills start and order, and where there are any factors and sources,
-// with the kept indices of each bag.
-func (b *bags) list(sums *rowSums, factors *tensor.View) {
-	kept := int64(0)
+// leaveOut leaves out of listAll's lists what is not kept: order and factors are
+// memory for them, where they may lie already.
+func (b *bags) leaveOut(sums *rowSums, order []int64, factors cpu.Span) {
+	rows, padding, kept, begin := uint64(b.rows), b.padding, int64(0), int64(0)
+	from, values := sums.order, sums.factors
 	for bag := range b.count {
+		end := sums.start[bag+1]
 		sums.start[bag] = kept
-		begin, end := b.of(bag)
-		// Rows and factors are read to where they stand if all are kept, and move up.
-		raw := sums.order[kept:][:end-begin]
-		readIndices(raw, b.indices, begin)
-		numbers := sums.factors
-		if begin < end && numbers.P != nil {
-			numbers = numbers.At(kept)
-			copyElements(numbers, factors, begin, end-begin)
-		}
-		for i, row := range raw {
-			if !b.keeps(row) {
+		for i, row := range from[begin:end] {
+			if uint64(row) >= rows || row == padding {
 				continue
 			}
-			sums.order[kept] = row
-			if numbers.P != nil {
-				copyElement(sums.factors.At(kept), numbers.At(int64(i)))
-			}
+			order[kept] = row
 			if sums.sources != nil {
 				sums.sources[kept] = begin + int64(i)
 			}
+			if values.P != nil {
+				copyElement(factors.At(kept), values.At(begin+int64(i)))
+			}
 			kept++
 		}
+		begin = end
 	}
 	sums.start[b.count] = kept
-	sums.order = sums.order[:kept]
+	sums.order, sums.factors = order[:kept], factors
 }

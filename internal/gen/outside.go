@@ -48,3 +48,25 @@ func outside(c *build.Context) {
 		c.RET()
 	}
 }
+
+// widen emits the conversion of indices of 32 bits to 64.
+func widen(c *build.Context) {
+	beginFunction(c, "widenAVX2", "func(to *int64, from *int32, n int)",
+		"widenAVX2 converts n indices, a multiple of 16.")
+	to, from, n := param(c, "to"), param(c, "from"), param(c, "n")
+	c.Label("next")
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef("done"))
+	for at := 0; at < 16; at += 4 {
+		index := c.YMM()
+		c.VPMOVSXDQ(operand.Mem{Base: from, Disp: 4 * at}, index)
+		c.VMOVDQU(index, operand.Mem{Base: to, Disp: 8 * at})
+	}
+	c.ADDQ(operand.Imm(64), from)
+	c.ADDQ(operand.U32(128), to)
+	c.SUBQ(operand.Imm(16), n)
+	c.JMP(operand.LabelRef("next"))
+	c.Label("done")
+	c.VZEROUPPER()
+	c.RET()
+}
