@@ -1,14 +1,27 @@
 package cpu
 
-// IndexSearch finds the position of the first index that is negative or larger than
-// that of the last row, or -1, for each type of indices.
+// IndexSearch searches lists of indices, for each type: I64 and I32 for the position of the
+// first one that is negative or larger than that of the last row, or -1; Leaps for
+// whether one that follows the first is negative, less than the one before, or
+// larger by more than most.
 type IndexSearch struct {
-	I64 func(indices []int64, last int64) int64
-	I32 func(indices []int32, last int32) int64
+	I64      func(indices []int64, last int64) int64
+	I32      func(indices []int32, last int32) int64
+	LeapsI64 func(indices []int64, most int64) bool
+	LeapsI32 func(indices []int32, most int32) bool
 }
 
 // FirstOutside are the ways to do so.
-var FirstOutside = append(outsideRows, Row[IndexSearch]{"go", Go, always(IndexSearch{firstOutside[int64], firstOutside[int32]})})
+var FirstOutside = append(outsideRows, Row[IndexSearch]{"go", Go, always(IndexSearch{firstOutside[int64], firstOutside[int32], leaps[int64], leaps[int32]})})
+
+func leaps[T int32 | int64](indices []T, most T) bool {
+	for i := 1; i < len(indices); i++ {
+		if step := indices[i] - indices[i-1]; indices[i] < 0 || step < 0 || step > most {
+			return true
+		}
+	}
+	return false
+}
 
 func firstOutside[T int32 | int64](indices []T, last T) int64 {
 	for i, v := range indices {
@@ -39,6 +52,20 @@ func outsideBy[T int32 | int64](found func(indices *T, n int, last T) bool) func
 			return int64(whole) + at
 		}
 		return -1
+	}
+}
+
+// leapsBy is leaps by a kernel.
+func leapsBy[T int32 | int64](found func(indices *T, n int, most T) bool) func(indices []T, most T) bool {
+	return func(indices []T, most T) bool {
+		for len(indices) > outsideStep {
+			n := min(indicesPart, (len(indices)-1)/outsideStep*outsideStep)
+			if found(&indices[0], n, most) {
+				return true
+			}
+			indices = indices[n:]
+		}
+		return leaps(indices, most)
 	}
 }
 

@@ -45,6 +45,45 @@ func TestFirstOutside(t *testing.T) {
 	}
 }
 
+// Every row finds a leap, wherever it is, and none where there is none.
+func TestLeaps(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, row := range FirstOutside {
+		if row.Needs > Best() {
+			continue
+		}
+		f, _ := row.Pick(Types{})
+		for range 4000 {
+			n, most := r.IntN(200), r.Int64N(5)
+			wide, narrow := make([]int64, n), []int32{}
+			for i := range wide {
+				if wide[i] = math.MaxInt32 - 1000; i > 0 {
+					wide[i] = wide[i-1] + r.Int64N(most+1)
+				}
+				if r.IntN(300) == 0 {
+					wide[i] += []int64{-1, 1, most + 1, math.MinInt32, -math.MaxInt32}[r.IntN(5)]
+				}
+				wide[i] = int64(int32(wide[i]))
+				narrow = append(narrow, int32(wide[i]))
+			}
+			require.Equal(t, leaps(wide, most), f.LeapsI64(wide, most), "%s %v %d", row.Name, wide, most)
+			require.Equal(t, leaps(narrow, int32(most)), f.LeapsI32(narrow, int32(most)), "%s %v %d", row.Name, narrow, most)
+		}
+		for _, v := range []int64{-1, 6, 16, math.MinInt64, math.MaxInt64} {
+			long := make([]int64, 2*indicesPart+70)
+			for i := range long {
+				long[i] = 7
+			}
+			for _, at := range []int{1, 31, 32, 33, 64, indicesPart - 1, indicesPart, indicesPart + 1, 2*indicesPart + 64, 2*indicesPart + 69} {
+				long[at] = v
+				require.True(t, f.LeapsI64(long[:at+1], 8), "%s %d %d", row.Name, at, v)
+				require.False(t, f.LeapsI64(long[:at], 8), row.Name)
+				long[at] = 7
+			}
+		}
+	}
+}
+
 // Every row widens all indices, and writes nothing behind them.
 func TestWiden(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -259,10 +259,20 @@ func copyNarrowRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64
 //go:noescape
 func outsideAVX2I64(indices *int64, n int, last int64) bool
 
+// leapsAVX2I64 reports whether one of n indices, a multiple of 32, that follow the first is negative, less than the one before or larger by more than most.
+//
+//go:noescape
+func leapsAVX2I64(indices *int64, n int, most int64) bool
+
 // outsideAVX2I32 reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.
 //
 //go:noescape
 func outsideAVX2I32(indices *int32, n int, last int32) bool
+
+// leapsAVX2I32 reports whether one of n indices, a multiple of 32, that follow the first is negative, less than the one before or larger by more than most.
+//
+//go:noescape
+func leapsAVX2I32(indices *int32, n int, most int32) bool
 
 // widenAVX2 converts n indices, a multiple of 16.
 //

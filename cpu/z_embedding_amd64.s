@@ -31591,6 +31591,79 @@ done:
 	MOVB      AL, ret+24(FP)
 	RET
 
+// func leapsAVX2I64(indices *int64, n int, most int64) bool
+// Requires: AVX, AVX2
+TEXT ·leapsAVX2I64(SB), NOSPLIT, $0-25
+	MOVQ         indices+0(FP), AX
+	MOVQ         most+16(FP), CX
+	VMOVQ        CX, X0
+	VPBROADCASTQ X0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVQ         n+8(FP), CX
+
+next:
+	TESTQ   CX, CX
+	JLE     done
+	VMOVDQU 8(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBQ  (AX), Y2, Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 40(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBQ  32(AX), Y2, Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 72(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBQ  64(AX), Y2, Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 104(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBQ  96(AX), Y2, Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 136(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBQ  128(AX), Y2, Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 168(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBQ  160(AX), Y2, Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 200(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBQ  192(AX), Y2, Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 232(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBQ  224(AX), Y2, Y2
+	VPSUBQ  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x20, CX
+	JMP     next
+
+done:
+	VMOVMSKPD Y1, AX
+	VZEROUPPER
+	TESTL     AX, AX
+	SETNE     AL
+	MOVB      AL, ret+24(FP)
+	RET
+
 // func outsideAVX2I32(indices *int32, n int, last int32) bool
 // Requires: AVX, AVX2
 TEXT ·outsideAVX2I32(SB), NOSPLIT, $0-25
@@ -31617,6 +31690,55 @@ next:
 	VPOR    Y2, Y3, Y3
 	VPOR    Y3, Y1, Y1
 	VMOVDQU 96(AX), Y2
+	VPSUBD  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x20, CX
+	JMP     next
+
+done:
+	VMOVMSKPS Y1, AX
+	VZEROUPPER
+	TESTL     AX, AX
+	SETNE     AL
+	MOVB      AL, ret+24(FP)
+	RET
+
+// func leapsAVX2I32(indices *int32, n int, most int32) bool
+// Requires: AVX, AVX2
+TEXT ·leapsAVX2I32(SB), NOSPLIT, $0-25
+	MOVQ         indices+0(FP), AX
+	MOVLQSX      most+16(FP), CX
+	VMOVQ        CX, X0
+	VPBROADCASTD X0, Y0
+	VPXOR        Y1, Y1, Y1
+	MOVQ         n+8(FP), CX
+
+next:
+	TESTQ   CX, CX
+	JLE     done
+	VMOVDQU 4(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBD  (AX), Y2, Y2
+	VPSUBD  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 36(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBD  32(AX), Y2, Y2
+	VPSUBD  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 68(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBD  64(AX), Y2, Y2
+	VPSUBD  Y2, Y0, Y3
+	VPOR    Y2, Y3, Y3
+	VPOR    Y3, Y1, Y1
+	VMOVDQU 100(AX), Y2
+	VPOR    Y2, Y1, Y1
+	VPSUBD  96(AX), Y2, Y2
 	VPSUBD  Y2, Y0, Y3
 	VPOR    Y2, Y3, Y3
 	VPOR    Y3, Y1, Y1

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"math"
 	"sort"
 	"unsafe"
 
@@ -111,11 +112,7 @@ func (b *bags) check(c *call) error {
 	if !b.offsets.Present() {
 		return nil
 	}
-	switch {
-	case !b.offsets.IsContiguous():
-	case b.offsets.DType == tensor.I32 && ascend(tensor.Slice[int32](*b.offsets), b.positions):
-		return nil
-	case b.offsets.DType == tensor.I64 && ascend(tensor.Slice[int64](*b.offsets), b.positions):
+	if b.ascend(pickSupport(cpu.FirstOutside, cpu.Types{})) {
 		return nil
 	}
 	n, low := b.positions, int64(0) // to say what is wrong
@@ -133,14 +130,16 @@ func (b *bags) check(c *call) error {
 	return nil
 }
 
-// ascend reports whether offsets are as check wants them.
-func ascend[T int32 | int64](offsets []T, n int64) bool {
-	last, signs := T(0), T(0)
-	for _, v := range offsets {
-		signs |= v | (v - last) // which does not overflow before the first that is negative
-		last = v
+// ascend reports whether offsets are as check wants them; false where it does not know.
+func (b *bags) ascend(search cpu.IndexSearch) bool {
+	n := b.offsets.Shape[0]
+	if n == 0 || !b.offsets.IsContiguous() || indexAt(b.offsets, 0) != 0 || indexAt(b.offsets, n-1) > b.positions {
+		return false
 	}
-	return len(offsets) == 0 || offsets[0] == 0 && signs >= 0 && int64(last) <= n
+	if b.offsets.DType == tensor.I32 {
+		return !search.LeapsI32(tensor.Slice[int32](*b.offsets), math.MaxInt32)
+	}
+	return !search.LeapsI64(tensor.Slice[int64](*b.offsets), math.MaxInt64)
 }
 
 // readIndices fills list with the indices from a row-major position on.

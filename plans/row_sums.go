@@ -51,11 +51,7 @@ func (c *call) sumRows(sums *rowSums) {
 	b := &c.rowSums
 	b.rowSums = *sums
 	b.rows, b.columns, b.width, b.to = rows, columns, columns, matrixOf(b.out)
-	longest, from := int64(0), b.start[0]
-	for _, to := range b.start[1 : rows+1] {
-		longest, from = max(longest, to-from), to
-	}
-	if longest > hotRow {
+	if b.start[rows]-b.start[0] > hotRow && pickSupport(cpu.FirstOutside, cpu.Types{}).LeapsI64(b.start[:rows+1], hotRow) {
 		b.width = columnTile
 	}
 	b.tiles = ceilDiv(columns, b.width)

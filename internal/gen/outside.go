@@ -5,48 +5,62 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 )
 
-// outside emits the search for indices that name no row: of 64 and of 32 bits.
+// outside emits searches of lists of indices of 64 and of 32 bits: for one that
+// names no row, and for one that does not go on from the one before.
 func outside(c *build.Context) {
-	for _, t := range []struct {
-		bits      string
-		size      int
-		broadcast func(...operand.Op)
-		sub       func(...operand.Op)
-	}{{"64", 8, c.VPBROADCASTQ, c.VPSUBQ}, {"32", 4, c.VPBROADCASTD, c.VPSUBD}} {
-		name := "outsideAVX2I" + t.bits
-		beginFunction(c, name, "func(indices *int"+t.bits+", n int, last int"+t.bits+") bool",
-			name+" reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.")
-		indices, first, last, signs := param(c, "indices"), c.XMM(), c.YMM(), c.YMM()
-		c.VMOVQ(param(c, "last"), first)
-		t.broadcast(first, last)
-		c.VPXOR(signs, signs, signs)
-		n := param(c, "n")
-		c.Label("next")
-		c.TESTQ(n, n)
-		c.JLE(operand.LabelRef("done"))
-		for at := 0; at < 32*t.size; at += 32 {
-			index, left := c.YMM(), c.YMM()
-			c.VMOVDQU(operand.Mem{Base: indices, Disp: at}, index)
-			t.sub(index, last, left)
-			c.VPOR(index, left, left)
-			c.VPOR(left, signs, signs)
-		}
-		c.ADDQ(operand.U32(32*t.size), indices)
-		c.SUBQ(operand.Imm(32), n)
-		c.JMP(operand.LabelRef("next"))
-		c.Label("done")
-		found, sign := c.GP32(), c.GP8()
-		if t.size == 8 {
-			c.VMOVMSKPD(signs, found)
-		} else {
-			c.VMOVMSKPS(signs, found)
-		}
-		c.VZEROUPPER()
-		c.TESTL(found, found)
-		c.SETNE(sign)
-		c.Store(sign, c.ReturnIndex(0))
-		c.RET()
+	for _, t := range []indexType{{"64", 8, c.VPBROADCASTQ, c.VPSUBQ}, {"32", 4, c.VPBROADCASTD, c.VPSUBD}} {
+		t.search(c, "outsideAVX2I"+t.bits, "last", "reports whether one of n indices, a multiple of 32, is negative or more than the last, which is -1 at least.", false)
+		t.search(c, "leapsAVX2I"+t.bits, "most", "reports whether one of n indices, a multiple of 32, that follow the first is negative, less than the one before or larger by more than most.", true)
 	}
+}
+
+type indexType struct {
+	bits      string
+	size      int
+	broadcast func(...operand.Op)
+	sub       func(...operand.Op)
+}
+
+// search emits the search of indices, or of what is from one to the next, for
+// what is negative or too large.
+func (t indexType) search(c *build.Context, name, limit, doc string, steps bool) {
+	beginFunction(c, name, "func(indices *int"+t.bits+", n int, "+limit+" int"+t.bits+") bool", name+" "+doc)
+	indices, first, most, signs := param(c, "indices"), c.XMM(), c.YMM(), c.YMM()
+	c.VMOVQ(param(c, limit), first)
+	t.broadcast(first, most)
+	c.VPXOR(signs, signs, signs)
+	n := param(c, "n")
+	c.Label("next")
+	c.TESTQ(n, n)
+	c.JLE(operand.LabelRef("done"))
+	for at := 0; at < 32*t.size; at += 32 {
+		index, left := c.YMM(), c.YMM()
+		if steps {
+			c.VMOVDQU(operand.Mem{Base: indices, Disp: at + t.size}, index)
+			c.VPOR(index, signs, signs)
+			t.sub(operand.Mem{Base: indices, Disp: at}, index, index)
+		} else {
+			c.VMOVDQU(operand.Mem{Base: indices, Disp: at}, index)
+		}
+		t.sub(index, most, left)
+		c.VPOR(index, left, left)
+		c.VPOR(left, signs, signs)
+	}
+	c.ADDQ(operand.U32(32*t.size), indices)
+	c.SUBQ(operand.Imm(32), n)
+	c.JMP(operand.LabelRef("next"))
+	c.Label("done")
+	found, sign := c.GP32(), c.GP8()
+	if t.size == 8 {
+		c.VMOVMSKPD(signs, found)
+	} else {
+		c.VMOVMSKPS(signs, found)
+	}
+	c.VZEROUPPER()
+	c.TESTL(found, found)
+	c.SETNE(sign)
+	c.Store(sign, c.ReturnIndex(0))
+	c.RET()
 }
 
 // widen emits the conversion of indices of 32 bits to 64.
