@@ -48,6 +48,7 @@ type rowSum struct {
 	rows, stride, begin, end, last, sources, to, columns, done reg.GPVirtual
 	sums                                                       value
 	upper                                                      any               // where bf16 is taken apart: the bits of the odd elements
+	oddWords                                                   reg.OpmaskVirtual // there, too: 16-bit elements that are upper halves
 	tile                                                       func()            // emits a group of vectors of a result
 	advance                                                    func(columns int) // moves what belongs to the results on
 	check                                                      func(rows reg.GPVirtual, tooMany string)

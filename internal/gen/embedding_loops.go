@@ -133,11 +133,13 @@ func rowsEarly(lines int) int { return max(4, min(16, 64/max(1, lines))) }
 
 // loadFactor repeats a number in the compute type.
 func (s *rowSum) loadFactor(from operand.Mem, to reg.VecVirtual) {
-	switch s.in {
-	case bf16:
+	switch {
+	case s.in == bf16 && s.isa.masks:
+		s.emit("VPBROADCASTW_Z", memory{from}, s.oddWords, to)
+	case s.in == bf16:
 		s.emit("VPBROADCASTW", memory{from}, to)
 		s.emit("VPSLLD", 16, to, to)
-	case f16:
+	case s.in == f16:
 		narrow := s.half()
 		s.emit("VPBROADCASTW", memory{from}, narrow)
 		s.emit("VCVTPH2PS", narrow, to)

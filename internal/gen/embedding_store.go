@@ -169,4 +169,8 @@ func (s *rowSum) pinRounding() {
 		names = append(names, m.Symbol.Name)
 	}
 	s.pin(names)
+	bits := s.c.GP32()
+	s.oddWords = s.c.K()
+	s.c.MOVL(operand.U32(0xaaaaaaaa), bits)
+	s.c.KMOVD(bits, s.oddWords)
 }
