@@ -57,9 +57,11 @@ func (c *call) sumRows(sums *rowSums) {
 	b.tiles = ceilDiv(columns, b.width)
 	b.stream = b.out.NumElements()*b.out.DType.Size() >= streamFrom
 	b.load = b.start[rows] - b.start[0] + rows
-	cost, size := b.load*columns, int64(jobSize)
-	if c.workers(cost, cost) == 1 {
-		size *= 4 // which is about how long Go's scheduler may wait
+	// Few jobs cost little, and eight a worker balance them; a job is about as long
+	// as Go's scheduler may wait.
+	cost, size := b.load*columns, int64(4*jobSize)
+	if workers := c.workers(cost, cost); workers > 1 {
+		size = max(jobSize, min(size, cost/int64(8*workers)))
 	}
 	b.ranges = min(rows, max(1, ceilDiv(cost, size)))
 	c.parallel(b.ranges*b.tiles, cost, sumRows)
