@@ -59,50 +59,90 @@ def bag_case(mode: str, width: int, backward: bool, dtype: torch.dtype = torch.f
     return Case(name, read, written, *calls, allocates="both")
 
 
-def rotations(shape: tuple[int, int, int, int]) -> torch.Tensor:
-    """A grid of small rotations over images of shape N, C, H, W."""
-    theta = torch.tensor([[0.99, -0.05, 0.01], [0.05, 0.99, 0.02]]).repeat(shape[0], 1, 1)
-    return functional.affine_grid(theta, list(shape), align_corners=False)
+def rotations(shape: tuple[int, ...], zoom: float = 1) -> torch.Tensor:
+    """A grid of small rotations over images of shape N, C, H, W or volumes of N, C, D, H, W."""
+    theta = torch.tensor([[0.99, -0.05, 0.01], [0.05, 0.99, 0.02]])
+    if len(shape) == 5:
+        theta = torch.tensor([[0.99, -0.05, 0.02, 0.01], [0.05, 0.99, 0.03, 0.02], [-0.02, -0.03, 0.99, 0.01]])
+    return functional.affine_grid(zoom * theta.repeat(shape[0], 1, 1), list(shape), align_corners=False)
 
 
 def grid_gradients(
-    f: Callable[..., torch.Tensor], x: torch.Tensor, grid: torch.Tensor, dy: torch.Tensor, mode: str = "bilinear"
+    f: Callable[..., torch.Tensor],
+    x: torch.Tensor,
+    grid: torch.Tensor,
+    dy: torch.Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
 ) -> Call:
     """The backward alone."""
-    return backward_alone(f(x, grid, mode=mode, padding_mode="zeros", align_corners=False), (x, grid), dy)
+    return backward_alone(f(x, grid, mode=mode, padding_mode=padding_mode, align_corners=False), (x, grid), dy)
 
 
 def grid_case(
-    shape: tuple[int, int, int, int], backward: bool, dtype: torch.dtype = torch.float32, mode: str = "bilinear"
+    shape: tuple[int, ...],
+    backward: bool,
+    dtype: torch.dtype = torch.float32,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    zoom: float = 1,
 ) -> Case:
-    """Images of shape N, C, H, W on a grid of rotations; the backward gives both gradients."""
-    n, c, h, w = shape
+    """Images or volumes on a grid of rotations; the backward gives both gradients."""
     x = torch.randn(shape).to(dtype)
-    grid = rotations(shape).to(dtype)
+    grid = rotations(shape, zoom).to(dtype)
     dy = torch.randn(shape).to(dtype)
-    what = ("" if mode == "bilinear" else f"{mode} ") + ("backward" if backward else "forward")
-    name = f"grid_sample {what} {n}x{c}x{h}x{w} {dtype}".replace("torch.", "")
+    words = (
+        [mode] * (mode != "bilinear") + [padding_mode] * (padding_mode != "zeros") + [f"zoom {zoom:g}"] * (zoom != 1)
+    )
+    what = " ".join([*words, "backward" if backward else "forward"])
+    name = f"grid_sample {what} {'x'.join(map(str, shape))} {dtype}".replace("torch.", "")
     if not backward:
         calls = [
-            lambda f=f: f(x, grid, mode=mode, padding_mode="zeros", align_corners=False)
+            lambda f=f: f(x, grid, mode=mode, padding_mode=padding_mode, align_corners=False)
             for f in (isobit.grid_sample, functional.grid_sample)
         ]
         return Case(name, x.nbytes + grid.nbytes, dy.nbytes, *calls, allocates="both")
     x.requires_grad_()
     grid.requires_grad_()
+    calls = [grid_gradients(f, x, grid, dy, mode, padding_mode) for f in (isobit.grid_sample, functional.grid_sample)]
+    return Case(name, x.nbytes + grid.nbytes + dy.nbytes, x.nbytes + grid.nbytes, *calls, allocates="both")
 
-    return Case(
-        name,
-        x.nbytes + grid.nbytes + dy.nbytes,
-        x.nbytes + grid.nbytes,
-        grid_gradients(isobit.grid_sample, x, grid, dy, mode),
-        grid_gradients(functional.grid_sample, x, grid, dy, mode),
-        allocates="both",
-    )
+
+def affine_case(shape: tuple[int, ...], backward: bool) -> Case:
+    """affine_grid for images or volumes."""
+    dims = len(shape) - 2
+    theta = torch.randn(shape[0], dims, dims + 1)
+    grid = functional.affine_grid(theta, list(shape), align_corners=False)
+    name = f"affine_grid {'backward' if backward else 'forward'} {'x'.join(map(str, shape))} float32"
+    if not backward:
+        calls = [
+            lambda f=f: f(theta, list(shape), align_corners=False) for f in (isobit.affine_grid, functional.affine_grid)
+        ]
+        return Case(name, theta.nbytes, grid.nbytes, *calls, allocates="both")
+    theta.requires_grad_()
+    calls = [
+        backward_alone(f(theta, list(shape), align_corners=False), (theta,), grid)
+        for f in (isobit.affine_grid, functional.affine_grid)
+    ]
+    return Case(name, grid.nbytes, theta.nbytes, *calls, allocates="both")
+
+
+def max_norm_case(rows: int, columns: int, count: int) -> Case:
+    """embedding with max_norm: each side scales a weight of its own, once."""
+    indices = torch.randint(rows, (count,))
+
+    def call(f: Callable[..., torch.Tensor]) -> Call:
+        weight = torch.randn(rows, columns)
+        return lambda: f(indices, weight, max_norm=1.0)
+
+    calls = [call(isobit.embedding), call(functional.embedding)]
+    read = count * columns * 4
+    return Case(f"embedding max_norm {rows}x{columns}, {count} indices", 2 * read, read, *calls, allocates="both")
 
 
 def scatter_cases() -> list[Callable[[], Case]]:
-    few, many = (1, 3, 512, 512), (8, 16, 64, 64)
+    few, many, both = (1, 3, 512, 512), (8, 16, 64, 64), (False, True)
+    volumes = [(2, 4, 32, 32, 32), (1, 1, 64, 64, 64)]
     shapes = [(16, 3, 512, 512), (16, 64, 128, 128), (1, 3, 1080, 1920), (256, 1, 28, 28)]
     return [
         lambda: embedding_case(1000, "uniform"),
@@ -113,9 +153,25 @@ def scatter_cases() -> list[Callable[[], Case]]:
             lambda m=m, b=b, d=d: bag_case(m, 64, b, d)
             for d in (torch.float32, torch.bfloat16)
             for m in ("sum", "weighted", "mean", "max")
-            for b in (False, True)
+            for b in both
         ),
-        *(lambda s=s, b=b: grid_case(s, b) for s in shapes for b in (False, True)),
+        *(lambda s=s, b=b: grid_case(s, b) for s in shapes for b in both),
         lambda: grid_case((16, 64, 128, 128), True, torch.bfloat16),
-        *(lambda s=s, b=b: grid_case(s, b, mode="bicubic") for s in (few, many) for b in (False, True)),
+        *(
+            lambda s=s, b=b, m=m: grid_case(s, b, mode=m)
+            for m in ("bicubic", "nearest")
+            for s in (few, many)
+            for b in both
+        ),
+        *(
+            lambda s=s, b=b, m=m: grid_case(s, b, mode=m)
+            for m in ("bilinear", "nearest")
+            for s in volumes
+            for b in both
+        ),
+        *(lambda b=b: grid_case(many, b, padding_mode="reflection") for b in both),
+        *(lambda s=s: grid_case(s, True, padding_mode="border", zoom=4) for s in (few, many)),
+        *(lambda b=b: grid_case(many, b, torch.float64) for b in both),
+        *(lambda s=s, b=b: affine_case(s, b) for s in ((16, 3, 224, 224), volumes[0]) for b in both),
+        lambda: max_norm_case(30000, 768, 1024),
     ]
