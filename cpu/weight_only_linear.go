@@ -12,7 +12,6 @@ type WeightTile struct {
 	M0, M1, N0, N1 int64
 	K, GroupSize   int64
 	Scratch        *Scratch
-	args           Args // of the kernel that dequantizes
 }
 
 // WeightTileRows bounds the rows of x that one tile handles.

@@ -13,6 +13,7 @@ import (
 type weightKernel struct {
 	needs    ISA
 	products func(x *float32, xRow, rows int, w *float32, n int, lanes *float32, lanesRow int)
+	s8, u8   func(q *byte, groups, size int, scale, zero, w *float32)
 }
 
 // weightRows makes the rows before the definition. They take x in f32.
@@ -20,17 +21,13 @@ func weightRows() (table []Row[func(*WeightTile)]) {
 	for i := range weightKernels {
 		k := &weightKernels[i]
 		table = append(table, Row[func(*WeightTile)]{k.needs.String(), k.needs, func(t Types) (func(*WeightTile), bool) {
-			codes := t.In[1]
-			if codes.Packed() {
-				codes = tensor.S8
-			}
-			dequantize, ok := PickUpTo(Dequantize, k.needs, Types{Compute: tensor.F32,
-				In: [4]tensor.DType{codes, tensor.F32, tensor.F32}, Out: [3]tensor.DType{tensor.F32}})
-			expand, _ := PickUpTo(ExpandRows, k.needs, Types{Compute: tensor.F32})
 			packing, _ := PickUpTo(PackingRows, k.needs, Types{})
 			fold, _ := PickUpTo(FoldRows32, k.needs, Types{})
-			r := &weightRow{k, dequantize, expand, packing, fold}
-			return r.run, ok && t.Compute == tensor.F32 && t.In[0] == tensor.F32
+			r := &weightRow{k, k.s8, packing, fold}
+			if t.In[1] == tensor.U8 {
+				r.dequantize = k.u8
+			}
+			return r.run, t.Compute == tensor.F32 && t.In[0] == tensor.F32
 		}})
 	}
 	return table
@@ -38,8 +35,7 @@ func weightRows() (table []Row[func(*WeightTile)]) {
 
 type weightRow struct {
 	*weightKernel
-	dequantize Elementwise
-	expand     Expand
+	dequantize func(q *byte, groups, size int, scale, zero, w *float32)
 	packing    Packing
 	fold       Fold[float32]
 }
@@ -79,42 +75,61 @@ func (r *weightRow) sumBlock(t *WeightTile, n, begin, end int64) {
 
 // weights fills w with the weights of row n from position k on.
 func (r *weightRow) weights(t *WeightTile, w []float32, n, k int64) {
-	if t.Zero.P != nil && t.Zero.DType.IsFloat() {
-		for at := 0; at < len(w); at += Block { // the definition rounds learned zero points
-			loadWeights(t, w[at:min(at+Block, len(w))], n, k+int64(at))
-		}
-		return
-	}
-	s, codes := t.Scratch, Span{}
+	s, q := t.Scratch, unsafe.Pointer(nil)
 	if d := t.Weight.DType; !d.Packed() {
-		codes = t.Weight.Row(n, k)
+		q = t.Weight.Row(n, k).P
 	} else {
 		bytes := unsafe.Slice((*int8)(unsafe.Pointer(&s.unused)), len(w))
 		r.packing.Unpack(bytes, t.Weight.Row(n, 0).P, k, 1, d)
-		codes = Span{unsafe.Pointer(&bytes[0]), 1, tensor.S8} // up to 15, also of u4
+		q = unsafe.Pointer(&bytes[0]) // up to 15, also of u4
 	}
-	a := &t.args
-	a.Scratch, a.Ready = s, true
-	for at := 0; at < len(w); {
-		group := (k + int64(at)) / t.GroupSize
-		size, before, count := t.GroupSize, (k+int64(at))%t.GroupSize, int64(1)
-		if size > TileRun { // one group at a time, which has one parameter
-			size, before = min(size-before, int64(len(w)-at)), 0
-		} else {
-			count = (int64(len(w)-at) + before + size - 1) / size
+	scales, zeros := t.group(n, k, int64(len(w)))
+	for at, group := 0, 0; at < len(w); {
+		left := len(w) - at
+		size := min(int(t.GroupSize-(k+int64(at))%t.GroupSize), left)
+		groups, kernels := 1, size&^(groupUnit-1)
+		if size == kernels && int64(size) == t.GroupSize {
+			groups = left / size
 		}
-		m := min(len(w)-at, int(count*size-before))
-		a.In[0], a.Out[0] = codes.At(int64(at)), Span{unsafe.Pointer(&w[at]), 4, tensor.F32}
-		for number, p := range []Rows{t.Scale, t.Zero} {
-			each := count > 1 && p.P != nil
-			if each {
-				s.Tile.Add(a, number, p.Row(n, group), -int(before), int(count), int(size), tensor.F32, r.expand)
-			} else {
-				s.Tile.Add(a, number, p.Row(n, group), 0, 1, 1, tensor.F32, r.expand)
+		if kernels > 0 {
+			r.dequantize((*byte)(unsafe.Add(q, at)), groups, kernels, &scales[group], &zeros[group], &w[at])
+		}
+		for i := kernels; i < size; i++ {
+			code := float32(*(*int8)(unsafe.Add(q, at+i)))
+			if t.Weight.DType == tensor.U8 {
+				code = float32(*(*uint8)(unsafe.Add(q, at+i)))
 			}
-			a.In[1+number] = s.Tile.Span(number, each, tensor.F32)
+			w[at+i] = (code - zeros[group]) * scales[group]
 		}
-		r.dequantize(m, a)
-		at += m
+		at, group = at+groups*size, group+groups
 	}
+}
+
+// groupUnit is of how many elements kernels take multiples.
+const groupUnit = 16
+
+// Scratch blocks of a tile's scales and zero points: groups may be single elements.
+const (
+	scaleBlocks = 10
+	zeroBlocks  = scaleBlocks + TileSize*4/(Block*8) + 1
+)
+
+// group loads the scales and zero points of n elements of a row from position k on.
+func (t *WeightTile) group(row, k, n int64) (scales, zeros []float32) {
+	first := k / t.GroupSize
+	count := int((k+n-1)/t.GroupSize - first + 1)
+	scales, zeros = BlockOf[float32](t.Scratch, scaleBlocks, count), BlockOf[float32](t.Scratch, zeroBlocks, count)
+	Load(scales, t.Scale.Row(row, first))
+	if t.Zero.P == nil {
+		clear(zeros)
+		return scales, zeros
+	}
+	Load(zeros, t.Zero.Row(row, first))
+	if t.Zero.DType.IsFloat() {
+		lo, hi := t.Weight.DType.WholeRange()
+		for i, z := range zeros {
+			zeros[i] = roundZeroPoint(z, float32(lo), float32(hi))
+		}
+	}
+	return scales, zeros
 }

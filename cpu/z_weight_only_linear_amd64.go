@@ -15,3 +15,23 @@ func stripeProductsAVX512(x *float32, xRow int, rows int, w *float32, n int, lan
 //
 //go:noescape
 func stripeProductsAVX2(x *float32, xRow int, rows int, w *float32, n int, lanes *float32, lanesRow int)
+
+// dequantizeGroupsAVX512S8 stores (q - zero) * scale of so many groups of a size, a multiple of 16 elements.
+//
+//go:noescape
+func dequantizeGroupsAVX512S8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)
+
+// dequantizeGroupsAVX512U8 stores (q - zero) * scale of so many groups of a size, a multiple of 16 elements.
+//
+//go:noescape
+func dequantizeGroupsAVX512U8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)
+
+// dequantizeGroupsAVX2S8 stores (q - zero) * scale of so many groups of a size, a multiple of 16 elements.
+//
+//go:noescape
+func dequantizeGroupsAVX2S8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)
+
+// dequantizeGroupsAVX2U8 stores (q - zero) * scale of so many groups of a size, a multiple of 16 elements.
+//
+//go:noescape
+func dequantizeGroupsAVX2U8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)

@@ -249,3 +249,157 @@ end4:
 fewer2:
 	VZEROUPPER
 	RET
+
+// func dequantizeGroupsAVX512S8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)
+// Requires: AVX, AVX512F
+TEXT ·dequantizeGroupsAVX512S8(SB), NOSPLIT, $0-48
+	MOVQ q+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ scale+24(FP), DX
+	MOVQ zero+32(FP), BX
+	MOVQ w+40(FP), SI
+	MOVQ size+16(FP), DI
+
+group:
+	TESTQ        CX, CX
+	JLE          done
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS (BX), Z1
+	MOVQ         DI, R8
+
+sixteen:
+	VPMOVSXBD (AX), Z2
+	VCVTDQ2PS Z2, Z2
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, (SI)
+	ADDQ      $0x10, AX
+	ADDQ      $0x40, SI
+	SUBQ      $0x10, R8
+	JG        sixteen
+	ADDQ      $0x04, DX
+	ADDQ      $0x04, BX
+	DECQ      CX
+	JMP       group
+
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeGroupsAVX512U8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)
+// Requires: AVX, AVX512F
+TEXT ·dequantizeGroupsAVX512U8(SB), NOSPLIT, $0-48
+	MOVQ q+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ scale+24(FP), DX
+	MOVQ zero+32(FP), BX
+	MOVQ w+40(FP), SI
+	MOVQ size+16(FP), DI
+
+group:
+	TESTQ        CX, CX
+	JLE          done
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS (BX), Z1
+	MOVQ         DI, R8
+
+sixteen:
+	VPMOVZXBD (AX), Z2
+	VCVTDQ2PS Z2, Z2
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VMOVUPS   Z2, (SI)
+	ADDQ      $0x10, AX
+	ADDQ      $0x40, SI
+	SUBQ      $0x10, R8
+	JG        sixteen
+	ADDQ      $0x04, DX
+	ADDQ      $0x04, BX
+	DECQ      CX
+	JMP       group
+
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeGroupsAVX2S8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)
+// Requires: AVX, AVX2
+TEXT ·dequantizeGroupsAVX2S8(SB), NOSPLIT, $0-48
+	MOVQ q+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ scale+24(FP), DX
+	MOVQ zero+32(FP), BX
+	MOVQ w+40(FP), SI
+	MOVQ size+16(FP), DI
+
+group:
+	TESTQ        CX, CX
+	JLE          done
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	MOVQ         DI, R8
+
+sixteen:
+	VPMOVSXBD (AX), Y2
+	VCVTDQ2PS Y2, Y2
+	VSUBPS    Y1, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (SI)
+	VPMOVSXBD 8(AX), Y2
+	VCVTDQ2PS Y2, Y2
+	VSUBPS    Y1, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 32(SI)
+	ADDQ      $0x10, AX
+	ADDQ      $0x40, SI
+	SUBQ      $0x10, R8
+	JG        sixteen
+	ADDQ      $0x04, DX
+	ADDQ      $0x04, BX
+	DECQ      CX
+	JMP       group
+
+done:
+	VZEROUPPER
+	RET
+
+// func dequantizeGroupsAVX2U8(q *byte, groups int, size int, scale *float32, zero *float32, w *float32)
+// Requires: AVX, AVX2
+TEXT ·dequantizeGroupsAVX2U8(SB), NOSPLIT, $0-48
+	MOVQ q+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ scale+24(FP), DX
+	MOVQ zero+32(FP), BX
+	MOVQ w+40(FP), SI
+	MOVQ size+16(FP), DI
+
+group:
+	TESTQ        CX, CX
+	JLE          done
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	MOVQ         DI, R8
+
+sixteen:
+	VPMOVZXBD (AX), Y2
+	VCVTDQ2PS Y2, Y2
+	VSUBPS    Y1, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (SI)
+	VPMOVZXBD 8(AX), Y2
+	VCVTDQ2PS Y2, Y2
+	VSUBPS    Y1, Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 32(SI)
+	ADDQ      $0x10, AX
+	ADDQ      $0x40, SI
+	SUBQ      $0x10, R8
+	JG        sixteen
+	ADDQ      $0x04, DX
+	ADDQ      $0x04, BX
+	DECQ      CX
+	JMP       group
+
+done:
+	VZEROUPPER
+	RET
