@@ -7,6 +7,7 @@
     python bench/run.py --small      eager calls on 512 elements
     python bench/run.py --threads    from how many elements on the second thread pays
     python bench/run.py --scatter    embedding and grid_sample
+    python bench/run.py --linear     linear layers of codes
     python bench/run.py --layouts    tensors whose elements do not lie one after the other
 
 Ratios are times of PyTorch over times of isobit, measured in turns in one run.
@@ -34,6 +35,7 @@ if "--fresh" not in sys.argv:
 import cases  # noqa: E402
 import isobit  # noqa: E402
 import layout_cases  # noqa: E402
+import linear_cases  # noqa: E402
 import scatter_cases  # noqa: E402
 import torch  # noqa: E402
 
@@ -121,6 +123,10 @@ def scatter(compile: bool) -> list[dict]:
     return [row for threads in (1, 2) for row in Bench(threads, False).table(scatter_cases.scatter_cases())]
 
 
+def linear(compile: bool) -> list[dict]:
+    return [row for threads in (1, 2) for row in Bench(threads, False).table(linear_cases.linear_cases())]
+
+
 def layouts(compile: bool) -> list[dict]:
     """Tensors whose elements do not lie one after the other."""
     return Bench(1, False).table(layout_cases.layout_cases())
@@ -174,7 +180,15 @@ def sweep(compile: bool) -> list[dict]:
     return rows
 
 
-TABLES = {"quick": quick, "fresh": fresh, "small": small, "threads": threads, "scatter": scatter, "layouts": layouts}
+TABLES = {
+    "quick": quick,
+    "fresh": fresh,
+    "small": small,
+    "threads": threads,
+    "scatter": scatter,
+    "linear": linear,
+    "layouts": layouts,
+}
 
 
 def everything(compile: bool) -> None:
