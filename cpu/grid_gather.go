@@ -176,7 +176,8 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 func besides[C Compute](dims int, coords [3]Span) bool {
 	size := int64(unsafe.Sizeof(C(0)))
 	for axis, x := range coords[:dims] {
-		if x.DType.Size() != size || x.Stride != int64(dims)*size || x.P != unsafe.Add(coords[0].P, int64(axis)*size) {
+		apart := int64(uintptr(x.P) - uintptr(coords[0].P))
+		if x.DType.Size() != size || x.Stride != int64(dims)*size || apart != int64(axis)*size {
 			return false
 		}
 	}
