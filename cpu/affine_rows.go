@@ -131,7 +131,7 @@ func (k affineRows[C]) planes(r *AffineRun, pos, stop int64) (planes []C, apart 
 	return planes, apart * size
 }
 
-func roundUp(n, to int) int { return (n + to - 1) / to * to }
+func roundUp[I int | int64](n, to I) I { return (n + to - 1) / to * to }
 
 // dense reports whether the image's positions lie one after the other.
 func (r *AffineRun) dense() bool {

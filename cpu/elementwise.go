@@ -61,9 +61,9 @@ type Elementwise func(n int, a *Args)
 type Scratch struct {
 	blocks     [160][Block]float64
 	ints       [24][Block]int64
-	lanes      [WeightTileRows][Lanes + laneSlack]float64
-	tree32     [WeightTileRows]Tree[float32]
-	tree64     [WeightTileRows]Tree[float64]
+	lanes      [weightTreeRows][Lanes + laneSlack]float64
+	tree32     [weightTreeRows]Tree[float32]
+	tree64     [weightTreeRows]Tree[float64]
 	operands32 operands[float32]
 	operands64 operands[float64]
 	Tile       ParamTile
@@ -73,9 +73,10 @@ type Scratch struct {
 	zeros  [ParamBlock]float64 // an absent data input
 	unused [ParamBlock]float64 // an absent output
 
-	runs   runParams
-	groups [MaxGroupRuns][2][Lanes]float64
-	part   struct {
+	runs    runParams
+	groups  [MaxGroupRuns][2][Lanes]float64
+	weights weightScratch
+	part    struct {
 		memory [5][partSize * 8]byte
 		frame  frame
 	}

@@ -3,42 +3,57 @@ package cpu
 import "unsafe"
 
 // WeightTile is a part of a linear layer whose weight is stored as codes:
-// rows [M0, M1) of x against rows [N0, N1) of weight.
+// rows [M0, M1) of the M rows of x against rows [N0, N1) of weight.
 type WeightTile struct {
-	X, Y           Rows
-	Weight         Rows // codes, packed ones as bytes
-	Scale, Zero    Rows // one element per group of a row; Zero may be absent
-	Bias           Span
-	M0, M1, N0, N1 int64
-	K, GroupSize   int64
-	Scratch        *Scratch
+	X, Y              Rows
+	Weight            Rows // codes, packed ones as bytes
+	Scale, Zero       Rows // one element per group of a row; Zero may be absent
+	Bias              Span
+	M, M0, M1, N0, N1 int64
+	K, GroupSize      int64
+	Packed            unsafe.Pointer // PackedSize bytes for a layer's Pack
+	Scratch           *Scratch
 }
 
-// WeightTileRows bounds the rows of x that one tile handles.
-const WeightTileRows = 16
+// WeightLayer is a way to run the layer.
+type WeightLayer struct {
+	Run  func(*WeightTile)
+	Rows int64 // how many rows of x Run takes at most
+	// Pack copies row m of x to where Run reads it; nil: Run reads x itself.
+	Pack func(t *WeightTile, m int64)
+}
+
+// PackedSize is how many bytes m packed rows of x have.
+func PackedSize(m, k int64) int64 { return m * packedWidth(k) * 4 }
+
+// packedWidth is the distance of packed rows: far from a power of two, so that
+// they do not meet in a cache.
+func packedWidth(k int64) int64 { return roundUp(k, Lanes) + 144 }
 
 // WeightOnlyLinear computes y[m,n] = sum over k of x[m,k] * w[n,k], then +
 // bias[n], where w = (q - z) * s is rounded and the sum is in Stripe order. A
 // learned z is rounded and clamped to all codes of the weight's type.
-var WeightOnlyLinear = append(weightRows(), Row[func(*WeightTile)]{"go", Go,
-	ByCompute(weightOnlyLinearGo[float32], weightOnlyLinearGo[float64])})
+var WeightOnlyLinear = append(weightRows(), Row[WeightLayer]{"go", Go, ByCompute(
+	WeightLayer{Run: weightOnlyLinear[float32], Rows: weightTreeRows},
+	WeightLayer{Run: weightOnlyLinear[float64], Rows: weightTreeRows},
+)})
 
-func weightOnlyLinearGo[C Compute](t *WeightTile) { weightOnlyLinear(t, sumBlock[C], FoldLanes[C]) }
+// weightTreeRows is for how many rows of x a scratch has trees.
+const weightTreeRows = 16
 
-// weightOnlyLinear sums blocks and folds them by the given functions.
-func weightOnlyLinear[C Compute](t *WeightTile, sumBlock func(t *WeightTile, n, begin, end int64), fold Fold[C]) {
+func weightOnlyLinear[C Compute](t *WeightTile) {
 	s := t.Scratch
 	bias, y := BlockOf[C](s, 0, 1), BlockOf[C](s, 1, 1)
 	for n := t.N0; n < t.N1; n++ {
 		Load(bias, t.Bias.At(n))
-		var trees [WeightTileRows]*Tree[C]
+		var trees [weightTreeRows]*Tree[C]
 		for m := t.M0; m < t.M1; m++ {
 			trees[m-t.M0] = TreeOf[C](s, int(m-t.M0))
 		}
 		for k := int64(0); k < t.K; k += StripeBlock {
-			sumBlock(t, n, k, min(k+StripeBlock, t.K))
+			sumBlock[C](t, n, k, min(k+StripeBlock, t.K))
 			for i := range t.M1 - t.M0 {
-				trees[i].Push(fold(LanesOf[C](s, int(i))))
+				trees[i].Push(FoldLanes(LanesOf[C](s, int(i))))
 			}
 		}
 		for m := t.M0; m < t.M1; m++ {

@@ -1,135 +1,239 @@
 package cpu
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// What stands between WeightOnlyLinear and the generated products: weights are
-// dequantized a tile at a time, once for all rows of x.
+// What stands between WeightOnlyLinear and its kernels. Few rows of x are
+// multiplied with weights as these are made; more of them with tiles of 4 rows of
+// weights, packed so that a kernel reads one vector of each stripe after another.
 
-// weightKernel has the parts of an instruction set.
+type (
+	dequantizeGroups func(q *byte, groups, size int, scale, zero, w *float32)
+	// weightCodes are kernels for codes of which 32, or a power of two times as
+	// many, share a scale.
+	weightCodes struct {
+		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more int)
+		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int)
+	}
+)
+
+// weightKernel has the kernels of an instruction set.
 type weightKernel struct {
-	needs    ISA
-	products func(x *float32, xRow, rows int, w *float32, n int, lanes *float32, lanesRow int)
-	s8, u8   func(q *byte, groups, size int, scale, zero, w *float32)
+	needs      ISA
+	lanes      int   // of a vector
+	few        int64 // rows of x that are multiplied on the way
+	codes      map[tensor.DType]weightCodes
+	dequantize map[tensor.DType]dequantizeGroups
+	tiles      func(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+	pack       func(from *float32, steps int, to *float32, apart int)
+	fold       func(lanes *float32, rows int, y *float32, yRow int)
 }
 
-// weightRows makes the rows before the definition. They take x in f32.
-func weightRows() (table []Row[func(*WeightTile)]) {
+const (
+	weightTileRows    = 48 // of x
+	weightTileColumns = 4  // rows of weight at a time
+	weightColumns     = 64 // sums that wait for their bias
+	sharedUnit        = 32 // positions
+)
+
+// weightScratch is a tile's memory.
+type weightScratch struct {
+	lanes [weightTileRows][weightTileColumns][Lanes]float32
+	sums  [weightTileRows][weightColumns]float32
+	row   [TileSize]float32
+	tile  [weightTileColumns*TileSize + Lanes]float32
+}
+
+// weightRows makes the rows before the definition.
+func weightRows() (table []Row[WeightLayer]) {
 	for i := range weightKernels {
 		k := &weightKernels[i]
-		table = append(table, Row[func(*WeightTile)]{k.needs.String(), k.needs, func(t Types) (func(*WeightTile), bool) {
-			packing, _ := PickUpTo(PackingRows, k.needs, Types{})
-			fold, _ := PickUpTo(FoldRows32, k.needs, Types{})
-			r := &weightRow{k, k.s8, packing, fold}
-			if t.In[1] == tensor.U8 {
-				r.dequantize = k.u8
+		table = append(table, Row[WeightLayer]{k.needs.String(), k.needs, func(t Types) (WeightLayer, bool) {
+			if t.Compute != tensor.F32 {
+				return WeightLayer{}, false
 			}
-			return r.run, t.Compute == tensor.F32 && t.In[0] == tensor.F32
+			r := &weightRow{weightKernel: k, x: typeFor(k.needs, t.In[0]), scale: typeFor(k.needs, t.In[2])}
+			r.setCodes(t.In[1])
+			return WeightLayer{
+				Run: func(t *WeightTile) {
+					run := r.begin(t)
+					run.columns()
+				},
+				Rows: weightTileRows,
+				Pack: func(t *WeightTile, m int64) {
+					run := r.begin(t)
+					run.packRow(m)
+				},
+			}, true
 		}})
 	}
 	return table
 }
 
+// weightRow is a row for some types.
 type weightRow struct {
 	*weightKernel
-	dequantize func(q *byte, groups, size int, scale, zero, w *float32)
-	packing    Packing
-	fold       Fold[float32]
+	x, scale *gatherType
+	weightReader
 }
 
-func (r *weightRow) run(t *WeightTile) {
-	if !t.X.Contiguous() || !(t.Weight.DType.Packed() || t.Weight.Contiguous()) {
-		weightOnlyLinearGo[float32](t)
+// weightRun is a tile under way.
+type weightRun struct {
+	*weightRow
+	*WeightTile
+	s      *weightScratch
+	takes  bool // else the definition does it
+	shared bool // weightCodes do
+	shift  int  // from a number of 32 positions to that of their scale
+	few    bool // rows of x are multiplied on the way
+}
+
+func (r *weightRow) begin(t *WeightTile) weightRun {
+	run := weightRun{weightRow: r, WeightTile: t, s: &t.Scratch.weights}
+	run.takes = t.K > 0 && t.K <= StripeBlock && (t.Weight.DType.Packed() || t.Weight.Contiguous())
+	units := t.GroupSize / sharedUnit
+	run.shift, run.shared = bits.TrailingZeros64(uint64(units)), t.GroupSize%sharedUnit == 0 && units&(units-1) == 0
+	if t.GroupSize >= t.K {
+		run.shift, run.shared = 63, true
+	}
+	run.few = run.shared && t.M <= r.few
+	return run
+}
+
+// packed returns where an element of packed x lies.
+func (r *weightRun) packed(at int64) *float32 { return (*float32)(unsafe.Add(r.Packed, at*4)) }
+
+// packRow copies a row of x: as it is, or a vector of each stripe after another,
+// TileSize positions at a time, of which all rows follow each other.
+func (r *weightRun) packRow(m int64) {
+	switch {
+	case !r.takes:
+	case r.few:
+		loadRow(r.x, unsafe.Slice(r.packed(m*packedWidth(r.K)), r.K), r.X.Row(m, 0))
+	default:
+		for k := int64(0); k < r.K; k += TileSize {
+			row := r.s.row[:min(TileSize, r.K-k)]
+			loadRow(r.x, row, r.X.Row(m, k))
+			part := stripes(len(row)) * r.lanes
+			r.packStripes(row, r.packed(r.M*k+m*int64(part)), int(r.M)*part)
+		}
+	}
+}
+
+// stripes returns the number of those that n elements are in.
+func stripes(n int) int { return (n + Lanes - 1) / Lanes }
+
+// packStripes packs elements; what the last stripe lacks are zeros.
+func (r *weightRun) packStripes(row []float32, to *float32, apart int) {
+	steps := stripes(len(row))
+	clear(row[len(row) : steps*Lanes])
+	r.weightKernel.pack(&row[0], steps, to, apart*4)
+}
+
+// columns computes the tile's part of y.
+func (r *weightRun) columns() {
+	if !r.takes {
+		part := *r.WeightTile
+		for ; part.M0 < r.M1; part.M0 += weightTreeRows {
+			part.M1 = min(part.M0+weightTreeRows, r.M1)
+			weightOnlyLinear[float32](&part)
+		}
 		return
 	}
-	weightOnlyLinear(t, r.sumBlock, r.fold)
+	rows := r.M1 - r.M0
+	for first := r.N0; first < r.N1; first += weightColumns {
+		end := min(first+weightColumns, r.N1)
+		for n := first; n < end; n += weightTileColumns {
+			count := min(weightTileColumns, end-n)
+			if r.few {
+				for i := range count {
+					r.multiply(n+i, i)
+				}
+			} else {
+				r.multiplyTiles(n, count)
+			}
+			r.fold(&r.s.lanes[0][0][0], int(rows), &r.s.sums[0][n-first], int(unsafe.Sizeof(r.s.sums[0])))
+		}
+		r.store(first, end)
+	}
 }
 
-// sumBlock is the definition's, by kernels.
-func (r *weightRow) sumBlock(t *WeightTile, n, begin, end int64) {
-	s := t.Scratch
-	rows := int(t.M1 - t.M0)
-	for i := range rows {
-		clear(LanesOf[float32](s, i)[:])
-	}
-	for k := begin; k < end; k += TileSize {
-		size := min(TileSize, end-k)
-		w := unsafe.Slice((*float32)(unsafe.Pointer(&s.params[0])), size)
-		r.weights(t, w, n, k)
-		whole := size - size%Lanes
-		if whole > 0 {
-			r.products((*float32)(t.X.Row(t.M0, k).P), int(t.X.RowStride), rows, &w[0], int(whole),
-				&LanesOf[float32](s, 0)[0], int(unsafe.Sizeof(s.lanes[0])))
+// store adds the bias to the sums of some columns.
+func (r *weightRun) store(first, end int64) {
+	bias := BlockOf[float32](r.Scratch, 0, int(end-first))
+	Load(bias, r.Bias.At(first))
+	for m := r.M0; m < r.M1; m++ {
+		y := r.s.sums[m-r.M0][:end-first]
+		if r.Bias.P != nil {
+			for i, b := range bias {
+				y[i] += b
+			}
 		}
-		for i := range rows {
-			x := unsafe.Slice((*float32)(t.X.Row(t.M0+int64(i), k).P), size)
-			for l, v := range x[whole:] {
-				LanesOf[float32](s, i)[l] += float32(v * w[whole:][l])
+		storeRow(r.x, r.Y.Row(m, first), y)
+	}
+}
+
+// multiply adds the products of row n of weight, which is number i of a tile.
+func (r *weightRun) multiply(n, i int64) {
+	rows, width := int(r.M1-r.M0), packedWidth(r.K)
+	whole, step := r.K/Lanes*Lanes, r.K
+	if !r.direct {
+		step = TileSize
+	}
+	for k := int64(0); k < whole; k += step {
+		size := min(step, whole-k)
+		scales, zeros := r.group(n, k, size)
+		r.kernels.multiply(r.codes(n, k, size), int(size/Lanes), r.shift, &scales[0], &zeros[0], r.halves,
+			r.packed(r.M0*width+k), int(width*4), rows, &r.s.lanes[0][i][0], int(k))
+	}
+	if whole < r.K {
+		if whole == 0 {
+			for m := range rows {
+				clear(r.s.lanes[m][i][:])
+			}
+		}
+		w := r.s.row[:r.K-whole]
+		r.weights(w, n, whole)
+		for m := range rows {
+			for l, v := range unsafe.Slice(r.packed((r.M0+int64(m))*width+whole), len(w)) {
+				r.s.lanes[m][i][l] += float32(v * w[l])
 			}
 		}
 	}
 }
 
-// weights fills w with the weights of row n from position k on.
-func (r *weightRow) weights(t *WeightTile, w []float32, n, k int64) {
-	s, q := t.Scratch, unsafe.Pointer(nil)
-	if d := t.Weight.DType; !d.Packed() {
-		q = t.Weight.Row(n, k).P
-	} else {
-		bytes := unsafe.Slice((*int8)(unsafe.Pointer(&s.unused)), len(w))
-		r.packing.Unpack(bytes, t.Weight.Row(n, 0).P, k, 1, d)
-		q = unsafe.Pointer(&bytes[0]) // up to 15, also of u4
-	}
-	scales, zeros := t.group(n, k, int64(len(w)))
-	for at, group := 0, 0; at < len(w); {
-		left := len(w) - at
-		size := min(int(t.GroupSize-(k+int64(at))%t.GroupSize), left)
-		groups, kernels := 1, size&^(groupUnit-1)
-		if size == kernels && int64(size) == t.GroupSize {
-			groups = left / size
+// multiplyTiles adds the products of some rows of weight from n on.
+func (r *weightRun) multiplyTiles(n, count int64) {
+	tile := r.s.tile[misaligned(unsafe.Pointer(&r.s.tile), tensor.F32):]
+	for k := int64(0); k < r.K; k += TileSize {
+		size := min(TileSize, r.K-k)
+		steps := stripes(int(size))
+		part := steps * r.lanes
+		for i := range count {
+			r.packWeights(&tile[int(i)*part], weightTileColumns*part, n+i, k, size)
 		}
-		if kernels > 0 {
-			r.dequantize((*byte)(unsafe.Add(q, at)), groups, kernels, &scales[group], &zeros[group], &w[at])
+		for v := range Lanes / r.lanes {
+			x := r.packed(r.M*k + (int64(v)*r.M+r.M0)*int64(part))
+			r.tiles(x, int(r.M1-r.M0), &tile[v*weightTileColumns*part], steps, &r.s.lanes[0][0][v*r.lanes], int(k))
 		}
-		for i := kernels; i < size; i++ {
-			code := float32(*(*int8)(unsafe.Add(q, at+i)))
-			if t.Weight.DType == tensor.U8 {
-				code = float32(*(*uint8)(unsafe.Add(q, at+i)))
-			}
-			w[at+i] = (code - zeros[group]) * scales[group]
-		}
-		at, group = at+groups*size, group+groups
 	}
 }
 
-// groupUnit is of how many elements kernels take multiples.
-const groupUnit = 16
-
-// Scratch blocks of a tile's scales and zero points: groups may be single elements.
-const (
-	scaleBlocks = 10
-	zeroBlocks  = scaleBlocks + TileSize*4/(Block*8) + 1
-)
-
-// group loads the scales and zero points of n elements of a row from position k on.
-func (t *WeightTile) group(row, k, n int64) (scales, zeros []float32) {
-	first := k / t.GroupSize
-	count := int((k+n-1)/t.GroupSize - first + 1)
-	scales, zeros = BlockOf[float32](t.Scratch, scaleBlocks, count), BlockOf[float32](t.Scratch, zeroBlocks, count)
-	Load(scales, t.Scale.Row(row, first))
-	if t.Zero.P == nil {
-		clear(zeros)
-		return scales, zeros
+// packWeights packs weights of row n from position k on.
+func (r *weightRun) packWeights(to *float32, apart int, n, k, size int64) {
+	whole := int64(0)
+	if r.shared && size >= Lanes {
+		whole = size / Lanes * Lanes
+		scales, zeros := r.group(n, k, whole)
+		r.kernels.pack(r.codes(n, k, whole), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, apart*4)
 	}
-	Load(zeros, t.Zero.Row(row, first))
-	if t.Zero.DType.IsFloat() {
-		lo, hi := t.Weight.DType.WholeRange()
-		for i, z := range zeros {
-			zeros[i] = roundZeroPoint(z, float32(lo), float32(hi))
-		}
+	if whole < size {
+		row := r.s.row[:size-whole]
+		r.weights(row, n, k+whole)
+		r.packStripes(row, (*float32)(unsafe.Add(unsafe.Pointer(to), whole/Lanes*int64(r.lanes)*4)), apart)
 	}
-	return scales, zeros
 }

@@ -4,17 +4,121 @@
 
 package cpu
 
-// stripeProductsAVX512 adds the products of n elements, a multiple of 64, of each of some rows of x,
-// xRow bytes apart, with those of w to the row's 64 lanes, lanesRow bytes apart.
+// weightStripesAVX512S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
 //
 //go:noescape
-func stripeProductsAVX512(x *float32, xRow int, rows int, w *float32, n int, lanes *float32, lanesRow int)
+func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
 
-// stripeProductsAVX2 adds the products of n elements, a multiple of 64, of each of some rows of x,
-// xRow bytes apart, with those of w to the row's 64 lanes, lanesRow bytes apart.
+// packWeightsAVX512S8 stores vector v of so many stripes of weights (q - zero) * scale one after the
+// other, from v times apart, in bytes, on.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
 //
 //go:noescape
-func stripeProductsAVX2(x *float32, xRow int, rows int, w *float32, n int, lanes *float32, lanesRow int)
+func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+
+// weightStripesAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
+//
+//go:noescape
+func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+
+// packWeightsAVX512U8 stores vector v of so many stripes of weights (q - zero) * scale one after the
+// other, from v times apart, in bytes, on.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
+//
+//go:noescape
+func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+
+// weightStripesAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
+//
+//go:noescape
+func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+
+// packWeightsAVX512Packed stores vector v of so many stripes of weights (q - zero) * scale one after the
+// other, from v times apart, in bytes, on.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
+//
+//go:noescape
+func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+
+// weightStripesAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
+//
+//go:noescape
+func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+
+// packWeightsAVX2S8 stores vector v of so many stripes of weights (q - zero) * scale one after the
+// other, from v times apart, in bytes, on.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
+//
+//go:noescape
+func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+
+// weightStripesAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
+//
+//go:noescape
+func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
+
+// packWeightsAVX2U8 stores vector v of so many stripes of weights (q - zero) * scale one after the
+// other, from v times apart, in bytes, on.
+// Numbers of 32 positions >> shift are those of their scales.
+// codes are those that halves of bytes stand for.
+//
+//go:noescape
+func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+
+// weightTilesAVX512 adds the products of so many vectors of some rows of x with those of 4 rows of w
+// to a vector's lanes, or to 0 unless there are more: rows follow each other in x and in w.
+//
+//go:noescape
+func weightTilesAVX512(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+
+// weightTilesAVX2 adds the products of so many vectors of some rows of x with those of 4 rows of w
+// to a vector's lanes, or to 0 unless there are more: rows follow each other in x and in w.
+//
+//go:noescape
+func weightTilesAVX2(x *float32, rows int, w *float32, steps int, lanes *float32, more int)
+
+// packStripesAVX512 stores vector v of each of so many stripes of 64 elements one after the other,
+// from v times apart, in bytes, on.
+//
+//go:noescape
+func packStripesAVX512(from *float32, steps int, to *float32, apart int)
+
+// packStripesAVX2 stores vector v of each of so many stripes of 64 elements one after the other,
+// from v times apart, in bytes, on.
+//
+//go:noescape
+func packStripesAVX2(from *float32, steps int, to *float32, apart int)
+
+// foldTilesAVX512 folds 4 times 64 lanes of each of some rows by halves, and stores the 4 sums;
+// rows of y lie yRow bytes apart.
+//
+//go:noescape
+func foldTilesAVX512(lanes *float32, rows int, y *float32, yRow int)
+
+// foldTilesAVX2 folds 4 times 64 lanes of each of some rows by halves, and stores the 4 sums;
+// rows of y lie yRow bytes apart.
+//
+//go:noescape
+func foldTilesAVX2(lanes *float32, rows int, y *float32, yRow int)
 
 // dequantizeGroupsAVX512S8 stores (q - zero) * scale of so many groups of a size, a multiple of 16 elements.
 //

@@ -10,7 +10,7 @@ import (
 // weightOnlyLinear multiplies float activations with weights that are stored
 // as codes, in groups along K that share a scale and a zero point.
 //
-// Workspace: x in f32, where it is of a smaller type.
+// Workspace: x in f32, packed for the kernels.
 var weightOnlyLinear = op{
 	name: "weight_only_linear", category: Linear,
 	args: []arg{
@@ -42,26 +42,26 @@ var weightOnlyLinear = op{
 	build: func(pl *plan) error {
 		p := &pl.problem
 		compute := cpu.ComputeType(p.DType("x"))
-		kernel, err := selectRow(pl, cpu.WeightOnlyLinear, cpu.Types{
+		layer, err := selectRow(pl, cpu.WeightOnlyLinear, cpu.Types{
 			Compute: compute,
-			In:      [4]tensor.DType{compute, p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},
+			In:      [4]tensor.DType{p.DType("x"), p.DType("weight"), p.DType("weight_scale"), p.DType("weight_zero_point")},
 		})
 		if err != nil {
 			return err
 		}
 		l := &weightLinear{
-			kernel: kernel, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0], group: p.int("group_size"),
-			codes: p.DType("weight"), compute: compute, widens: p.DType("x") != compute,
+			WeightLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0],
+			group: p.int("group_size"), codes: p.DType("weight"),
 		}
-		l.tiles = ceilDiv(l.m, cpu.WeightTileRows)
-		l.columns = max(1, min(l.n, 4*jobSize/max(1, l.k)))
-		if l.widens {
-			pl.workspace = roundUp(l.m*l.k*compute.Size(), WorkspaceAlignment)
+		l.tiles = ceilDiv(l.m, l.Rows)
+		l.columns = max(weightColumns, min(l.n, 4*jobSize/max(1, l.k))/weightColumns*weightColumns)
+		if l.Pack != nil {
+			pl.workspace = roundUp(cpu.PackedSize(l.m, l.k), WorkspaceAlignment)
 		}
-		widen, tile := l.widenRow, l.runTile
+		pack, tile := l.packRow, l.runTile
 		pl.run = func(c *call) error {
-			if l.widens {
-				c.parallel(l.m, l.m*l.k, widen)
+			if l.Pack != nil {
+				c.parallel(l.m, l.m*l.k, pack)
 			}
 			c.parallel(l.tiles*ceilDiv(l.n, l.columns), linearCost(l.m, l.k, l.n), tile)
 			return nil
@@ -71,44 +71,41 @@ var weightOnlyLinear = op{
 	rows: namesOf(cpu.WeightOnlyLinear),
 }
 
+// weightColumns is what a job's columns of y are a multiple of.
+const weightColumns = 4
+
 // weightLinear is how one problem runs.
 type weightLinear struct {
-	kernel         func(*cpu.WeightTile)
+	cpu.WeightLayer
 	m, k, n, group int64
-	codes, compute tensor.DType
-	widens         bool  // x is copied to the workspace, in the compute type
+	codes          tensor.DType
 	tiles          int64 // of rows of x
 	columns        int64 // of y that one job has
 }
 
-// wide describes the copy of x, which is f32: f64 needs none.
-func (l *weightLinear) wide(c *call) cpu.Rows {
-	size := l.compute.Size()
-	start := cpu.Span{P: unsafe.Pointer(unsafe.SliceData(c.workspace)), Stride: size, DType: l.compute}
-	return cpu.Rows{Span: start, RowStride: l.k * size}
-}
-
-// widenRow copies a row of x.
-func (l *weightLinear) widenRow(c *call, _ *worker, row int64) {
-	cpu.Load(unsafe.Slice((*float32)(l.wide(c).Row(row, 0).P), l.k), rowsOf(&c.args[0]).Row(row, 0))
-}
-
-// runTile computes some columns of y for a tile of rows of x.
-func (l *weightLinear) runTile(c *call, w *worker, number int64) {
+// tile describes all rows and columns.
+func (l *weightLinear) tile(c *call, w *worker) *cpu.WeightTile {
 	x, weight, scale, zero, bias, y := &c.args[0], &c.args[1], &c.args[2], &c.args[3], &c.args[4], &c.args[5]
 	t := &w.ownArgs().weights
 	*t = cpu.WeightTile{
 		X: rowsOf(x), Weight: rowsOf(weight), Scale: rowsOf(scale), Y: rowsOf(y), Bias: vectorOf(bias),
-		K: l.k, GroupSize: l.group, Scratch: &w.scratch,
-		M0: number % l.tiles * cpu.WeightTileRows, N0: number / l.tiles * l.columns,
-	}
-	if l.widens {
-		t.X = l.wide(c)
+		M: l.m, M1: l.m, N1: l.n, K: l.k, GroupSize: l.group,
+		Packed: unsafe.Pointer(unsafe.SliceData(c.workspace)), Scratch: &w.scratch,
 	}
 	t.Weight.DType = l.codes // packed ones came as bytes
 	if zero.Present() {
 		t.Zero = rowsOf(zero)
 	}
-	t.M1, t.N1 = min(t.M0+cpu.WeightTileRows, l.m), min(t.N0+l.columns, l.n)
-	l.kernel(t)
+	return t
+}
+
+// packRow copies a row of x to the workspace.
+func (l *weightLinear) packRow(c *call, w *worker, row int64) { l.Pack(l.tile(c, w), row) }
+
+// runTile computes some columns of y for a tile of rows of x.
+func (l *weightLinear) runTile(c *call, w *worker, number int64) {
+	t := l.tile(c, w)
+	t.M0, t.N0 = number%l.tiles*l.Rows, number/l.tiles*l.columns
+	t.M1, t.N1 = min(t.M0+l.Rows, l.m), min(t.N0+l.columns, l.n)
+	l.Run(t)
 }

@@ -11,18 +11,28 @@ import (
 	"github.com/isobit-ml/isobit/plans"
 )
 
-// Rows of weights longer than what is dequantized at a time, groups that begin
-// before it and end after it, and more rows of x than are taken at once.
+// Rows of weights longer than what is packed at a time, groups that begin before
+// it and end after it, groups that kernels know, few rows of x, and more than are
+// taken at once.
 func TestWeightOnlyLinearLong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
-	for seed := range uint64(150) {
-		m, k, n, group := rng.IntN(20), rng.IntN(7000), rng.IntN(4), 1+rng.IntN(200)
-		switch rng.IntN(10) {
+	for seed := range uint64(300) {
+		m, k, n, group := rng.IntN(20), rng.IntN(7000), rng.IntN(7), 1+rng.IntN(200)
+		switch rng.IntN(12) {
 		case 0:
 			group = 1 + rng.IntN(5000)
 		case 1:
-			m, k = 2, 65000+rng.IntN(3000)
+			m, k = 1+rng.IntN(6), 64000+rng.IntN(4000)
+		case 2:
+			m, k, n = 40+rng.IntN(120), rng.IntN(300), 60+rng.IntN(20)
+		}
+		switch rng.IntN(3) {
+		case 0:
+			group = 32 << rng.IntN(8)
+		case 1:
+			m = rng.IntN(7)
+			group = []int{32, 64, 128, 4096, max(1, k)}[rng.IntN(5)]
 		}
 		c, err := testcase.NewCase(testcase.NewSource(seed, testcase.Large), fmt.Sprintf(
 			"weight_only_linear x=%s[%d,%d] weight=%s[%d,%d] group_size=%d weight_scale=%s weight_zero_point=%s bias=%s",

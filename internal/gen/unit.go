@@ -33,7 +33,7 @@ var units = []unit{
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},
-	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){stripeProducts, dequantizeGroups}},
+	{"cpu", "weight_only_linear", "amd64", []func(c *build.Context){weightStripes, weightTiles, packStripes, foldTiles, dequantizeGroups}},
 	{"autodiff/internal/kernel", "vectors", "amd64,!purego", []func(c *build.Context){vectors}},
 }
 

@@ -1,0 +1,118 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// weightReader reads codes of a type.
+type weightReader struct {
+	kernels  weightCodes // of the codes as they are, or made bytes
+	direct   bool        // as they are
+	halves   *float32    // the codes that halves of bytes stand for, if they do
+	packing  Packing
+	bytes    dequantizeGroups
+	unsigned bool
+}
+
+var halves = map[tensor.DType]*[16]float32{
+	tensor.U4: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+	tensor.S4: {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1},
+}
+
+func (r *weightRow) setCodes(codes tensor.DType) {
+	bytes := codes
+	if codes.Packed() {
+		bytes = tensor.S8 // up to 15, also of u4
+	}
+	r.kernels, r.direct = r.weightKernel.codes[codes]
+	if !r.direct {
+		r.kernels = r.weightKernel.codes[bytes]
+	}
+	r.halves = (*float32)(unsafe.Pointer(halves[codes]))
+	r.packing, _ = PickUpTo(PackingRows, r.needs, Types{})
+	r.bytes, r.unsigned = r.dequantize[bytes], bytes == tensor.U8
+}
+
+// codes returns n codes of a row from position k on, an even one, for r.kernels.
+func (r *weightRun) codes(row, k, n int64) *byte {
+	if d := r.Weight.DType; !d.Packed() || !r.direct {
+		return r.codeBytes(row, k, n)
+	}
+	return (*byte)(unsafe.Add(r.Weight.Row(row, 0).P, k/2))
+}
+
+// codeBytes returns n codes of a row from position k on, as bytes.
+func (r *weightRun) codeBytes(row, k, n int64) *byte {
+	d := r.Weight.DType
+	if !d.Packed() {
+		return (*byte)(r.Weight.Row(row, k).P)
+	}
+	bytes := unsafe.Slice((*int8)(unsafe.Pointer(&r.Scratch.unused)), n)
+	r.packing.Unpack(bytes, r.Weight.Row(row, 0).P, k, 1, d)
+	return (*byte)(unsafe.Pointer(&bytes[0]))
+}
+
+// weights fills w with the weights of row n from position k on.
+func (r *weightRun) weights(w []float32, n, k int64) {
+	q := unsafe.Pointer(r.codeBytes(n, k, int64(len(w))))
+	scales, zeros := r.group(n, k, int64(len(w)))
+	for at, group := 0, 0; at < len(w); {
+		left := len(w) - at
+		size := min(int(r.GroupSize-(k+int64(at))%r.GroupSize), left)
+		groups, kernels := 1, size&^(groupUnit-1)
+		if size == kernels && int64(size) == r.GroupSize {
+			groups = left / size
+		}
+		if kernels > 0 {
+			r.bytes((*byte)(unsafe.Add(q, at)), groups, kernels, &scales[group], &zeros[group], &w[at])
+		}
+		for i := kernels; i < size; i++ {
+			code := float32(*(*int8)(unsafe.Add(q, at+i)))
+			if r.unsigned {
+				code = float32(*(*uint8)(unsafe.Add(q, at+i)))
+			}
+			w[at+i] = (code - zeros[group]) * scales[group]
+		}
+		at, group = at+groups*size, group+groups
+	}
+}
+
+// groupUnit is of how many elements kernels take multiples.
+const groupUnit = 16
+
+// Scratch blocks of scales and zero points: groups may be single elements of a
+// tile, or 32 of a whole row.
+const (
+	mostScales  = max(TileSize, StripeBlock/sharedUnit) + 1
+	scaleBlocks = 10
+	zeroBlocks  = scaleBlocks + mostScales*4/(Block*8) + 1
+)
+
+// noZeros are the zero points of codes that have none.
+var noZeros [mostScales]float32
+
+// group returns the scales and zero points of n elements of a row from position k on.
+func (r *weightRun) group(row, k, n int64) (scales, zeros []float32) {
+	first := k / r.GroupSize
+	count := int((k+n-1)/r.GroupSize - first + 1)
+	if s := r.Scale.Row(row, first); s.DType == tensor.F32 && s.Contiguous() {
+		scales = unsafe.Slice((*float32)(s.P), count)
+	} else {
+		scales = BlockOf[float32](r.Scratch, scaleBlocks, count)
+		loadRow(r.scale, scales, s)
+	}
+	if r.Zero.P == nil {
+		return scales, noZeros[:count]
+	}
+	zeros = BlockOf[float32](r.Scratch, zeroBlocks, count)
+	Load(zeros, r.Zero.Row(row, first))
+	if r.Zero.DType.IsFloat() {
+		lo, hi := r.Weight.DType.WholeRange()
+		for i, z := range zeros {
+			zeros[i] = roundZeroPoint(z, float32(lo), float32(hi))
+		}
+	}
+	return scales, zeros
+}
