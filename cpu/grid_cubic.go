@@ -77,6 +77,7 @@ func locateCubic[C Compute](g *Sampler, t *Taps[C]) {
 				t.K[axis][i] = C(math.NaN())
 			}
 			weights, slopes := cubicWeights(f), cubicSlopes(f)
+			t.S[axis][i] = f
 			for tap := range weights {
 				t.Cubic[axis][tap][i], t.Cubic[axis][cubicTaps+tap][i] = weights[tap], slopes[tap]
 			}
@@ -92,14 +93,18 @@ func locateCubic[C Compute](g *Sampler, t *Taps[C]) {
 	}
 }
 
-// cubicRows calls f for each row of taps with the sums of its pixels times
-// their weights, and, if asked to, times the weights' derivatives.
-func cubicRows[C Compute](b *GridBlock, t *Taps[C], plane unsafe.Pointer, sums int, f func(row int, sums [2][]C)) {
+// cubicRows calls f for each row of taps with so many sums: of its pixels times
+// their weights, times the weights' derivatives, and times their second ones.
+func cubicRows[C Compute](b *GridBlock, t *Taps[C], plane unsafe.Pointer, sums int, f func(row int, sums [3][]C)) {
 	v := BlockOf[C](b.Scratch, tapBlocks+2, b.N)
-	s := [2][]C{BlockOf[C](b.Scratch, tapBlocks+3, b.N), BlockOf[C](b.Scratch, tapBlocks+4, b.N)}
+	var s [3][]C
+	for i := range sums {
+		s[i] = BlockOf[C](b.Scratch, tapBlocks+3+i, b.N)
+	}
 	for row := range cubicTaps {
-		clear(s[0])
-		clear(s[1])
+		for i := range sums {
+			clear(s[i])
+		}
 		for tap := range cubicTaps {
 			Gather(v, b.Input.DType, plane, t.Pixel[row*cubicTaps+tap])
 			for i := range sums {
@@ -112,24 +117,27 @@ func cubicRows[C Compute](b *GridBlock, t *Taps[C], plane unsafe.Pointer, sums i
 	}
 }
 
-// cubicSums are one sum for each axis.
-var cubicSums = [3][]difference{{{}}, {{}}}
+// cubicSums are one sum for each axis, by how often weights are differentiated.
+var cubicSums = [3][]difference{{{orders: [2]int{1, 0}}}, {{orders: [2]int{0, 1}}}}
 
 // cubicTerms is terms with Bicubic.
-func (g *groupSums[C]) cubicTerms(c int64, t *Taps[C]) {
-	dy, dx := g.block(1, 0, 0), g.block(0, 0, 0)
-	clear(dx)
-	clear(dy)
-	cubicRows(g.b, t, g.b.Input.Channel(c), 2, func(row int, sums [2][]C) {
-		for j := range dx {
-			dx[j] += C(sums[1][j] * t.Cubic[1][row][j])
-			dy[j] += C(sums[0][j] * t.Cubic[1][cubicTaps+row][j])
+func (g *groupSums[C]) cubicTerms(c int64, t *Taps[C], dy []C) {
+	g.none()
+	cubicRows(g.b, t, g.b.Input.Channel(c), g.order+1, func(row int, sums [3][]C) {
+		for axis, list := range g.lists {
+			for i, d := range list {
+				term, weights := g.block(axis, i, 0), t.Cubic[1][d.orders[1]*cubicTaps+row]
+				for j, sum := range sums[d.orders[0]] {
+					term[j] += C(sum * weights[j])
+				}
+			}
 		}
 	})
-	upstream := BlockOf[C](g.b.Scratch, tapBlocks+1, g.n)
-	Load(upstream, g.b.GradOutput.Row(c, 0))
-	for j, v := range upstream {
-		dx[j] *= v
-		dy[j] *= v
+	for axis, list := range g.lists {
+		for i := range list {
+			for j, term := 0, g.block(axis, i, 0); j < len(term); j++ {
+				term[j] *= dy[j]
+			}
+		}
 	}
 }

@@ -66,6 +66,7 @@ type GridBlock struct {
 	Channels   int64
 	GradOutput Rows // backward: row c is channel c of the positions
 	Output     Rows // forward: likewise; backward: row a is the gradient of coordinate a
+	Second     SecondOrder
 	Scratch    *Scratch
 }
 
@@ -83,28 +84,33 @@ func gridSampleGo[C Compute](b *GridBlock) {
 	for i := range t.Count {
 		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
 	}
-	v, y := BlockOf[C](b.Scratch, tapBlocks, b.N), BlockOf[C](b.Scratch, tapBlocks+1, b.N)
+	y := BlockOf[C](b.Scratch, tapBlocks+1, b.N)
 	for c := range b.Channels {
-		plane := b.Input.Channel(c)
-		switch b.Mode {
-		case Nearest:
-			Gather(y, b.Input.DType, plane, t.Pixel[0])
-		case Bicubic:
-			clear(y)
-			cubicRows(b, &t, plane, 1, func(row int, sums [2][]C) {
-				for j, w := range t.Cubic[1][row] {
-					y[j] += C(sums[0][j] * w)
-				}
-			})
-		default:
-			clear(y)
-			for i := range t.Count {
-				Gather(v, b.Input.DType, plane, t.Pixel[i])
-				for j, w := range t.Weight[i] {
-					y[j] += C(v[j] * w) // a tap outside adds +0: the same as no term
-				}
+		sampleChannel(b, &t, c, y)
+		Store(b.Output.Row(c, 0), y)
+	}
+}
+
+// sampleChannel samples a channel; the taps' pixels are offsets.
+func sampleChannel[C Compute](b *GridBlock, t *Taps[C], c int64, y []C) {
+	v, plane := BlockOf[C](b.Scratch, tapBlocks, b.N), b.Input.Channel(c)
+	switch b.Mode {
+	case Nearest:
+		Gather(y, b.Input.DType, plane, t.Pixel[0])
+	case Bicubic:
+		clear(y)
+		cubicRows(b, t, plane, 1, func(row int, sums [3][]C) {
+			for j, w := range t.Cubic[1][row] {
+				y[j] += C(sums[0][j] * w)
+			}
+		})
+	default:
+		clear(y)
+		for i := range t.Count {
+			Gather(v, b.Input.DType, plane, t.Pixel[i])
+			for j, w := range t.Weight[i] {
+				y[j] += C(v[j] * w) // a tap outside adds +0: the same as no term
 			}
 		}
-		Store(b.Output.Row(c, 0), y)
 	}
 }

@@ -14,14 +14,19 @@ var GridSampleBackwardGrid = gridRows(ByCompute(gridGradientGo[float32], gridGra
 	})
 
 // difference is one term of the gradient along an axis: g * (v[far] - v[near]).
-type difference struct{ far, near int }
+// With a step it is that of the second order: v[far+step] - v[near+step], less
+// that. With Bicubic, orders say how often weights along x and y are differentiated.
+type difference struct {
+	far, near, step int
+	orders          [2]int
+}
 
 // differences lists, for each axis, the taps whose differences count: for x
 // N and S of the top plane, then of the bottom plane; and so on.
 func differences(dims, axis int) (d []difference) {
 	for near := range 1 << dims {
 		if near>>axis&1 == 0 {
-			d = append(d, difference{near | 1<<axis, near})
+			d = append(d, difference{far: near | 1<<axis, near: near})
 		}
 	}
 	return d
@@ -44,6 +49,19 @@ func gridGradientGo[C Compute](b *GridBlock) {
 	}
 	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
 	Locate(&b.Sampler, b.Coords, &t)
+	for i := range t.Count {
+		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
+	}
+	sums := slopeSums[C](b)
+	sums.add(&t)
+	for axis := range b.Dims {
+		sums.combine(out, axis, &t)
+		Store(b.Output.Row(int64(axis), 0), out)
+	}
+}
+
+// slopeSums makes the sums of a gradient by the grid.
+func slopeSums[C Compute](b *GridBlock) groupSums[C] {
 	lists := &differences2
 	switch {
 	case b.Mode == Bicubic:
@@ -51,23 +69,7 @@ func gridGradientGo[C Compute](b *GridBlock) {
 	case b.Dims == 3:
 		lists = &differences3
 	}
-	// Groups of 16 channels; the result of each is added to the sums.
-	sums := groupSums[C]{b: b, lists: lists, n: b.N}
-	for axis := range b.Dims {
-		for i := range lists[axis] {
-			clear(sums.total(axis, i))
-		}
-	}
-	for i := range t.Count {
-		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
-	}
-	for c := int64(0); c < b.Channels; c += groupSize {
-		sums.addGroup(c, &t)
-	}
-	for axis := range b.Dims {
-		sums.combine(out, axis, &t)
-		Store(b.Output.Row(int64(axis), 0), out)
-	}
+	return groupSums[C]{b: b, lists: lists, order: 1, n: b.N}
 }
 
 // groupSums holds, per axis and difference, the total over groups and the
@@ -75,6 +77,7 @@ func gridGradientGo[C Compute](b *GridBlock) {
 type groupSums[C Compute] struct {
 	b     *GridBlock
 	lists *[3][]difference
+	order int // of the derivatives
 	n     int
 }
 
@@ -92,22 +95,34 @@ func (g *groupSums[C]) block(axis, i, level int) []C {
 
 func (g *groupSums[C]) total(axis, i int) []C { return g.block(axis, i, levels) }
 
+// add sums the terms of all channels: in groups of 16, of which each result is
+// added to the totals. The taps' pixels are offsets.
+func (g *groupSums[C]) add(t *Taps[C]) {
+	for axis, list := range g.lists {
+		for i := range list {
+			clear(g.total(axis, i))
+		}
+	}
+	for c := int64(0); c < g.b.Channels; c += groupSize {
+		g.addGroup(c, t)
+	}
+}
+
 // addGroup folds the channels from c on, at most 16: c with c+8, then +4, +2,
 // +1. Visiting them in bit-reversed order makes that a binary tree of
 // neighbours, of which one partial sum per level is live.
 func (g *groupSums[C]) addGroup(first int64, t *Taps[C]) {
+	dy := BlockOf[C](g.b.Scratch, tapBlocks+1, g.n)
 	for visit := range groupSize {
 		c := first + int64(bits.Reverse8(uint8(visit))>>4)
-		switch {
-		case c >= g.b.Channels:
+		if c >= g.b.Channels {
 			g.none()
-		case g.b.Mode == Bicubic:
-			g.cubicTerms(c, t)
-		default:
-			g.terms(c, t)
+		} else {
+			Load(dy, g.b.GradOutput.Row(c, 0))
+			g.terms(c, t, dy)
 		}
-		for axis := range g.b.Dims {
-			for i := range g.lists[axis] {
+		for axis, list := range g.lists {
+			for i := range list {
 				g.fold(axis, i, visit)
 			}
 		}
@@ -116,28 +131,33 @@ func (g *groupSums[C]) addGroup(first int64, t *Taps[C]) {
 
 // none puts terms of +0 there, for a channel that does not exist.
 func (g *groupSums[C]) none() {
-	for axis := range g.b.Dims {
-		for i := range g.lists[axis] {
+	for axis, list := range g.lists {
+		for i := range list {
 			clear(g.block(axis, i, 0))
 		}
 	}
 }
 
 // terms puts the terms of channel c into the sums' blocks of level 0.
-func (g *groupSums[C]) terms(c int64, t *Taps[C]) {
-	s := g.b.Scratch
-	dy := BlockOf[C](s, tapBlocks+1, g.n)
+func (g *groupSums[C]) terms(c int64, t *Taps[C], dy []C) {
+	if g.b.Mode == Bicubic {
+		g.cubicTerms(c, t, dy)
+		return
+	}
 	var v [8][]C
 	for i := range t.Count {
-		v[i] = BlockOf[C](s, tapBlocks+2+i, g.n)
+		v[i] = BlockOf[C](g.b.Scratch, tapBlocks+2+i, g.n)
 		Gather(v[i], g.b.Input.DType, g.b.Input.Channel(c), t.Pixel[i])
 	}
-	Load(dy, g.b.GradOutput.Row(c, 0))
-	for axis := range g.b.Dims {
-		for i, d := range g.lists[axis] {
+	for axis, list := range g.lists {
+		for i, d := range list {
 			term := g.block(axis, i, 0)
 			for j := range term {
-				term[j] = dy[j] * (v[d.far][j] - v[d.near][j])
+				slope := v[d.far][j] - v[d.near][j]
+				if d.step != 0 {
+					slope = (v[d.far+d.step][j] - v[d.near+d.step][j]) - slope
+				}
+				term[j] = dy[j] * slope
 			}
 		}
 	}
@@ -164,18 +184,31 @@ func (g *groupSums[C]) fold(axis, i, visit int) {
 func (g *groupSums[C]) combine(out []C, axis int, t *Taps[C]) {
 	for j := range out {
 		out[j] = 0
-		hasTap := false
-		for i := range t.Count {
-			hasTap = hasTap || t.Pixel[i][j] != Outside
-		}
 		switch k := t.K[axis][j]; {
-		case !hasTap:
-		case g.b.Mode == Bicubic && k == k:
+		case !t.any(j) || t.still(&g.b.Sampler, axis, j):
+		case g.b.Mode == Bicubic:
 			out[j] = g.total(axis, 0)[j] * k
-		case g.b.Mode == Bilinear && (k != 0 || g.b.Padding == Zeros):
+		case g.b.Mode == Bilinear:
 			out[j] = g.weighted(axis, j, t) * k
 		}
 	}
+}
+
+// any reports whether a position has a tap.
+func (t *Taps[C]) any(j int) bool {
+	for i := range t.Count {
+		if t.Pixel[i][j] != Outside {
+			return true
+		}
+	}
+	return false
+}
+
+// still reports whether a coordinate has no derivative, because of the padding
+// or because it is no number.
+func (t *Taps[C]) still(g *Sampler, axis, j int) bool {
+	k := t.K[axis][j]
+	return k != k || k == 0 && g.Mode == Bilinear && g.Padding != Zeros
 }
 
 // weighted sums the differences along an axis, each weighted by the distances

@@ -120,13 +120,18 @@ func scatterGo[C Compute]() GridScatterKernel[C] {
 func (s *GridScatter[C]) add(b *GridBlock) {
 	t := NewTaps[C](s.g, b.N, b.Scratch)
 	Locate(s.g, b.Coords, &t)
-	s.keepBand(&t)
-	full := s.countTaps(&t, b.N)
+	s.addTaps(b, &t)
+}
+
+// addTaps adds the products of a block's upstream gradients and its taps' weights.
+func (s *GridScatter[C]) addTaps(b *GridBlock, t *Taps[C]) {
+	s.keepBand(t)
+	full := s.countTaps(t, b.N)
 	for c := range s.channels {
 		dy := BlockOf[C](b.Scratch, tapBlocks, b.N)
 		Load(dy, b.GradOutput.Row(int64(c), 0))
 		if full {
-			s.addWithChunks(c, dy, &t)
+			s.addWithChunks(c, dy, t)
 			continue
 		}
 		for i, g := range dy {
@@ -138,7 +143,7 @@ func (s *GridScatter[C]) add(b *GridBlock) {
 		}
 	}
 	if full {
-		s.advance(&t, b.N)
+		s.advance(t, b.N)
 	}
 }
 

@@ -38,9 +38,9 @@ type Taps[C Compute] struct {
 	Count  int              // taps per position: 1, 4, 8 or 16
 	Pixel  [maxTaps][]int64 // row-major number of the tap's pixel, or Outside
 	Weight [maxTaps][]C
-	S, T   [3][]C                // distances to the far and to the near pixel along an axis
+	S, T   [3][]C                // distances to the far and to the near pixel along an axis; Bicubic: S is the fraction
 	K      [3][]C                // derivative of the padded coordinate; 0 (Bicubic: a NaN) where it has none
-	Cubic  [2][2 * cubicTaps][]C // Bicubic: the weights along an axis, then their derivatives
+	Cubic  [2][3 * cubicTaps][]C // Bicubic: the weights along an axis, their derivatives and, by locateBends, second ones
 }
 
 // scratch blocks that taps use; others start after them.

@@ -246,7 +246,19 @@ func checkGridSample(t *testing.T, r *rand.Rand, keys string, corners bool, size
 	if dims == 3 {
 		where, out = []int64{2, 1, 2, 5, 3}, []int64{2, 3, 1, 2, 5}
 	}
-	grid := tensor.New(tensor.F64, where...)
+	grid := betweenKinks(r, corners, size, where)
+	shape := tensor.ShapeString
+	g := gradient{
+		inputs: tensors{"input": uniform(r, -1, 1, image...), "grid": grid}, of: map[string]string{"grad_input": "input", "grad_grid": "grid"},
+		forward:  performing(t, "grid_sample input=f64"+shape(image)+" grid=f64"+shape(where)+keys, "y"),
+		backward: "grid_sample_backward grad_output=f64" + shape(out) + " input=f64" + shape(image) + " grid=f64" + shape(where) + keys,
+	}
+	g.check(t, r)
+}
+
+// betweenKinks draws a grid of positions away from pixel centres and edges.
+func betweenKinks(r *rand.Rand, corners bool, size, where []int64) tensor.View {
+	dims, grid := len(size), tensor.New(tensor.F64, where...)
 	for i := range tensor.Slice[float64](grid) {
 		s := float64(size[dims-1-i%dims])
 		c := math.Floor(r.Float64()*3*s-s) + []float64{0.1, 0.3, 0.4, 0.6, 0.8}[r.IntN(5)]
@@ -256,11 +268,5 @@ func checkGridSample(t *testing.T, r *rand.Rand, keys string, corners bool, size
 			tensor.Slice[float64](grid)[i] = (c*2+1)/s - 1
 		}
 	}
-	shape := tensor.ShapeString
-	g := gradient{
-		inputs: tensors{"input": uniform(r, -1, 1, image...), "grid": grid}, of: map[string]string{"grad_input": "input", "grad_grid": "grid"},
-		forward:  performing(t, "grid_sample input=f64"+shape(image)+" grid=f64"+shape(where)+keys, "y"),
-		backward: "grid_sample_backward grad_output=f64" + shape(out) + " input=f64" + shape(image) + " grid=f64" + shape(where) + keys,
-	}
-	g.check(t, r)
+	return grid
 }

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -138,7 +139,7 @@ func (c *call) joins(args ...int) bool {
 			continue
 		}
 		x := len(v.Shape) - 1
-		if name := c.problem.op.args[i].name; name == "grid" || name == "grad_grid" {
+		if strings.HasSuffix(c.problem.op.args[i].name, "grid") {
 			x--
 		}
 		if v.Stride(x-1) != v.Stride(x)*v.Shape[x] {

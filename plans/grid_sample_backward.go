@@ -60,9 +60,9 @@ var gridSampleBackward = op{
 		var scatter scatterJobs
 		if p.has("grad_input") {
 			if t.Compute == tensor.F64 {
-				scatter, err = scatterImages(pl, s, t, cpu.GridScatter64)
+				scatter, err = scatterImages(pl, s, t, cpu.GridScatter64, gradientOfInput)
 			} else {
-				scatter, err = scatterImages(pl, s, t, cpu.GridScatter32)
+				scatter, err = scatterImages(pl, s, t, cpu.GridScatter32, gradientOfInput)
 			}
 			if err != nil {
 				return err
@@ -120,10 +120,12 @@ type scatterJobs struct {
 	threads  int64 // that there is workspace for
 }
 
-// scatterImages makes the part of a run that computes the input's gradient.
+// scatterImages makes the part of a run that computes the input's gradient, the
+// argument with number out, from grad_output and grid, which come where they do
+// here; tangents, if any, are the argument that is the grid's tangent.
 // One job is a band of rows of some channels of one image: it looks at all
 // positions, and keeps the taps in the band.
-func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]]) (scatterJobs, error) {
+func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu.Row[cpu.GridScatterKernel[C]], out int, tangents ...int) (scatterJobs, error) {
 	kernel, err := selectRow(pl, table, t)
 	if err != nil || s.channels == 0 || s.batch == 0 {
 		return scatterJobs{threads: 1}, err
@@ -156,14 +158,17 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 				s.block(w, image, column, row, &c.args[gradientGrid])
 				b.GradOutput = s.rows(&c.args[gradientOutput], b)
 				b.GradOutput.P = b.GradOutput.Row(first, 0).P
+				for _, i := range tangents {
+					s.shifts(b, &c.args[i])
+				}
 				kernel.Add(scatter, &b.GridBlock)
 			}
 		}
 		scatter.Finish(&w.scratch)
 		b.image = image
-		out := s.image(&c.args[gradientOfInput], b)
-		out.P = out.Channel(first)
-		kernel.Store(scatter, out, &w.scratch)
+		to := s.image(&c.args[out], b)
+		to.P = to.Channel(first)
+		kernel.Store(scatter, to, &w.scratch)
 	}
 	return scatterJobs{job, groups * bands, threads}, nil
 }

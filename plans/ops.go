@@ -14,7 +14,8 @@ func makeOps() (table []op) {
 	}
 	return append(table, embedding, embeddingBackward, embeddingRenorm,
 		embeddingBag, embeddingBagBackward, embeddingBagWeights,
-		gridSample, gridSampleBackward, affineGrid, affineGridBackward, quantizedLinear, weightOnlyLinear)
+		gridSample, gridSampleBackward, gridSampleDoubleBackward, affineGrid, affineGridBackward,
+		quantizedLinear, weightOnlyLinear)
 }
 
 // opByName returns the op with a name, or nil.

@@ -113,6 +113,7 @@ func TestConcurrentRuns(t *testing.T) {
 		"embedding_backward grad_output=f32[9000,8] indices=i64[9000] grad_weight=f32[20,8]",
 		"grid_sample_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2]",
 		"grid_sample_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2] mode=bicubic",
+		"grid_sample_double_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2]",
 	} {
 		c := caseOf(t, testcase.Large, text)
 		shareAPlan(t, c, 2)

@@ -49,6 +49,7 @@ func makeTable() (table []Op) {
 		Op{Name: "embedding_bag_per_sample_weights_backward", draw: embeddingBagWeights},
 		Op{Name: "grid_sample", draw: gridSample},
 		Op{Name: "grid_sample_backward", draw: gridSampleBackward},
+		Op{Name: "grid_sample_double_backward", draw: gridSampleDoubleBackward},
 		Op{Name: "affine_grid", draw: affineGrid},
 		Op{Name: "affine_grid_backward", draw: affineGridBackward},
 		Op{Name: "quantized_linear", draw: quantizedLinear},
@@ -165,6 +166,15 @@ func gridSampleBackward(s *Source, t *text) {
 	t.tensor("input", dtype, image)
 	t.tensor("grid", grid, where)
 	t.WriteString(oneOf(s, "", "", " grad_input=none", " grad_grid=none"))
+}
+
+func gridSampleDoubleBackward(s *Source, t *text) {
+	dtype, grid, image, where, out := samplerKeys(s, t)
+	t.tensor("grad_output", dtype, out)
+	t.tensor("input", dtype, image)
+	t.tensor("grid", grid, where)
+	t.WriteString(oneOf(s, "", "", " grad_grad_input=none", " grad_grad_grid=none"))
+	t.WriteString(oneOf(s, "", "", " grad_grad_output=none", " grad_input=none", " grad_grid=none"))
 }
 
 func affineKeys(s *Source, t *text) (theta, grid []int64) {

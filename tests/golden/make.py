@@ -20,6 +20,7 @@ FAMILIES = {
     "quantized_linear": other_cases.quantized_linear,
     "embedding_bag": bag_cases.embedding_bag,
     "grid_sample_bicubic": other_cases.grid_sample_bicubic,
+    "grid_sample_double": other_cases.grid_sample_double,
 }
 
 

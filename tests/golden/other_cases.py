@@ -193,6 +193,43 @@ def grid_sample_3d(family):
         one(family, "f32", "f32", (2, 17, 3, 1, 2), (1, 2, 2), attributes, align)
 
 
+TYPES = itertools.cycle(PAIRS)
+ABSENT = itertools.cycle(
+    ("", "grad_grad_input=none", "", "grad_grad_grid=none", "grad_input=none grad_grid=none", "grad_grad_output=none")
+)
+
+
+def grid_sample_double(family):
+    for mode, padding, align in itertools.product(("bilinear", "bicubic", "nearest"), PADDINGS, (False, True)):
+        attributes = f"mode={mode} padding_mode={padding} align_corners={'true' if align else 'false'}"
+        for _ in range(4):
+            (image, grid), channels, sizes, out = next(TYPES), next(CHANNELS), next(IMAGES), next(OUTPUTS)
+            double(family, image, grid, (1, channels, *sizes), out, attributes, align)
+        for sizes in ((1, 1), (1, 4), (5, 5)):
+            double(family, "f32", "f32", (2, 1, *sizes), (1, 5), attributes, align, special=0.04)
+        if mode != "bicubic":
+            for image, grid in (next(TYPES), next(TYPES)):
+                double(family, image, grid, (1, next(CHANNELS) % 5 + 1, 2, 3, 2), (2, 1, 3), attributes, align)
+            double(family, "f32", "f32", (1, 17, 3, 1, 2), (1, 2, 2), attributes, align)
+    for mode in ("bilinear", "bicubic"):  # more than 512 contributions to a pixel
+        double(family, "f32", "f32", (1, 1, 1, 2), (1, 600), f"mode={mode} padding_mode=reflection", False)
+    for shape, out in (((0, 2, 3, 3), (2, 2)), ((1, 0, 3, 3), (2, 2)), ((1, 2, 3, 3), (0, 2))):
+        double(family, "f32", "f32", shape, out, "", False)
+
+
+def double(family, image, grid, shape, out, attributes, align, special=0.0):
+    rng = family.rng()
+    n, channels, *sizes = shape
+    where = points(rng, grid, (n, *out, len(sizes)), sizes[::-1], align)
+    pixels, u = (normal(rng, image, shape, special) for _ in range(2))
+    dy, v = normal(rng, image, (n, channels, *out), special / 2), normal(rng, grid, where.shape, special)
+    absent = next(ABSENT)
+    inputs = [None if f"{name}=none" in absent else t for name, t in (("grad_grad_input", u), ("grad_grad_grid", v))]
+    head = f"input={spelled(image, shape)} grid={spelled(grid, where.shape)}"
+    text = f"grid_sample_double_backward grad_output={spelled(image, dy.shape)} {head}"
+    family.add(join(text, absent, attributes), [dy, pixels, where, *inputs])
+
+
 def affine_grid(family):
     sizes = ((3, 4), (1, 1), (1, 5), (6, 1), (2, 2), (1, 65))
     for dtype, align in itertools.product(FLOATS, (False, True)):

@@ -26,6 +26,16 @@ def inner_slope(u):
     return ((3 * (a + two)) * u - 2 * (a + two + 1)) * u
 
 
+def outer_bend(u):
+    a = u.dtype.type(-0.75)
+    return (6 * a) * u - 10 * a
+
+
+def inner_bend(u):
+    a, two = u.dtype.type(-0.75), u.dtype.type(2)
+    return (6 * (a + two)) * u - 2 * (a + two + 1)
+
+
 def padded_place(place, size, problem):
     """The places of taps under the padding's rule, and where they are inside the image."""
     mode = problem.values.get("padding_mode", "zeros")
@@ -53,6 +63,7 @@ class Axis:
         s = one - t
         self.weight = [outer(t + one), inner(t), inner(s), outer(s + one)]
         self.slope = [outer_slope(t + one), inner_slope(t), -inner_slope(s), -outer_slope(s + one)]
+        self.bend = [outer_bend(t + one), inner_bend(t), inner_bend(s), outer_bend(s + one)]
         self.pixel, self.inside = [], []
         for step in (-1, 0, 1, 2):
             pixel, inside = padded_place(first + step * one, size, problem)
@@ -92,8 +103,11 @@ class Taps:
     def value(self, pixels):
         return self.reduce(pixels, self.x.weight, self.y.weight)
 
+    def any_tap(self):
+        return np.logical_or.reduce([self.tap(i, j)[0] for i in range(4) for j in range(4)])
+
     def grid_gradient(self, pixels, g):
-        seen = np.logical_or.reduce([self.tap(i, j)[0] for i in range(4) for j in range(4)])
+        seen = self.any_tap()
         slopes = []
         for axis, columns, rows in (
             (self.x, self.x.slope, self.y.weight),

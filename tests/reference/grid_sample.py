@@ -152,26 +152,48 @@ def mode_of(problem):
     return problem.values.get("mode", "bilinear")
 
 
-def grid_sample(problem, image, grid):
-    name = dtype_name(image)
-    ct = compute_type(name)
-    sizes = image.shape[:1:-1]
-    pixels, where = flat_image(image, ct), flat_grid(grid, ct)
+def sample(problem, pixels, where, sizes):
+    """The values [N, C, P] at positions where [N, P, axes]."""
     n, c, _ = pixels.shape
-    y = np.zeros((n, c, where.shape[1]), ct)
+    y = np.zeros((n, c, where.shape[1]), pixels.dtype)
     if mode_of(problem) == "bicubic":
-        y = bicubic.Taps(where, sizes, problem).value(pixels)
-    elif mode_of(problem) == "nearest":
+        return bicubic.Taps(where, sizes, problem).value(pixels)
+    if mode_of(problem) == "nearest":
         inside, flat = nearest_taps(where, sizes, problem)
         if pixels.shape[2]:
             at = np.broadcast_to(flat[:, None, :], y.shape)
-            y = np.where(inside[:, None, :], np.take_along_axis(pixels, at, axis=2), ct(0))
-    else:
-        taps = Taps(where, sizes, problem)
-        for corner in taps.corners:
-            term = taps.values(pixels, corner) * taps.weight[corner][:, None, :]
-            y = np.where(taps.inside[corner][:, None, :], y + term, y)
-    return [store(y, problem.outputs["y"].dtype).reshape((n, c, *grid.shape[1:-1]))]
+            y = np.where(inside[:, None, :], np.take_along_axis(pixels, at, axis=2), pixels.dtype.type(0))
+        return y
+    taps = Taps(where, sizes, problem)
+    for corner in taps.corners:
+        term = taps.values(pixels, corner) * taps.weight[corner][:, None, :]
+        y = np.where(taps.inside[corner][:, None, :], y + term, y)
+    return y
+
+
+def slopes(problem, pixels, g, where, sizes):
+    """dgrid [N, P, axes]."""
+    if mode_of(problem) == "bicubic":
+        return bicubic.Taps(where, sizes, problem).grid_gradient(pixels, g)
+    if mode_of(problem) == "nearest":
+        return np.zeros(where.shape, pixels.dtype)
+    return grid_gradient(Taps(where, sizes, problem), pixels, g)
+
+
+def tap_steps(problem, where, sizes):
+    """For each tap its mask, its pixel and its weight (nearest: None)."""
+    if mode_of(problem) == "bicubic":
+        return list(bicubic.Taps(where, sizes, problem).steps())
+    if mode_of(problem) == "nearest":
+        return [(*nearest_taps(where, sizes, problem), None)]
+    taps = Taps(where, sizes, problem)
+    return [(taps.inside[c], taps.index[c], taps.weight[c]) for c in taps.corners]
+
+
+def grid_sample(problem, image, grid):
+    ct = compute_type(dtype_name(image))
+    y = sample(problem, flat_image(image, ct), flat_grid(grid, ct), image.shape[:1:-1])
+    return [store(y, problem.outputs["y"].dtype).reshape((*image.shape[:2], *grid.shape[1:-1]))]
 
 
 def grid_sample_backward(problem, grad_output, image, grid):
@@ -179,24 +201,13 @@ def grid_sample_backward(problem, grad_output, image, grid):
     sizes = image.shape[:1:-1]
     pixels, where = flat_image(image, ct), flat_grid(grid, ct)
     g = flat_image(grad_output, ct)
-    if mode_of(problem) == "bicubic":
-        taps = bicubic.Taps(where, sizes, problem)
-        steps, dgrid = list(taps.steps()), taps.grid_gradient(pixels, g)
-    elif mode_of(problem) == "nearest":
-        inside, flat = nearest_taps(where, sizes, problem)
-        steps = [(inside, flat, None)]
-        dgrid = np.zeros(where.shape, ct)
-    else:
-        taps = Taps(where, sizes, problem)
-        steps = [(taps.inside[c], taps.index[c], taps.weight[c]) for c in taps.corners]
-        dgrid = grid_gradient(taps, pixels, g)
     out = problem.outputs
     grad_input = grad_grid = None
     if out["grad_input"]:
-        di = image_gradient(steps, g, pixels.shape)
+        di = image_gradient(tap_steps(problem, where, sizes), g, pixels.shape)
         grad_input = store(di, out["grad_input"].dtype).reshape(image.shape)
     if out["grad_grid"]:
-        grad_grid = store(dgrid, out["grad_grid"].dtype).reshape(grid.shape)
+        grad_grid = store(slopes(problem, pixels, g, where, sizes), out["grad_grid"].dtype).reshape(grid.shape)
     return [grad_input, grad_grid]
 
 

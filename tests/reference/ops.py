@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from . import affine_grid, embedding, grid_sample, linear, quantize
+from . import affine_grid, double_backward, embedding, grid_sample, linear, quantize
 from .floats import dtype_name, shape_of
 from .granularity import Groups
 from .problem import TensorSpec, parse
@@ -110,6 +110,17 @@ PLAIN = {
         [("grad_output", "required"), ("input", "required"), ("grid", "required")],
         [("grad_input", "=input"), ("grad_grid", "=grid")],
     ),
+    "grid_sample_double_backward": (
+        double_backward.grid_sample_double_backward,
+        [
+            ("grad_output", "required"),
+            ("input", "required"),
+            ("grid", "required"),
+            ("grad_grad_input", "=input"),
+            ("grad_grad_grid", "=grid"),
+        ],
+        [("grad_grad_output", "=grad_output"), ("grad_input", "=input"), ("grad_grid", "=grid")],
+    ),
     "affine_grid": (
         affine_grid.affine_grid,
         [("theta", "required")],
@@ -213,6 +224,13 @@ def argument_shapes(problem):
         return {"y": (*shape["input"][:2], *shape["grid"][1:-1])}
     if problem.op == "grid_sample_backward":
         return {"grad_input": shape["input"], "grad_grid": shape["grid"]}
+    if problem.op == "grid_sample_double_backward":
+        image = dict.fromkeys(("grad_grad_input", "grad_input"), shape["input"])
+        return {
+            "grad_grad_output": shape["grad_output"],
+            **image,
+            **dict.fromkeys(("grad_grad_grid", "grad_grid"), shape["grid"]),
+        }
     if problem.op == "affine_grid_backward":
         n, *_, rows = shape["grad_grid"]
         return {"grad_theta": (n, rows, rows + 1)}

@@ -135,11 +135,20 @@ def grid_sample_backward(d):
     return fields + d.one_of([], [], ["grad_input=none"], ["grad_grid=none"])
 
 
+def grid_sample_double_backward(d):
+    fields = [f for f in grid_sample_backward(d) if not f.endswith("=none")]
+    fields += d.one_of([], [], ["grad_grad_input=none"], ["grad_grad_grid=none"])
+    return fields + d.one_of([], [], ["grad_grad_output=none"], ["grad_input=none"], ["grad_grid=none"])
+
+
 def fill_sampling(d):
     sizes = d.given("input").shape[:1:-1]
     inputs = []
     for name, direction, spec in d.arguments:
         if direction == "out":
+            continue
+        if spec is None:
+            inputs.append(None)
             continue
         if name != "grid":
             inputs.append(d.normal(spec.dtype, spec.shape))
@@ -204,6 +213,7 @@ PLAIN = {
     **random_embedding.PLAIN,
     "grid_sample": grid_sample,
     "grid_sample_backward": grid_sample_backward,
+    "grid_sample_double_backward": grid_sample_double_backward,
     "affine_grid": affine_grid,
     "affine_grid_backward": affine_grid_backward,
     "quantized_linear": quantized_linear,
@@ -212,6 +222,7 @@ FILL = {
     **dict.fromkeys(random_embedding.PLAIN, random_embedding.fill),
     "grid_sample": fill_sampling,
     "grid_sample_backward": fill_sampling,
+    "grid_sample_double_backward": fill_sampling,
     "affine_grid": fill_plain,
     "affine_grid_backward": fill_plain,
     "quantized_linear": fill_linear,

@@ -226,6 +226,40 @@ def test_close_to_pytorch(mode, padding, align, dims):
     assert np.allclose(dg, tg.grad.numpy(), rtol=0, atol=1e-11)
 
 
+def torch_second(torch, mode, padding, align, dy, image, grid, u, v):
+    """PyTorch's gradients of sum(dinput * u) + sum(dgrid * v)."""
+    dy, image, grid = (torch.from_numpy(a).requires_grad_() for a in (dy, image, grid))
+    y = torch.nn.functional.grid_sample(image, grid, mode=mode, padding_mode=padding, align_corners=align)
+    first = torch.autograd.grad(y, (image, grid), dy, create_graph=True)
+    loss = sum((d * torch.from_numpy(w)).sum() for d, w in zip(first, (u, v), strict=True))
+    got = torch.autograd.grad(loss, (dy, image, grid), allow_unused=True)
+    return [0 if t is None else t.numpy() for t in got]
+
+
+@pytest.mark.parametrize("dims,mode,padding,align", [(d, *m) for d in (2, 3) for m in MODES + BICUBIC * (d == 2)])
+def test_second_gradients_close_to_pytorch(mode, padding, align, dims):
+    torch = pytest.importorskip("torch", "2.15.0a0")  # whose second gradients are those of every mode
+    rng = np.random.default_rng(SEED)
+    sizes, out = [4, 5, 3][:dims], [3, 4, 5][:dims]
+    image, u = rng.standard_normal((2, 2, 3, *sizes))
+    grid, v = rng.uniform(-1.8, 1.8, (2, 2, *out, dims))
+    dy = rng.standard_normal((2, 3, *out))
+    want = torch_second(torch, mode, padding, align, dy, image, grid, u, v)
+    text = " ".join(
+        f"{name}=f64[{','.join(map(str, a.shape))}]"
+        for name, a in (("grad_output", dy), ("input", image), ("grid", grid))
+    )
+    text = f"grid_sample_double_backward {text} mode={mode} padding_mode={padding} align_corners={flag(align)}"
+    for got, expected in zip(run(text, [dy, image, grid, u, v]), want, strict=True):
+        assert np.allclose(got, expected, rtol=1e-10, atol=1e-10)
+    halves = [
+        run(text + f" {absent}=none", [dy, image, grid, *given])
+        for absent, given in (("grad_grad_grid", (u, None)), ("grad_grad_input", (None, v)))
+    ]
+    for whole, *parts in zip(run(text, [dy, image, grid, u, v]), *halves, strict=True):
+        assert np.allclose(whole, sum(parts), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.filterwarnings("ignore:.*unit-size grids")
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("sizes", [(4, 7), (1, 3), (3, 2, 5)])

@@ -1,0 +1,274 @@
+package cpu
+
+import "github.com/isobit-ml/isobit/tensor"
+
+// The gradients of grid_sample's gradients (NUMERICS.md, section 6). By the
+// input it is a scatter, with derivatives for weights.
+
+// SecondOrder is what a block of them has besides. What is absent has no type.
+type SecondOrder struct {
+	Input  Image   // the tangent of the input, u
+	Coords [3]Span // the tangents of the coordinates, v
+	Output Rows    // the gradient of GradOutput: row c is channel c of the positions
+}
+
+func (s *SecondOrder) hasInput() bool  { return s.Input.DType != tensor.None }
+func (s *SecondOrder) hasCoords() bool { return s.Coords[0].DType != tensor.None }
+
+// GridSampleDouble computes the gradients of the upstream gradient and of the
+// grid at the positions of one block; the latter is Output, unless it has no type.
+var GridSampleDouble = []Row[func(*GridBlock)]{{"go", Go, ByCompute(gridDoubleGo[float32], gridDoubleGo[float64])}}
+
+// The rows of scatters for the input's gradient, by compute type. Add adds
+// g * p, p being the derivative of the tap's weight along the grid's tangent.
+var (
+	GridDoubleScatter32 = []Row[GridScatterKernel[float32]]{{"go", Go, always(doubleScatterGo[float32]())}}
+	GridDoubleScatter64 = []Row[GridScatterKernel[float64]]{{"go", Go, always(doubleScatterGo[float64]())}}
+)
+
+func doubleScatterGo[C Compute]() GridScatterKernel[C] {
+	k := scatterGo[C]()
+	k.Add = (*GridScatter[C]).addSlopes
+	return k
+}
+
+// The scratch blocks, behind those of sums.
+const (
+	secondBlocks = sumBlocks + 12*(levels+1)
+	shiftBlocks  = secondBlocks + 3 // q
+	slopeBlocks  = shiftBlocks + 3  // by the grid
+	resultBlock  = slopeBlocks + 3
+	onesBlock    = resultBlock + 1
+	slopeBlock   = onesBlock + 1
+	bendBlocks   = slopeBlock + 1
+)
+
+// There is room for them: a negative number would not compile.
+const _ = uint(len(Scratch{}.blocks) - bendBlocks - 2*cubicTaps)
+
+// shifts loads the coordinates' tangents v, and multiplies them by the
+// coordinates' derivatives: q, +0 where there is none.
+func shifts[C Compute](b *GridBlock, t *Taps[C]) (v, q [3][]C) {
+	for axis := range b.Dims {
+		v[axis], q[axis] = BlockOf[C](b.Scratch, secondBlocks+axis, b.N), BlockOf[C](b.Scratch, shiftBlocks+axis, b.N)
+		Load(v[axis], b.Second.Coords[axis])
+		for j, x := range v[axis] {
+			if q[axis][j] = 0; !t.still(&b.Sampler, axis, j) {
+				q[axis][j] = x * t.K[axis][j]
+			}
+		}
+	}
+	return v, q
+}
+
+func (s *GridScatter[C]) addSlopes(b *GridBlock) {
+	if b.Mode == Nearest || !b.Second.hasCoords() {
+		return
+	}
+	t := NewTaps[C](s.g, b.N, b.Scratch)
+	Locate(s.g, b.Coords, &t)
+	_, q := shifts(b, &t)
+	for tap := range t.Count {
+		for j := range b.N {
+			var p C
+			for axis := range b.Dims {
+				p += C(q[axis][j] * t.slope(s.g, tap, axis, j))
+			}
+			t.Weight[tap][j] = p
+		}
+	}
+	s.addTaps(b, &t)
+}
+
+// slope returns the derivative of a tap's weight along an axis.
+func (t *Taps[C]) slope(g *Sampler, tap, axis, j int) C {
+	if g.Mode == Bicubic {
+		at := [2]int{tap % cubicTaps, tap / cubicTaps}
+		at[axis] += cubicTaps
+		return t.Cubic[0][at[0]][j] * t.Cubic[1][at[1]][j]
+	}
+	slope := C(2*(tap>>axis&1) - 1)
+	for other := range g.Dims {
+		switch {
+		case other == axis:
+		case tap>>other&1 == 1:
+			slope *= t.T[other][j]
+		default:
+			slope *= t.S[other][j]
+		}
+	}
+	return slope
+}
+
+func gridDoubleGo[C Compute](b *GridBlock) {
+	t := NewTaps[C](&b.Sampler, b.N, b.Scratch)
+	Locate(&b.Sampler, b.Coords, &t)
+	if b.Mode == Bicubic {
+		locateBends(b, &t)
+	}
+	v, q := shifts(b, &t)
+	// The same positions in the input's tangent.
+	u, ofU := *b, t
+	u.Input = b.Second.Input
+	for i := range t.Count {
+		if b.Second.hasInput() {
+			ofU.Pixel[i] = b.Scratch.Ints(maxTaps+i, b.N)
+			u.Input.Offsets(ofU.Pixel[i], t.Pixel[i], &b.Sampler)
+		}
+		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
+	}
+	if b.Second.Output.DType != tensor.None {
+		tangents(b, &u, &t, &ofU, v)
+	}
+	if b.Output.DType != tensor.None {
+		secondSlopes(b, &u, &t, &ofU, q)
+	}
+}
+
+// tangents computes the gradient of the upstream gradient, channel by channel:
+// the sample of u, then the slopes of the channel times v.
+func tangents[C Compute](b, u *GridBlock, t, ofU *Taps[C], v [3][]C) {
+	y, value := BlockOf[C](b.Scratch, resultBlock, b.N), BlockOf[C](b.Scratch, tapBlocks+1, b.N)
+	slope, ones := BlockOf[C](b.Scratch, slopeBlock, b.N), BlockOf[C](b.Scratch, onesBlock, b.N)
+	for j := range ones {
+		ones[j] = 1
+	}
+	sums := slopeSums[C](b)
+	for c := range b.Channels {
+		clear(y)
+		if b.Second.hasInput() {
+			sampleChannel(u, ofU, c, value)
+			addInto(y, y, value)
+		}
+		if b.Second.hasCoords() {
+			sums.one(c, t, ones)
+			for axis := range b.Dims {
+				sums.combine(slope, axis, t)
+				for j, s := range slope {
+					y[j] += C(s * v[axis][j])
+				}
+			}
+		}
+		Store(b.Second.Output.Row(c, 0), y)
+	}
+}
+
+// one puts the sums of a single channel into the totals.
+func (g *groupSums[C]) one(c int64, t *Taps[C], dy []C) {
+	if g.b.Mode == Nearest {
+		return
+	}
+	g.terms(c, t, dy)
+	for axis, list := range g.lists {
+		for i := range list {
+			total := g.total(axis, i)
+			clear(total)
+			addInto(total, total, g.block(axis, i, 0))
+		}
+	}
+}
+
+// secondSlopes computes the gradient of the grid: what the first one would be
+// of u, and how the slopes of the input change along q.
+func secondSlopes[C Compute](b, u *GridBlock, t, ofU *Taps[C], q [3][]C) {
+	ofInput, bent := b.Second.hasInput() && b.Mode != Nearest, b.Second.hasCoords() && b.Mode != Nearest
+	var slopes [3][]C
+	for axis := range b.Dims {
+		slopes[axis] = BlockOf[C](b.Scratch, slopeBlocks+axis, b.N)
+		clear(slopes[axis])
+	}
+	if ofInput {
+		sums := slopeSums[C](u)
+		sums.add(ofU)
+		for axis := range b.Dims {
+			sums.combine(slopes[axis], axis, ofU)
+		}
+	}
+	if bent {
+		sums := groupSums[C]{b: b, lists: bendLists(&b.Sampler), order: 2, n: b.N}
+		sums.add(t)
+		for axis := range b.Dims {
+			sums.addBends(slopes[axis], axis, t, q)
+		}
+	}
+	for axis := range b.Dims {
+		Store(b.Output.Row(int64(axis), 0), slopes[axis])
+	}
+}
+
+// bends lists the second differences along two axes, the first of which comes
+// first: of volumes one on the near side of the third axis, one on the far side.
+func bends(dims, first, second int) (d []difference) {
+	for near := range 1 << dims {
+		if near>>first&1 == 0 && near>>second&1 == 0 {
+			d = append(d, difference{far: near | 1<<first, near: near, step: 1 << second})
+		}
+	}
+	return d
+}
+
+// The lists of second differences, of x and y, x and z, y and z; with Bicubic
+// x and x, x and y, y and y.
+var (
+	bends2     = [3][]difference{bends(2, 0, 1)}
+	bends3     = [3][]difference{bends(3, 0, 1), bends(3, 0, 2), bends(3, 1, 2)}
+	cubicBends = [3][]difference{{{orders: [2]int{2, 0}}}, {{orders: [2]int{1, 1}}}, {{orders: [2]int{0, 2}}}}
+)
+
+func bendLists(g *Sampler) *[3][]difference {
+	switch {
+	case g.Mode == Bicubic:
+		return &cubicBends
+	case g.Dims == 3:
+		return &bends3
+	}
+	return &bends2
+}
+
+// addBends adds, to the gradient of one coordinate, the sum over axes of q times
+// the second derivative, times the coordinate's own derivative.
+func (g *groupSums[C]) addBends(slopes []C, axis int, t *Taps[C], q [3][]C) {
+	for j := range slopes {
+		if !t.any(j) || t.still(&g.b.Sampler, axis, j) {
+			continue
+		}
+		var sum C
+		for other := range g.b.Dims {
+			if other == axis && g.b.Mode == Bilinear || t.still(&g.b.Sampler, other, j) {
+				continue
+			}
+			sum += C(q[other][j] * g.bend(axis, other, j, t))
+		}
+		slopes[j] += C(sum * t.K[axis][j])
+	}
+}
+
+// bend returns the second derivative along two axes.
+func (g *groupSums[C]) bend(axis, other, j int, t *Taps[C]) C {
+	switch pair, third := axis+other, g.b.Dims-axis-other; {
+	case g.b.Mode == Bicubic:
+		return g.total(pair, 0)[j]
+	case g.b.Dims == 3:
+		return C(g.total(pair-1, 0)[j]*t.S[third][j]) + C(g.total(pair-1, 1)[j]*t.T[third][j])
+	}
+	return g.total(0, 0)[j]
+}
+
+// locateBends computes the second derivatives of Bicubic's weights.
+func locateBends[C Compute](b *GridBlock, t *Taps[C]) {
+	for axis := range 2 {
+		for tap := range cubicTaps {
+			t.Cubic[axis][2*cubicTaps+tap] = BlockOf[C](b.Scratch, bendBlocks+axis*cubicTaps+tap, b.N)
+		}
+		for j, f := range t.S[axis] {
+			s := 1 - f
+			for tap, w := range [...]C{cubicOuterBend(f + 1), cubicInnerBend(f), cubicInnerBend(s), cubicOuterBend(s + 1)} {
+				t.Cubic[axis][2*cubicTaps+tap][j] = w
+			}
+		}
+	}
+}
+
+func cubicOuterBend[C Compute](u C) C { return C(6*cubicA*u) - 10*cubicA }
+
+func cubicInnerBend[C Compute](u C) C { return C(6*(cubicA+2)*u) - 2*(cubicA+3) }

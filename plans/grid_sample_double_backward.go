@@ -1,0 +1,134 @@
+package plans
+
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// The places of gridSampleDoubleBackward's arguments; the first three are as in
+// gridSampleBackward.
+const (
+	secondInput    = gradientGrid + 1 + iota // grad_grad_input
+	secondGrid                               // grad_grad_grid
+	secondOfOutput                           // grad_grad_output
+	secondOfInput                            // grad_input
+	secondOfGrid                             // grad_grid
+)
+
+// gridSampleDoubleBackward gives the gradients of gridSampleBackward's inputs,
+// of grad_input, grad_grid or both: those of its results.
+//
+// Workspace: as gridSampleBackward's.
+var gridSampleDoubleBackward = op{
+	name: "grid_sample_double_backward", category: Sampling,
+	args: []arg{
+		{name: "grad_output", shaped: true, allow: floats},
+		{name: "input", shaped: true, allow: floats},
+		{name: "grid", shaped: true, allow: floats},
+		{name: "grad_grad_input", optional: true, allow: floats, defaultType: same("input")},
+		{name: "grad_grad_grid", optional: true, allow: floats, defaultType: same("grid")},
+		{name: "grad_grad_output", out: true, optional: true, allow: floats, defaultType: same("grad_output")},
+		{name: "grad_input", out: true, optional: true, allow: floats, defaultType: same("input")},
+		{name: "grad_grid", out: true, optional: true, allow: floats, defaultType: same("grid")},
+	},
+	attrs: samplerAttrs,
+	infer: func(p *Problem) error {
+		output, err := inferSampler(p)
+		if err != nil {
+			return err
+		}
+		if err := hasShape("grad_output", output)(p); err != nil {
+			return err
+		}
+		switch {
+		case !p.has("grad_grad_input") && !p.has("grad_grad_grid"):
+			return p.errorf("grad_grad_input", "is none, and so is grad_grad_grid; want at least one")
+		case !p.has("grad_grad_output") && !p.has("grad_input") && !p.has("grad_grid"):
+			return p.errorf("grad_grad_output", "is none, and so are grad_input and grad_grid; want at least one")
+		}
+		p.setShape("grad_grad_output", output)
+		for _, name := range []string{"grad_grad_input", "grad_input"} {
+			p.setShape(name, p.Shape("input"))
+		}
+		for _, name := range []string{"grad_grad_grid", "grad_grid"} {
+			p.setShape(name, p.Shape("grid"))
+		}
+		return all(
+			sameTypeAs("grad_output", "input"), sameTypeAs("grad_grad_input", "input"), sameTypeAs("grad_grad_grid", "grid"),
+			sameTypeAs("grad_grad_output", "input"), sameTypeAs("grad_input", "input"), sameTypeAs("grad_grid", "grid"),
+		)(p)
+	},
+	build: func(pl *plan) error {
+		p := &pl.problem
+		t := gridTypes(p)
+		kernel, err := selectRow(pl, cpu.GridSampleDouble, t)
+		if err != nil {
+			return err
+		}
+		s := samplerOf(p)
+		var scatter scatterJobs
+		if p.has("grad_input") {
+			if t.Compute == tensor.F64 {
+				scatter, err = scatterImages(pl, s, t, cpu.GridDoubleScatter64, secondOfInput, secondGrid)
+			} else {
+				scatter, err = scatterImages(pl, s, t, cpu.GridDoubleScatter32, secondOfInput, secondGrid)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		job := func(c *call, w *worker, number int64) {
+			s := &c.sampler
+			s.eachBlock(number, func(image, column, row int64) {
+				kernel(&s.second(c, s.block(w, image, column, row, &c.args[gradientGrid])).GridBlock)
+			})
+		}
+		// Every sum and every weight is computed about twice as often as in the backward.
+		cost := s.positions() * s.batch * (s.channels + 1) * 40 * max(4, s.taps())
+		pl.run = func(c *call) error {
+			joined, threads := c.joins(gradientOutput, gradientGrid, secondGrid, secondOfOutput, secondOfGrid), c.threads
+			if p.has("grad_grad_output") || p.has("grad_grid") {
+				c.sampler = *s
+				c.sampler.order(joined, threads)
+				c.parallel(c.sampler.tiles(), cost, job)
+			}
+			if p.has("grad_input") {
+				c.sampler = *s
+				c.sampler.scanOrder(joined)
+				c.threads = min(threads, int(scatter.threads))
+				c.parallel(scatter.perImage*s.batch, cost, scatter.job)
+				c.threads = threads
+			}
+			return nil
+		}
+		return nil
+	},
+	rows: namesOf(cpu.GridSampleDouble),
+}
+
+// second completes a block with what the problem has of its arguments.
+func (s *sampler) second(c *call, b *gridBlock) *gridBlock {
+	b.GradOutput, b.Input = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b)
+	if v := &c.args[secondInput]; v.Present() {
+		b.Second.Input = s.image(v, b)
+	}
+	s.shifts(b, &c.args[secondGrid])
+	if v := &c.args[secondOfOutput]; v.Present() {
+		b.Second.Output = s.rows(v, b)
+	}
+	if v := &c.args[secondOfGrid]; v.Present() {
+		b.Output = s.gridRows(v, b)
+	}
+	return b
+}
+
+// shifts gives a block the grid's tangent at its positions.
+func (s *sampler) shifts(b *gridBlock, v *tensor.View) {
+	if !v.Present() {
+		return
+	}
+	rows := s.gridRows(v, b)
+	for axis := range s.Dims {
+		b.Second.Coords[axis] = rows.Row(int64(axis), 0)
+	}
+}
