@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/isobit-ml/isobit/plans"
 )
 
 // cudaLibrary returns the folder of a library that is built with CUDA. Only
@@ -29,13 +31,35 @@ func cudaLibrary(t *testing.T) string {
 	return dir
 }
 
-// TestLibraryOnDriver runs every operation through the C ABI on the stand-in
-// for CUDA's driver, which the library must find by itself; then with faults.
+// casesOnCUDA writes those of cases.txt whose operations have CUDA kernels, or
+// have none, to a file.
+func casesOnCUDA(t *testing.T, have bool) string {
+	var kept []string
+	for _, c := range strings.Split(readRoot(t, "tests/cases.txt"), "\n\n") {
+		op, _, _ := strings.Cut(c, " ")
+		for _, row := range plans.Support() {
+			if row.Op == op && slices.Contains(row.Devices, "cuda") == have {
+				kept = append(kept, c)
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "cases.txt")
+	if err := os.WriteFile(file, []byte(strings.Join(kept, "\n\n")+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestLibraryOnDriver runs every operation that has kernels through the C ABI on
+// the stand-in for CUDA's driver, which the library must find by itself; then one
+// that has none; then with faults.
 func TestLibraryOnDriver(t *testing.T) {
 	program := compile(t, cudaLibrary(t), "c", "c/families.c")
 	folder := filepath.Dir(buildShim(t, nil))
+	cases, without := casesOnCUDA(t, true), casesOnCUDA(t, false)
 	for _, c := range []struct{ fault, device, want string }{
 		{"", "cuda:0", " cases\n"},
+		{"", "cuda:0", "grid_sample_double_backward: has no CUDA kernels"},
 		{"", "cuda:1", " cases\n"},
 		{"capture", "cuda:0", " cases\n"},
 		{"", "cuda:2", "device is cuda:2: device 2 does not exist; there are 2"},
@@ -45,7 +69,11 @@ func TestLibraryOnDriver(t *testing.T) {
 		{"weak", "cuda:0", "device 0 has compute capability 7.0; 7.5 or later is needed"},
 		{"image", "cuda:0", "the driver does not load the kernel "},
 	} {
-		command := exec.Command(program, "cases.txt", c.device)
+		file := cases
+		if strings.HasSuffix(c.want, "has no CUDA kernels") {
+			file = without
+		}
+		command := exec.Command(program, file, c.device)
 		command.Env = append(os.Environ(), "ISOBIT_FAKE_CUDA="+c.fault, "LD_LIBRARY_PATH="+folder)
 		out, err := command.CombinedOutput()
 		if !strings.Contains(string(out), c.want) || (err == nil) != (c.want == " cases\n") {

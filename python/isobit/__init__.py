@@ -40,7 +40,13 @@ from .ops.fake_quantize import (  # noqa: E402
     fake_quantize_per_token_affine,
     fake_quantize_per_token_affine_backward,
 )
-from .ops.grid_sample import affine_grid, affine_grid_backward, grid_sample, grid_sample_backward  # noqa: E402
+from .ops.grid_sample import (  # noqa: E402
+    affine_grid,
+    affine_grid_backward,
+    grid_sample,
+    grid_sample_backward,
+    grid_sample_double_backward,
+)
 from .ops.per_block import (  # noqa: E402
     dequantize_per_block,
     dequantize_per_block_backward,
@@ -115,6 +121,7 @@ __all__ = [
     "get_num_threads",
     "grid_sample",
     "grid_sample_backward",
+    "grid_sample_double_backward",
     "info",
     "nn",
     "quantize_per_block",

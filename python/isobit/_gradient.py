@@ -1,9 +1,10 @@
-"""What gradients share: saved arguments, and that they are differentiated once."""
+"""What gradients share: saved arguments, and that they are differentiated once, or twice."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
@@ -69,11 +70,14 @@ def no_forward_mode(name: str) -> Callable[..., Any]:
 
 
 class Frame:
-    """An autograd context with other saved tensors."""
+    """An autograd context with other saved tensors; wanted: of which, and of which upstream gradients, a gradient's
+    gradient is wanted."""
 
-    def __init__(self, ctx: Any, saved: tuple[Any, ...]) -> None:
+    def __init__(self, ctx: Any, saved: tuple[Any, ...], wanted: tuple[bool, ...] | None = None) -> None:
         self._ctx = ctx
         self.saved_tensors = saved
+        if wanted is not None:
+            self.wanted = wanted
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)
@@ -96,11 +100,12 @@ class _Gradient(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         if ctx.rule.second is not None:
             ctx.save_for_backward(*inputs[3:])
+            save_for_jvp(ctx, *inputs[3:])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         if ctx.rule.second is None:
-            raise RuntimeError(ONCE.format(ctx.rule.name))
+            raise RuntimeError(ctx.rule.refusal)
         saved, upstream = ctx.saved_tensors[: ctx.saved], ctx.saved_tensors[ctx.saved :]
         given = [g for g in grads if g is not None]
         if not given:
@@ -111,25 +116,36 @@ class _Gradient(torch.autograd.Function):
             all_grads = [g if g is None else next(rest) for g in grads]
             return ctx.rule.second(frame, tensors[: len(upstream)], all_grads)
 
-        return None, None, None, *once(ctx.rule.name, second)(Frame(ctx.first, saved), *upstream, *given)
+        frame = Frame(ctx.first, saved, tuple(ctx.needs_input_grad[3:]))
+        return None, None, None, *once(ctx.rule.name, second, refusal=TWICE)(frame, *upstream, *given)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        raise NotImplementedError(ONCE.format(ctx.rule.name))
+        if ctx.rule.second is not None:
+            no_forward_mode(f"{ctx.rule.name}'s gradient")()
+        raise NotImplementedError(ctx.rule.refusal)
 
 
-class _Rule(NamedTuple):
+@dataclass(frozen=True)
+class _Rule:  # no tuple, which torch.func would take apart
     name: str
     backward: Callable[..., Any]
     second: Callable[..., Any] | None
+    refusal: str
 
 
-def once(name: str, backward: Callable[..., Any], second: Callable[..., Any] | None = None) -> Callable[..., Any]:
+ONCE = "isobit::{} has no second derivative: isobit's ops can be differentiated once"
+TWICE = "isobit::{} has no third derivative: it can be differentiated twice"
+
+
+def once(
+    name: str, backward: Callable[..., Any], second: Callable[..., Any] | None = None, refusal: str = ONCE
+) -> Callable[..., Any]:
     """Makes differentiating a gradient an error. torch's once_differentiable cuts the gradient off from the
     inputs, so that torch.func, and autograd.grad with allow_unused, take its derivative for 0.
 
-    second(ctx, upstream gradients, gradients of what backward gave) may know a part of it: it gives a gradient for
-    each tensor that was saved and for each upstream gradient, or raises."""
+    second(ctx, upstream gradients, gradients of what backward gave), if there is one, differentiates it: it gives a
+    gradient, where ctx.wanted says so, for each tensor that was saved and for each upstream gradient."""
 
     def differentiable(ctx: Any, *grads: Any) -> Any:
         if is_dynamo_compiling() or not torch.is_grad_enabled():
@@ -142,10 +158,9 @@ def once(name: str, backward: Callable[..., Any], second: Callable[..., Any] | N
             return outputs
 
         saved = ctx.saved_tensors
-        outputs = iter(_Gradient.apply(_Rule(name, noted, second), ctx, len(saved), *saved, *grads))
+        outputs = iter(
+            _Gradient.apply(_Rule(name, noted, second, refusal.format(name)), ctx, len(saved), *saved, *grads)
+        )
         return tuple(None if none else next(outputs) for none in absent)
 
     return differentiable
-
-
-ONCE = "isobit::{} has no second derivative: isobit's ops can be differentiated once"

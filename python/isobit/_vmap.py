@@ -94,10 +94,12 @@ def vmap_fold(op: Op, data: tuple[int, ...], change: Callable[[int, list[Any]], 
             return None
         new = list(args)
         for i in data:
-            new[i] = front(args[i], in_dims[i], size)
+            if args[i] is not None:
+                new[i] = front(args[i], in_dims[i], size)
         own = new[data[0]].shape[1]
         for i in data:
-            new[i] = new[i].flatten(0, 1)
+            if args[i] is not None:
+                new[i] = new[i].flatten(0, 1)
         if change:
             change(size, new)
         y = op.raw(*new)

@@ -32,6 +32,13 @@ OTHERS = {
         "input": torch.ones(2, 3, 4, 4),
         "grid": torch.zeros(2, 3, 3, 2),
     },
+    "grid_sample_double_backward": {
+        "grad_output": torch.ones(2, 3, 3, 3),
+        "input": torch.ones(2, 3, 4, 4),
+        "grid": torch.zeros(2, 3, 3, 2),
+        "grad_grad_input": torch.ones(2, 3, 4, 4),
+        "grad_grad_grid": torch.ones(2, 3, 3, 2),
+    },
     "embedding": {"input": INDICES, "weight": ROWS, "max_norm": 1.0},
     "embedding_backward": {"grad_output": torch.ones(3, 3), "indices": INDICES, "num_weights": 5},
     "embedding_renorm_": {"weight": ROWS, "indices": INDICES, "max_norm": 1.0},

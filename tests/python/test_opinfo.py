@@ -1,7 +1,6 @@
 """PyTorch's own test inputs: torch.testing._internal's database of operators, held against isobit's functions.
 
-What PyTorch supports isobit has to support, but for what LESS lists, of which an entry that no longer occurs is an
-error, too."""
+What PyTorch supports isobit has to support."""
 
 import contextlib
 import io
@@ -45,11 +44,6 @@ OURS = {
 }
 THEIRS = {op.name: op for op in op_db if op.name in OURS}
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-
-# What PyTorch's operator has and isobit's does not, by the sentence that says so. Of grid_sample, the gradient of
-# input can be differentiated again, that of grid cannot.
-ONCE = (RuntimeError, "grid_sample has no second derivative.*but for the gradient of input")
-LESS = {(name, "second"): ONCE for name in OURS if "grid_sample" in name}
 
 
 def test_every_operator_is_there():
@@ -202,11 +196,7 @@ def test_derivatives(name, kind):
     supported = getattr(THEIRS[name], FLAGS[kind]) if kind in FLAGS else True
     for sample in itertools.islice(samples(name, torch.float64, True, 1000, True), 6):
         call = lambda: KINDS[kind](function_of(OURS[name], sample), leaves(copies(sample, None, True)))  # noqa: B023, E731
-        if (name, kind) in LESS:
-            error, message = LESS[name, kind]
-            with pytest.raises(error, match=message):
-                call()
-        elif supported:
+        if supported:
             assert call()
         else:  # isobit may do more
             with contextlib.ExitStack() as stack:

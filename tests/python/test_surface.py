@@ -96,7 +96,6 @@ TWICE = {
     "weight_only_linear": lambda x, s: isobit.weight_only_linear(
         x, torch.ones(3, 4, dtype=torch.int8), s[:, None], group_size=4
     ),
-    "grid_sample": lambda x, s: isobit.grid_sample(x[None, None], torch.tanh(x[:, :2] * s[0])[None, None]),
 }
 
 
@@ -107,7 +106,7 @@ def test_a_second_derivative_is_an_error_and_never_zero(name):
 
     match = "has no second derivative"
     for arg in (0, 1) if name != "quantize" else (0,):
-        if arg == 1 and name in ("quantized_linear", "grid_sample"):
+        if arg == 1 and name == "quantized_linear":
             continue
         with pytest.raises(RuntimeError, match=match):
             torch.func.grad(lambda *a, arg=arg: torch.func.grad(loss, arg)(*a).square().sum(), arg)(X, S)
@@ -201,6 +200,7 @@ def test_odd_arguments_are_named():
         (TypeError, "sparse must be a bool, not 'no'", lambda: isobit.embedding(torch.tensor([1]), X, sparse="no")),
         (TypeError, "align_corners must be a bool, not 'no'", lambda: isobit.grid_sample(X[None, None], torch.zeros(1, 1, 1, 2), align_corners="no")),
         (ValueError, "output_mask is", lambda: isobit.grid_sample_backward(X, X, X, output_mask=(True,))),
+        (ValueError, "output_mask is .* want 3 bools", lambda: isobit.grid_sample_double_backward(X, X, X, X, X, output_mask=(True,))),
         (ValueError, r"weight_only_linear: input has shape \[\]", lambda: isobit.weight_only_linear(S[0], X.to(torch.int8), S, group_size=4)),
     ):  # fmt: skip
         with pytest.raises(error, match=message):
@@ -214,13 +214,16 @@ def test_numbers_of_numpy():
             assert_same(isobit.quantize_per_tensor(X, scale, zero_point, *INT8), want)
 
 
-FORWARD = {name: f for name, f in TWICE.items() if name != "grid_sample"} | {
+FORWARD = TWICE | {
     "embedding_bag": lambda x, s: isobit.embedding_bag(torch.tensor([[1, 0]]), x),
     "embedding_sparse": lambda x, s: torch.func.vjp(lambda w: isobit.embedding(IDS, w, sparse=True), X)[1](x)[
         0
     ].to_dense(),
     "fake_quantize_backward": lambda x, s: isobit.fake_quantize_per_channel_affine_backward(x, x, s, None, 0, -8, 7)[0],
     "grid_sample_backward": lambda x, s: isobit.grid_sample_backward(*[x[None, None]] * 2, GRID)[0],
+    "grid_sample_double_backward": lambda x, s: isobit.grid_sample_double_backward(
+        *[x[None, None]] * 2, GRID, x[None, None], None
+    )[0],
     "raw": lambda x, s: torch.ops.isobit.fake_quantize_per_channel_affine(x, s, None, 0, -8, 7),
 }
 IDS, GRID = torch.tensor([0, 2, 2]), torch.zeros(1, 3, 4, 2)

@@ -70,6 +70,10 @@ def samples():
     yield "grid_sample_backward", (draw(2, 3, 3, 3), IMAGE, GRID)
     yield "grid_sample_backward", (draw(2, 3, 3, 3), IMAGE, GRID, "bicubic")
     yield "grid_sample_backward", (draw(2, 3, 3, 3), IMAGE, GRID, "bilinear", "zeros", False, False, True)
+    given = draw(2, 3, 3, 3), IMAGE, GRID
+    yield "grid_sample_double_backward", (*given, IMAGE.sin(), GRID.cos())
+    yield "grid_sample_double_backward", (*given, None, GRID.cos(), "bicubic", "border", True)
+    yield "grid_sample_double_backward", (*given, IMAGE.sin(), None, "nearest", "zeros", False, True, False, True)
     yield "affine_grid", (draw(2, 2, 3), [2, 3, 4, 5])
     yield "affine_grid_backward", (draw(2, 4, 5, 2), [2, 2, 3])
     yield "quantized_linear_codes", (Q, S, Q[:3], S[:3], None, torch.float32)

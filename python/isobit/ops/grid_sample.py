@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
-from .._gradient import ONCE, save_for_jvp
+from .._gradient import save_for_jvp
 from .._op import LIBRARY, Op, write_out
 from .._vmap import vmap_fold
 
@@ -28,6 +28,17 @@ _SAMPLE_BACKWARD = Op(
     "grid_sample_backward",
     "grad_output[] input[] grid[]",
     "mode:s padding_mode:s align_corners:b want_input:w want_grid:w",
+    "grad_input = input : input if want_input",
+    "grad_grid = grid : grid if want_grid",
+)
+_SAMPLE_DOUBLE = Op(
+    "grid_sample_double_backward(Tensor grad_output, Tensor input, Tensor grid, Tensor? grad_grad_input, "
+    f"Tensor? grad_grad_grid, {_ATTRIBUTES}, bool want_grad_output=True, bool want_input=True, bool want_grid=True) "
+    "-> (Tensor, Tensor, Tensor)",
+    "grid_sample_double_backward",
+    "grad_output[] input[] grid[] grad_grad_input? grad_grad_grid?",
+    "mode:s padding_mode:s align_corners:b want_grad_output:w want_input:w want_grid:w",
+    "grad_grad_output = grad_output : grad_output if want_grad_output",
     "grad_input = input : input if want_input",
     "grad_grid = grid : grid if want_grid",
 )
@@ -59,14 +70,18 @@ def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
 
 
 def _sample_second(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """From the gradient of input, which is linear in the upstream one and does not depend on input."""
     given = iter(grads)
     of_input, of_grid = (next(given) if wanted else None for wanted in ctx.needs_input_grad[:2])
+    (grad_output,), (input, grid) = upstream, ctx.saved_tensors
+    by_input, by_grid, by_output = ctx.wanted
     if of_grid is not None:
-        raise RuntimeError(ONCE.format("grid_sample") + ", but for the gradient of input")
-    _, grid = ctx.saved_tensors
-    d_grid = _SAMPLE_BACKWARD(*upstream, of_input, grid, *ctx.attributes, False, True)[1]
-    return None, d_grid, _SAMPLE(of_input, grid, *ctx.attributes)
+        wants = by_output, by_input, by_grid
+        outputs = _SAMPLE_DOUBLE(grad_output, input, grid, of_input, of_grid, *ctx.attributes, *wants)
+        return outputs[1], outputs[2], outputs[0]
+    # The same from ops that have kernels, GPUs' too: this gradient does not depend on input.
+    d_output = _SAMPLE(of_input, grid, *ctx.attributes) if by_output else None
+    d_grid = _SAMPLE_BACKWARD(grad_output, of_input, grid, *ctx.attributes, False, True)[1] if by_grid else None
+    return None, d_grid, d_output
 
 
 def _sample_jvp(ctx: Any, image: Tensor | None, shift: Tensor | None, *_: Any) -> Tensor:
@@ -101,10 +116,12 @@ def _batched(size: int, args: list[Any]) -> None:
 
 _SAMPLE.differentiable(_sample_setup, _sample_backward, _sample_jvp, _sample_second)
 _SAMPLE_BACKWARD.not_differentiable()
+_SAMPLE_DOUBLE.not_differentiable()
 _GRID.linear(_grid_adjoint)
 _GRID_BACKWARD.linear(_grid_adjoint_of_gradient)
 vmap_fold(_SAMPLE, data=(0, 1))
 vmap_fold(_SAMPLE_BACKWARD, data=(0, 1, 2))
+vmap_fold(_SAMPLE_DOUBLE, data=(0, 1, 2, 3, 4))
 vmap_fold(_GRID, data=(0,), change=_batched)
 vmap_fold(_GRID_BACKWARD, data=(0,), change=_batched)
 
@@ -164,6 +181,14 @@ def grid_sample(
     return _SAMPLE.apply(input, grid, mode, padding_mode, corners)
 
 
+def _mask(op: str, mask: Any, *names: str) -> tuple[bool, ...]:
+    wants = tuple(mask) if isinstance(mask, Sequence) else ()
+    if len(wants) != len(names) or not all(isinstance(w, bool) for w in wants) or not any(wants):
+        want = f"want {len(names)} bools, for {', '.join(names[:-1])} and {names[-1]}, one of them True"
+        raise ValueError(f"{op}: output_mask is {spell(mask)}; {want}")
+    return wants
+
+
 def grid_sample_backward(
     grad_output: Tensor,
     input: Tensor,
@@ -174,12 +199,28 @@ def grid_sample_backward(
     output_mask: Sequence[bool] = (True, True),
 ) -> tuple[Tensor | None, Tensor | None]:
     """The gradients of input and grid; None for one that output_mask leaves out."""
-    wants = tuple(output_mask) if isinstance(output_mask, Sequence) else ()
-    if len(wants) != 2 or not all(isinstance(w, bool) for w in wants) or not any(wants):
-        came = f"output_mask is {spell(output_mask)}"
-        raise ValueError(f"grid_sample_backward: {came}; want two bools, for input and grid, one of them True")
+    wants = _mask("grid_sample_backward", output_mask, "input", "grid")
     corners = align_corners is not None and align_corners
     return _SAMPLE_BACKWARD(grad_output, input, grid, mode, padding_mode, corners, *wants)
+
+
+def grid_sample_double_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    grid: Tensor,
+    grad_grad_input: Tensor | None,
+    grad_grad_grid: Tensor | None,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+    output_mask: Sequence[bool] = (True, True, True),
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of grad_output, input and grid, from those of what ``grid_sample_backward`` gives, one of
+    which may be None; None for one that output_mask leaves out."""
+    wants = _mask("grid_sample_double_backward", output_mask, "grad_output", "input", "grid")
+    corners = align_corners is not None and align_corners
+    given = (grad_output, input, grid, grad_grad_input, grad_grad_grid)
+    return _SAMPLE_DOUBLE(*given, mode, padding_mode, corners, *wants)
 
 
 def _check_size(theta: Tensor, size: Sequence[int]) -> None:
