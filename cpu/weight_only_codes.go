@@ -10,15 +10,30 @@ import (
 type weightReader struct {
 	kernels  weightCodes // of the codes as they are, or made bytes
 	direct   bool        // as they are
-	halves   *float32    // the codes that halves of bytes stand for, if they do
+	halves   *float32    // see halvesOf; nil: codes are bytes
 	packing  Packing
 	bytes    dequantizeGroups
 	unsigned bool
 }
 
-var halves = map[tensor.DType]*[16]float32{
-	tensor.U4: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
-	tensor.S4: {0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1},
+// halvesOf has what kernels need for codes that are halves of bytes: what these
+// stand for, and the numbers of 16 even elements and 16 odd ones in turn.
+type halvesOf struct {
+	codes     [16]float32
+	low, high [16]int32
+}
+
+var halves = map[tensor.DType]*halvesOf{
+	tensor.U4: newHalves(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+	tensor.S4: newHalves(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1),
+}
+
+func newHalves(codes ...float32) *halvesOf {
+	h := &halvesOf{codes: [16]float32(codes)}
+	for i := range int32(16) {
+		h.low[i], h.high[i] = i/2+i%2*16, 8+i/2+i%2*16
+	}
+	return h
 }
 
 func (r *weightRow) setCodes(codes tensor.DType) {
@@ -30,7 +45,9 @@ func (r *weightRow) setCodes(codes tensor.DType) {
 	if !r.direct {
 		r.kernels = r.weightKernel.codes[bytes]
 	}
-	r.halves = (*float32)(unsafe.Pointer(halves[codes]))
+	if h := halves[codes]; r.direct && h != nil {
+		r.halves = &h.codes[0]
+	}
 	r.packing, _ = PickUpTo(PackingRows, r.needs, Types{})
 	r.bytes, r.unsigned = r.dequantize[bytes], bytes == tensor.U8
 }

@@ -113,13 +113,27 @@ func (r *weightRun) packRow(m int64) {
 	switch {
 	case !r.takes:
 	case r.few:
-		loadRow(r.x, unsafe.Slice(r.packed(m*packedWidth(r.K)), r.K), r.X.Row(m, 0))
+		row := unsafe.Slice(r.packed(m*packedWidth(r.K)), r.K)
+		loadRow(r.x, row, r.X.Row(m, 0))
+		if r.halves != nil {
+			evenFirst(row[:r.K/Lanes*Lanes])
+		}
 	default:
 		for k := int64(0); k < r.K; k += TileSize {
 			row := r.s.row[:min(TileSize, r.K-k)]
 			loadRow(r.x, row, r.X.Row(m, k))
 			part := stripes(len(row)) * r.lanes
 			r.packStripes(row, r.packed(r.M*k+m*int64(part)), int(r.M)*part)
+		}
+	}
+}
+
+// evenFirst moves the even ones of every 32 elements to the front.
+func evenFirst(row []float32) {
+	for ; len(row) > 0; row = row[32:] {
+		from := [32]float32(row)
+		for i := range 16 {
+			row[i], row[16+i] = from[2*i], from[2*i+1]
 		}
 	}
 }

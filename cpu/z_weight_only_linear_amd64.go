@@ -7,7 +7,6 @@ package cpu
 // weightStripesAVX512S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
@@ -15,7 +14,6 @@ func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *
 // packWeightsAVX512S8 stores vector v of so many stripes of weights (q - zero) * scale one after the
 // other, from v times apart, in bytes, on.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
@@ -23,7 +21,6 @@ func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *fl
 // weightStripesAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
@@ -31,15 +28,13 @@ func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *
 // packWeightsAVX512U8 stores vector v of so many stripes of weights (q - zero) * scale one after the
 // other, from v times apart, in bytes, on.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
 
 // weightStripesAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
-// weights (q - zero) * scale to lanes, or to 0 unless there are more.
+// weights (q - zero) * scale to 0: of 32 elements of x the even ones come first.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
@@ -47,7 +42,6 @@ func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, ze
 // packWeightsAVX512Packed stores vector v of so many stripes of weights (q - zero) * scale one after the
 // other, from v times apart, in bytes, on.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
@@ -55,7 +49,6 @@ func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero
 // weightStripesAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
@@ -63,7 +56,6 @@ func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *fl
 // packWeightsAVX2S8 stores vector v of so many stripes of weights (q - zero) * scale one after the
 // other, from v times apart, in bytes, on.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
@@ -71,7 +63,6 @@ func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *floa
 // weightStripesAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int)
@@ -79,7 +70,6 @@ func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *fl
 // packWeightsAVX2U8 stores vector v of so many stripes of weights (q - zero) * scale one after the
 // other, from v times apart, in bytes, on.
 // Numbers of 32 positions >> shift are those of their scales.
-// codes are those that halves of bytes stand for.
 //
 //go:noescape
 func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)

@@ -26,34 +26,24 @@ func weightStripes(c *build.Context) {
 			if t.widen == "" && !isa.masks {
 				continue // tables have 8 elements
 			}
-			begin := func(name, parameters string, doc ...string) weightReader {
-				beginFunction(c, name, "func(q *byte, steps int, shift int, scale, zero, codes, "+parameters,
-					append(doc, "Numbers of 32 positions >> shift are those of their scales.",
-						"codes are those that halves of bytes stand for.")...)
-				w := weightReader{weightKernel: newWeightKernel(c, isa), q: param(c, "q"), at: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"), bytes: t.bytes, widen: t.widen}
-				if t.widen == "" {
-					w.codes, w.table = w.vector(), w.vector()
-					w.emit("VMOVUPS", operand.Mem{Base: param(c, "codes")}, w.codes)
-				}
-				c.XORQ(w.at, w.at)
-				c.Load(c.Param("shift"), reg.RCX)
-				return w
+			name, most := isa.name+t.name, map[bool]int{true: 4, false: 1}[isa.masks]
+			doc := []string{"weights (q - zero) * scale to lanes, or to 0 unless there are more."}
+			if t.widen == "" {
+				doc = []string{"weights (q - zero) * scale to 0: of 32 elements of x the even ones come first."}
 			}
-			name := isa.name + t.name
-			w := begin("weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more int)",
-				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with",
-				"weights (q - zero) * scale to lanes, or to 0 unless there are more.")
+			w := newWeightReader(c, isa, t.bytes, t.widen, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more int)",
+				append([]string{"weightStripes" + name + " adds the products of so many stripes of rows of x, xRow bytes apart, with"}, doc...)...)
 			w.sums()
-			w.row = param(c, "xRow")
-			for count := map[bool]int{true: 4, false: 1}[isa.masks]; count > 1; count-- {
+			row := param(c, "xRow")
+			for count := most; count > 1; count-- {
 				fewer := w.newLabel("fewer")
 				c.CMPQ(w.rows, operand.U32(count))
 				c.JLT(operand.LabelRef(fewer))
-				w.stripes(count)
+				w.stripes(count, row)
 				c.Label(fewer)
 			}
-			w.stripes(1)
-			begin("packWeights"+name, "to *float32, apart int)",
+			w.stripes(1, row)
+			newWeightReader(c, isa, t.bytes, t.widen, "packWeights"+name, "to *float32, apart int)",
 				"packWeights"+name+" stores vector v of so many stripes of weights (q - zero) * scale one after the",
 				"other, from v times apart, in bytes, on.").pack()
 		}
@@ -63,32 +53,76 @@ func weightStripes(c *build.Context) {
 // weightReader makes weights of codes.
 type weightReader struct {
 	weightKernel
-	q, at, scale, zero, row reg.GPVirtual
-	bytes                   int    // of a stripe
-	widen                   string // to 32 bits
-	s, z, codes, table      reg.VecVirtual
+	q, at, last, scale, zero reg.GPVirtual
+	bytes                    int    // of a stripe
+	widen                    string // to 32 bits
+	s, z                     reg.VecVirtual
+	// Of codes that are two in a byte: what halves stand for, which weights that
+	// is, and how even and odd elements become neighbours.
+	codes, table, low, high reg.VecVirtual
+}
+
+func newWeightReader(c *build.Context, isa *isa, bytes int, widen, name, parameters string, doc ...string) weightReader {
+	beginFunction(c, name, "func(q *byte, steps int, shift int, scale, zero, codes, "+parameters,
+		append(doc, "Numbers of 32 positions >> shift are those of their scales.")...)
+	w := weightReader{
+		weightKernel: newWeightKernel(c, isa), bytes: bytes, widen: widen,
+		q: param(c, "q"), at: c.GP64(), last: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
+	}
+	w.s, w.z = w.vector(), w.vector()
+	if widen == "" {
+		w.table = w.vector()
+		from := param(c, "codes")
+		for i, v := range []*reg.VecVirtual{&w.codes, &w.low, &w.high} {
+			*v = w.vector()
+			w.emit("VMOVUPS", operand.Mem{Base: from, Disp: i * isa.bytes}, *v)
+		}
+	}
+	c.XORQ(w.at, w.at)
+	c.MOVQ(operand.I32(-1), w.last)
+	c.Load(c.Param("shift"), reg.RCX)
+	return w
 }
 
 // stripes handles some rows of x, and returns.
-func (w weightReader) stripes(count int) {
-	c, bytes := w.c, w.isa.bytes
-	vectors := stripeLanes / w.kernel.lanes
-	acc := w.accumulators(count, vectors, bytes)
-	x := w.rowsFrom(w.x, w.row, count)
+func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
+	bytes := w.isa.bytes
+	acc := w.accumulators(count, stripeLanes/w.kernel.lanes, bytes, w.table == nil)
+	x := w.rowsFrom(w.x, xRow, count)
 	w.each(func(v int, weights reg.VecVirtual) {
 		for row := range count {
 			w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v])
 		}
 	}, x, laneBytes)
+	if w.table != nil {
+		for _, vectors := range acc.vectors {
+			for v := 0; v < len(vectors); v += 2 {
+				vectors[v], vectors[v+1] = w.interleave(vectors[v], vectors[v+1])
+			}
+		}
+	}
 	w.store(acc)
-	c.VZEROUPPER()
-	c.RET()
+	w.c.VZEROUPPER()
+	w.c.RET()
 }
 
 // pack stores weights.
 func (w weightReader) pack() {
 	to := w.rowsFrom(param(w.c, "to"), param(w.c, "apart"), stripeLanes/w.kernel.lanes)
-	w.each(func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }, to, w.isa.bytes)
+	store := func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }
+	var even reg.VecVirtual
+	w.each(func(v int, weights reg.VecVirtual) {
+		switch {
+		case w.table == nil:
+			store(v, weights)
+		case v%2 == 0:
+			even = weights
+		default:
+			low, high := w.interleave(even, weights)
+			store(v-1, low)
+			store(v, high)
+		}
+	}, to, w.isa.bytes)
 	w.c.VZEROUPPER()
 	w.c.RET()
 }
@@ -96,18 +130,15 @@ func (w weightReader) pack() {
 // each makes the weights of all stripes; rows move on by bytes with each.
 func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, bytes int) {
 	const ahead = 32 // stripes: rows of codes are longer than what processors fetch by themselves
-	c, vectors := w.c, stripeLanes/w.kernel.lanes
-	w.s, w.z = w.vector(), w.vector()
+	c := w.c
 	loop, end := w.newLabel("stripe"), w.newLabel("end")
 	c.Label(loop)
 	c.TESTQ(w.steps, w.steps)
 	c.JLE(operand.LabelRef(end))
 	c.PREFETCHT0(operand.Mem{Base: w.q, Disp: ahead * w.bytes})
-	for v := range vectors {
-		if v%(vectors/2) == 0 {
-			w.group()
-		}
-		use(v, w.weights(v))
+	for half := range 2 {
+		w.group()
+		w.weights(half, use)
 	}
 	c.ADDQ(operand.U32(w.bytes), w.q)
 	r.moveOn(c, bytes)
@@ -116,36 +147,52 @@ func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, byte
 	c.Label(end)
 }
 
-// group loads the parameters of 32 positions.
+// group loads the parameters of 32 positions, unless they are the last ones'.
 func (w weightReader) group() {
-	number := w.c.GP64()
+	number, same := w.c.GP64(), w.newLabel("same")
 	w.c.MOVQ(w.at, number)
 	w.c.SHRQ(reg.CL, number)
 	w.c.INCQ(w.at)
+	w.c.CMPQ(number, w.last)
+	w.c.JEQ(operand.LabelRef(same))
+	w.c.MOVQ(number, w.last)
 	w.emit("VBROADCASTSS", operand.Mem{Base: w.scale, Index: number, Scale: 4}, w.s)
 	w.emit("VBROADCASTSS", operand.Mem{Base: w.zero, Index: number, Scale: 4}, w.z)
 	if w.table != nil {
 		w.emit("VSUBPS", w.z, w.codes, w.table)
 		w.emit("VMULPS", w.s, w.table, w.table)
 	}
+	w.c.Label(same)
 }
 
-// weights makes those of vector v of a stripe.
-func (w weightReader) weights(v int) reg.VecVirtual {
-	x := w.vector()
-	if w.table == nil {
+// weights makes those of half a stripe, of codes in a byte the even ones first.
+func (w weightReader) weights(half int, use func(v int, weights reg.VecVirtual)) {
+	vectors := stripeLanes / w.kernel.lanes / 2
+	if w.table != nil {
+		even, odd := w.vector(), w.vector()
+		w.c.VPMOVZXBD(operand.Mem{Base: w.q, Disp: half * w.bytes / 2}, even)
+		w.c.VPSRLD(operand.Imm(4), even, odd)
+		for i, v := range []reg.VecVirtual{even, odd} {
+			w.c.VPERMPS(w.table, v, v) // the low 4 bits number a weight
+			use(half*vectors+i, v)
+		}
+		return
+	}
+	for i := range vectors {
+		v, x := half*vectors+i, w.vector()
 		w.emit(w.widen, operand.Mem{Base: w.q, Disp: v * w.kernel.lanes}, x)
 		w.emit("VCVTDQ2PS", x, x)
 		w.emit("VSUBPS", w.z, x, x)
 		w.emit("VMULPS", w.s, x, x)
-		return x
+		use(v, x)
 	}
-	// The low 4 bits of an element of 32 bits number a weight: a byte b becomes
-	// b | b<<28 in 64 bits, the upper half of which is b>>4.
-	upper := w.vector()
-	w.c.VPMOVZXBQ(operand.Mem{Base: w.q, Disp: v * w.kernel.lanes / 2}, x)
-	w.c.VPSLLQ(operand.Imm(28), x, upper)
-	w.c.VPORQ(upper, x, x)
-	w.c.VPERMPS(w.table, x, x)
-	return x
+}
+
+// interleave makes neighbours of even and odd elements.
+func (w weightReader) interleave(even, odd reg.VecVirtual) (low, high reg.VecVirtual) {
+	low = w.vector()
+	w.emit("VMOVAPS", even, low)
+	w.c.VPERMT2PS(odd, w.low, low)
+	w.c.VPERMT2PS(odd, w.high, even)
+	return low, even
 }

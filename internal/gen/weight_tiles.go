@@ -33,13 +33,14 @@ func (k *weightKernel) sums() {
 	k.emit("VXORPS", k.none.AsX(), k.none.AsX(), k.none.AsX())
 }
 
-// accumulators are some for each row of x, which lie bytes apart.
+// accumulators are some for each row of x, which lie bytes apart. They begin with
+// what is there if there are more and they go onto it.
 type accumulators struct {
 	vectors [][]reg.VecVirtual
 	apart   int
 }
 
-func (k weightKernel) accumulators(rows, count, apart int) accumulators {
+func (k weightKernel) accumulators(rows, count, apart int, onto bool) accumulators {
 	acc := accumulators{make([][]reg.VecVirtual, rows), apart}
 	for row := range rows {
 		for range count {
@@ -47,11 +48,13 @@ func (k weightKernel) accumulators(rows, count, apart int) accumulators {
 		}
 	}
 	begin, begun := k.newLabel("begin"), k.newLabel("begun")
-	k.c.TESTQ(k.more, k.more)
-	k.c.JEQ(operand.LabelRef(begin))
-	k.eachOf(acc, func(at operand.Mem, v reg.VecVirtual) { k.emit("VMOVUPS", at, v) })
-	k.c.JMP(operand.LabelRef(begun))
-	k.c.Label(begin)
+	if onto {
+		k.c.TESTQ(k.more, k.more)
+		k.c.JEQ(operand.LabelRef(begin))
+		k.eachOf(acc, func(at operand.Mem, v reg.VecVirtual) { k.emit("VMOVUPS", at, v) })
+		k.c.JMP(operand.LabelRef(begun))
+		k.c.Label(begin)
+	}
 	k.eachOf(acc, func(_ operand.Mem, v reg.VecVirtual) { k.emit("VMOVAPS", k.none, v) })
 	k.c.Label(begun)
 	return acc
@@ -106,7 +109,7 @@ func weightTiles(c *build.Context) {
 // tile multiplies some rows of x, and moves on by them.
 func (k weightKernel) tile(count int, wFirst, row reg.GPVirtual) {
 	c := k.c
-	acc := k.accumulators(count, weightRows, laneBytes)
+	acc := k.accumulators(count, weightRows, laneBytes, true)
 	x, w, left := k.rowsFrom(k.x, row, count), k.rowsFrom(wFirst, row, weightRows), c.GP64()
 	loop, end := k.newLabel("step"), k.newLabel("end")
 	c.MOVQ(k.steps, left)
