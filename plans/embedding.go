@@ -37,7 +37,9 @@ var embedding = op{
 			return err
 		}
 		pl.compute, pl.accumulator = p.DType("weight"), tensor.None
-		stream := tensor.NumElements(p.Shape("y"))*p.DType("y").Size() > streamFrom
+		// y, and the rows that it is of.
+		elements := tensor.NumElements(p.Shape("y"))
+		stream := (elements+min(elements, tensor.NumElements(p.Shape("weight"))))*p.DType("y").Size() > streamFrom
 		strict := p.word("bounds") == "error"
 		job := func(c *call, w *worker, number int64) { copyRows(c, w, kernel, strict, stream, number) }
 		if strict {

@@ -19,6 +19,8 @@ OUTS = {
     "quantize": lambda out: isobit.quantize_per_tensor(X, 0.1, 0, -8, 7, torch.float32, out=out),
     "dequantize": lambda out: isobit.dequantize_per_channel(X.to(torch.int8), S, Z, 0, *INT8, out=out),
     "grid_sample": lambda out: isobit.grid_sample(X[None, None], torch.zeros(1, 3, 4, 2), out=out[None, None]),
+    "embedding": lambda out: isobit.embedding(torch.tensor([1, 0, 2]), X, out=out),
+    "embedding with max_norm": lambda out: isobit.embedding(torch.tensor([1, 0, 2]), X.clone(), max_norm=1.0, out=out),
     "plan": lambda out: isobit.Plan("fake_quantize_per_tensor x=f32[3,4] zero_point=none qmin=-8 qmax=7").run(
         X, S[0], None, out
     ),
@@ -84,6 +86,14 @@ def test_out_is_what_the_result_would_be():
     assert isobit.quantize_per_tensor(x, 0.5, None, -8, 7, torch.int4, out=packed) is packed
     with pytest.raises(ValueError, match=r"out has shape \[3, 5\]; want \[3, 3\]"):
         isobit.quantize_per_tensor(x, 0.5, None, -8, 7, torch.int4, out=torch.empty(3, 5, dtype=torch.uint8))
+    weight, indices = draw(5, 3), torch.tensor([[1, 2], [4, 0]])
+    for keywords in ({}, {"max_norm": 0.5}, {"padding_idx": 1}):
+        before, rows = weight.clone(), torch.empty(2, 2, 3)
+        with pytest.raises(ValueError, match=r"embedding: out has shape \[2, 3\]; want \[2, 2, 3\]"):
+            isobit.embedding(indices, weight, out=torch.empty(2, 3), **keywords)
+        assert_same(weight, before)
+        assert isobit.embedding(indices, weight.clone(), out=rows, **keywords) is rows
+        assert_same(rows, isobit.embedding(indices, weight.clone(), **keywords))
     with pytest.raises(RuntimeError, match="out= does not work within vmap"):
         torch.vmap(lambda x: fake(x, S, out=torch.empty(3, 4)))(draw(2, 3, 4))
 

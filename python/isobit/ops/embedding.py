@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
-from .._op import Op, wants_gradient
+from .._op import Op, wants_gradient, write_out
 from .._vmap import Dims, front, register
 
 _FORWARD = Op(
@@ -126,6 +126,8 @@ def embedding(
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """The rows of ``weight`` that ``input`` (int32 or int64) names.
 
@@ -134,7 +136,7 @@ def embedding(
     nothing but the indices; ``sparse=True`` gives it coalesced. ``max_norm`` scales the rows that
     are named down to that norm first, in place."""
     if max_norm is None and padding_idx is None and not is_dynamo_compiling():
-        y = _fast(weight, input, -1, scale_grad_by_freq, sparse)
+        y = _fast(weight, input, -1, scale_grad_by_freq, sparse, out)
         if y is not NotImplemented:
             return y
     check_dense("embedding", input=input, weight=weight)
@@ -142,8 +144,10 @@ def embedding(
         raise ValueError(f"embedding: weight has shape {list(weight.shape)}; want two dimensions")
     args = (weight, input, _row(padding_idx, weight.shape[0]), scale_grad_by_freq, sparse)
     if max_norm is not None:
+        if out is not None:
+            write_out(_FORWARD, out, *args)  # where that is refused, it is before weight is written
         renorm_before(_FORWARD, args, max_norm, norm_type)
-    return _FORWARD.apply(*args)
+    return _FORWARD.apply(*args) if out is None else write_out(_FORWARD, out, *args)
 
 
 _fast = _FORWARD.fast
