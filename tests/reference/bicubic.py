@@ -1,4 +1,6 @@
-"""grid_sample of images with mode=bicubic (contract, section 6), shapes as in grid_sample.py."""
+"""grid_sample with mode=bicubic (contract, section 6), shapes as in grid_sample.py."""
+
+import itertools
 
 import numpy as np
 
@@ -72,47 +74,60 @@ class Axis:
 
 
 class Taps:
-    def __init__(self, grid, sizes, problem):
-        self.x, self.y = (Axis(grid[..., axis], sizes[axis], problem) for axis in (0, 1))
-        self.width = sizes[0]
+    """The taps of every output position; each has a number along x, y[, z]."""
 
-    def tap(self, i, j):
-        """Where the tap of row i and column j is inside, and its pixel."""
-        return self.y.inside[i] & self.x.inside[j], self.y.pixel[i] * self.width + self.x.pixel[j]
+    def __init__(self, grid, sizes, problem):
+        self.axes = [Axis(grid[..., axis], size, problem) for axis, size in enumerate(sizes)]
+        self.sizes = sizes
+        self.numbers = [n[::-1] for n in itertools.product(range(4), repeat=len(sizes))]
+
+    def tap(self, number):
+        """Where a tap is inside, and its pixel."""
+        inside, pixel = True, 0
+        for axis, size, i in zip(self.axes[::-1], self.sizes[::-1], number[::-1], strict=True):
+            inside, pixel = inside & axis.inside[i], pixel * size + axis.pixel[i]
+        return inside, pixel
+
+    def weight(self, number, along=None):
+        """(wx * wy) * wz, with the derivative along an axis."""
+        weight = None
+        for axis, i in zip(self.axes, number, strict=True):
+            factor = (axis.slope if axis is along else axis.weight)[i]
+            weight = factor if weight is None else weight * factor
+        return weight
 
     def steps(self):
-        """For each tap its mask, its pixel and its weight, row by row."""
-        for i in range(4):
-            for j in range(4):
-                inside, pixel = self.tap(i, j)
-                yield inside, pixel, self.x.weight[j] * self.y.weight[i]
+        """For each tap its mask, its pixel and its weight, row by row, plane by plane."""
+        for number in self.numbers:
+            yield *self.tap(number), self.weight(number)
 
-    def reduce(self, pixels, columns, rows):
-        """[N, C, P]: sums of values by the columns' factors, then of those by the rows'."""
-        shape = (*pixels.shape[:2], self.x.k.shape[1])
+    def reduce(self, pixels, factors, outer=()):
+        """[N, C, P]: sums along x of values by its factors, then along y of those by its, then along z.
+        outer: the numbers along the axes that are not summed yet."""
+        axis = len(factors) - len(outer) - 1
+        shape = (*pixels.shape[:2], self.axes[0].k.shape[1])
         total = np.zeros(shape, pixels.dtype)
         for i in range(4):
-            line = np.zeros(shape, pixels.dtype)
-            for j in range(4):
-                inside, pixel = self.tap(i, j)
-                values = np.take_along_axis(pixels, np.broadcast_to(pixel[:, None, :], shape), axis=2)
-                line = np.where(inside[:, None, :], line + values * columns[j][:, None, :], line)
-            total = total + line * rows[i][:, None, :]
+            factor = factors[axis][i][:, None, :]
+            if axis:
+                total = total + self.reduce(pixels, factors, (i, *outer)) * factor
+                continue
+            inside, pixel = self.tap((i, *outer))
+            values = np.take_along_axis(pixels, np.broadcast_to(pixel[:, None, :], shape), axis=2)
+            total = np.where(inside[:, None, :], total + values * factor, total)
         return total
 
     def value(self, pixels):
-        return self.reduce(pixels, self.x.weight, self.y.weight)
+        return self.reduce(pixels, [axis.weight for axis in self.axes])
 
     def any_tap(self):
-        return np.logical_or.reduce([self.tap(i, j)[0] for i in range(4) for j in range(4)])
+        return np.logical_or.reduce([self.tap(number)[0] for number in self.numbers])
 
     def grid_gradient(self, pixels, g):
         seen = self.any_tap()
         slopes = []
-        for axis, columns, rows in (
-            (self.x, self.x.slope, self.y.weight),
-            (self.y, self.x.weight, self.y.slope),
-        ):
-            total = group(np.moveaxis(g * self.reduce(pixels, columns, rows), 1, 0))
+        for axis in self.axes:
+            factors = [a.slope if a is axis else a.weight for a in self.axes]
+            total = group(np.moveaxis(g * self.reduce(pixels, factors), 1, 0))
             slopes.append(np.where(seen & axis.live, total * axis.k, g.dtype.type(0)))
         return np.stack(slopes, axis=-1)

@@ -121,19 +121,16 @@ class Linear(Rule):
 class Cubic(Rule):
     def __init__(self, where, sizes, problem):
         self.taps = bicubic.Taps(where, sizes, problem)
-        self.x, self.y = self.taps.x, self.taps.y
-        self.k, self.live = [self.x.k, self.y.k], [self.x.live, self.y.live]
+        self.k, self.live = [a.k for a in self.taps.axes], [a.live for a in self.taps.axes]
 
     def any_tap(self):
         return self.taps.any_tap()
 
     def steps(self, q):
-        for i in range(4):
-            for j in range(4):
-                derivatives = self.x.slope[j] * self.y.weight[i], self.x.weight[j] * self.y.slope[i]
-                yield *self.taps.tap(i, j), self.along(q, derivatives)
+        for number in self.taps.numbers:
+            derivatives = [self.taps.weight(number, axis) for axis in self.taps.axes]
+            yield *self.taps.tap(number), self.along(q, derivatives)
 
     def second(self, pixels, g, a, b):
-        columns = {(0, 0): self.x.bend, (0, 1): self.x.slope, (1, 1): self.x.weight}[a, b]
-        rows = {(0, 0): self.y.weight, (0, 1): self.y.slope, (1, 1): self.y.bend}[a, b]
-        return group(np.moveaxis(g * self.taps.reduce(pixels, columns, rows), 1, 0))
+        factors = [(axis.weight, axis.slope, axis.bend)[(i == a) + (i == b)] for i, axis in enumerate(self.taps.axes)]
+        return group(np.moveaxis(g * self.taps.reduce(pixels, factors), 1, 0))

@@ -201,9 +201,9 @@ def test_against_the_scalar_transcription(mode, padding, align, sizes):
 BICUBIC = [("bicubic", *rest) for mode, *rest in MODES if mode == "nearest"]
 
 
-@pytest.mark.parametrize("dims,mode,padding,align", [(d, *m) for d in (2, 3) for m in MODES + BICUBIC * (d == 2)])
+@pytest.mark.parametrize("dims,mode,padding,align", [(d, *m) for d in (2, 3) for m in MODES + BICUBIC])
 def test_close_to_pytorch(mode, padding, align, dims):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", "2.15.0a0" if dims == 3 and mode == "bicubic" else None)
     rng = np.random.default_rng(SEED)
     sizes, out = [4, 5, 3][:dims], [3, 4, 5][:dims]
     image = rng.standard_normal((2, 3, *sizes))
@@ -236,7 +236,7 @@ def torch_second(torch, mode, padding, align, dy, image, grid, u, v):
     return [0 if t is None else t.numpy() for t in got]
 
 
-@pytest.mark.parametrize("dims,mode,padding,align", [(d, *m) for d in (2, 3) for m in MODES + BICUBIC * (d == 2)])
+@pytest.mark.parametrize("dims,mode,padding,align", [(d, *m) for d in (2, 3) for m in MODES + BICUBIC])
 def test_second_gradients_close_to_pytorch(mode, padding, align, dims):
     torch = pytest.importorskip("torch", "2.15.0a0")  # whose second gradients are those of every mode
     rng = np.random.default_rng(SEED)
