@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 import bag_cases
+import grid_cases
 import other_cases
 import quantize_cases
 from data import Family
@@ -14,13 +15,13 @@ FAMILIES = {
     "fake_quantize": quantize_cases.fake_quantize,
     "qparams": quantize_cases.qparams,
     "embedding": other_cases.embedding,
-    "grid_sample": other_cases.grid_sample,
-    "grid_sample_3d": other_cases.grid_sample_3d,
+    "grid_sample": grid_cases.grid_sample,
+    "grid_sample_3d": grid_cases.grid_sample_3d,
     "affine_grid": other_cases.affine_grid,
     "quantized_linear": other_cases.quantized_linear,
     "embedding_bag": bag_cases.embedding_bag,
-    "grid_sample_bicubic": other_cases.grid_sample_bicubic,
-    "grid_sample_double": other_cases.grid_sample_double,
+    "grid_sample_bicubic": grid_cases.grid_sample_bicubic,
+    "grid_sample_double": grid_cases.grid_sample_double,
 }
 
 
