@@ -75,7 +75,7 @@ func (x Float[B]) Embedding(indices Int[B]) Float[B] {
 
 // SampleMode says how GridSample reads an image.
 type SampleMode struct {
-	Mode         string // bilinear (the default), nearest, or bicubic for images
+	Mode         string // bilinear (the default), nearest or bicubic
 	Padding      string // zeros (the default), border or reflection
 	AlignCorners bool
 }

@@ -60,7 +60,7 @@ type Elementwise func(n int, a *Args)
 // needs most, up to sumBlocks + 12 * (levels + 1).
 type Scratch struct {
 	blocks     [160][Block]float64
-	ints       [2 * maxTaps][Block]int64
+	ints       [2 * pixelBlocks][Block]int64
 	lanes      [weightTreeRows][Lanes + laneSlack]float64
 	tree32     [weightTreeRows]Tree[float32]
 	tree64     [weightTreeRows]Tree[float64]

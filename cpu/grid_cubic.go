@@ -1,11 +1,9 @@
 package cpu
 
-import (
-	"math"
-	"unsafe"
-)
+import "math"
 
-// Bicubic grid_sample of images: 16 taps for each position, row by row.
+// Bicubic grid_sample: 16 taps for each position, row by row; of volumes 64,
+// plane by plane.
 
 // cubicTaps is the number of taps along an axis.
 const cubicTaps = 4
@@ -69,8 +67,8 @@ func cubicPlaces[C Compute](c C, g *Sampler, axis int) (at [cubicTaps]int64, t C
 
 func locateCubic[C Compute](g *Sampler, t *Taps[C]) {
 	for i := range t.Pixel[0] {
-		var at [2][cubicTaps]int64
-		for axis := range at {
+		var at [3][cubicTaps]int64 // of an image, plane 0
+		for axis := range g.Dims {
 			c, k := coordinate(t.T[axis][i], g.Size[axis], g.AlignCorners, Zeros)
 			places, f, finite := cubicPlaces(c, g, axis)
 			if at[axis], t.K[axis][i] = places, k; !finite {
@@ -83,61 +81,132 @@ func locateCubic[C Compute](g *Sampler, t *Taps[C]) {
 			}
 		}
 		for tap := range t.Count {
-			x, y := tap%cubicTaps, tap/cubicTaps
+			n := cubicTap(tap)
+			x, y, z := at[0][n[0]], at[1][n[1]], at[2][n[2]]
 			t.Pixel[tap][i], t.Weight[tap][i] = Outside, 0
-			if at[0][x] != Outside && at[1][y] != Outside {
-				t.Pixel[tap][i] = at[1][y]*g.Size[0] + at[0][x]
-				t.Weight[tap][i] = t.Cubic[0][x][i] * t.Cubic[1][y][i]
-			}
-		}
-	}
-}
-
-// cubicRows calls f for each row of taps with so many sums: of its pixels times
-// their weights, times the weights' derivatives, and times their second ones.
-func cubicRows[C Compute](b *GridBlock, t *Taps[C], plane unsafe.Pointer, sums int, f func(row int, sums [3][]C)) {
-	v := BlockOf[C](b.Scratch, tapBlocks+2, b.N)
-	var s [3][]C
-	for i := range sums {
-		s[i] = BlockOf[C](b.Scratch, tapBlocks+3+i, b.N)
-	}
-	for row := range cubicTaps {
-		for i := range sums {
-			clear(s[i])
-		}
-		for tap := range cubicTaps {
-			Gather(v, b.Input.DType, plane, t.Pixel[row*cubicTaps+tap])
-			for i := range sums {
-				for j, w := range t.Cubic[0][i*cubicTaps+tap] {
-					s[i][j] += C(v[j] * w) // a tap outside adds +0: the same as no term
+			if x != Outside && y != Outside && z != Outside {
+				t.Pixel[tap][i] = (z*g.Size[1]+y)*g.Size[0] + x
+				t.Weight[tap][i] = t.Cubic[0][n[0]][i] * t.Cubic[1][n[1]][i]
+				if g.Dims == 3 {
+					t.Weight[tap][i] *= t.Cubic[2][n[2]][i]
 				}
 			}
 		}
-		f(row, s)
 	}
 }
 
-// cubicSums are one sum for each axis, by how often weights are differentiated.
-var cubicSums = [3][]difference{{{orders: [2]int{1, 0}}}, {{orders: [2]int{0, 1}}}}
+// cubicTap returns the numbers of a tap along each axis.
+func cubicTap(tap int) [3]int {
+	return [...]int{tap % cubicTaps, tap / cubicTaps % cubicTaps, tap / (cubicTaps * cubicTaps)}
+}
+
+// mostCubic is the most sums over taps at a time: of volumes' second derivatives.
+const mostCubic = 6
+
+// cubicSumBlocks are the scratch blocks of cubicSums: of pixels, of sums of rows
+// and, of volumes, of planes, which lie in parts of blocks.
+const cubicSumBlocks = tapBlocks + 2
+
+// There is room for them: a negative number would not compile.
+const _ = uint(sumBlocks - cubicSumBlocks - 4 - (mostCubic+3)/4)
+
+// cubicSums sums a channel's pixels times weights, which for each sum are
+// differentiated so often along each axis: over each row of taps, then over the
+// rows of a plane, then over planes.
+func cubicSums[C Compute](b *GridBlock, t *Taps[C], c int64, orders [][3]int, sums [][]C) {
+	v := BlockOf[C](b.Scratch, cubicSumBlocks, b.N)
+	var rows [3][]C // with weights, their derivatives and their second ones
+	kinds := 0
+	for i, order := range orders {
+		kinds = max(kinds, order[0]+1)
+		clear(sums[i])
+	}
+	for i := range kinds {
+		rows[i] = BlockOf[C](b.Scratch, cubicSumBlocks+1+i, b.N)
+	}
+	for row := range t.Count / cubicTaps {
+		for _, r := range rows[:kinds] {
+			clear(r)
+		}
+		for tap := range cubicTaps {
+			Gather(v, b.Input.DType, b.Input.Channel(c), t.Pixel[row*cubicTaps+tap])
+			for i, r := range rows[:kinds] {
+				for j, w := range t.Cubic[0][i*cubicTaps+tap] {
+					r[j] += C(v[j] * w) // a tap outside adds +0: the same as no term
+				}
+			}
+		}
+		y, z := row%cubicTaps, row/cubicTaps
+		for i, order := range orders {
+			r, weights := rows[order[0]], t.Cubic[1][order[1]*cubicTaps+y]
+			if b.Dims == 2 {
+				addWeighted(sums[i], r, weights)
+				continue
+			}
+			plane := part[C](b.Scratch, &b.Sampler, cubicSumBlocks+4, i, b.N)
+			if y == 0 {
+				clear(plane)
+			}
+			if addWeighted(plane, r, weights); y == cubicTaps-1 {
+				addWeighted(sums[i], plane, t.Cubic[2][order[2]*cubicTaps+z])
+			}
+		}
+	}
+}
+
+// addWeighted adds a * b to sums.
+func addWeighted[C Compute](sums, a, b []C) {
+	for j, w := range b {
+		sums[j] += C(a[j] * w)
+	}
+}
+
+func multiplyInto[C Compute](dst, x []C) {
+	for j, v := range x {
+		dst[j] *= v
+	}
+}
+
+// cubicLists returns one sum for each axis, or for each pair of axes, by how
+// often weights are differentiated.
+func cubicLists(dims, order int) *[3][]difference { return &cubicDifferences[dims-2][order-1] }
+
+var cubicDifferences = [2][2][3][]difference{{along(2), alongPairs(2)}, {along(3), alongPairs(3)}}
+
+func along(dims int) (lists [3][]difference) {
+	for axis := range dims {
+		lists[axis] = make([]difference, 1)
+		lists[axis][0].orders[axis] = 1
+	}
+	return lists
+}
+
+// alongPairs lists the pairs of an axis with itself and those after it.
+func alongPairs(dims int) (lists [3][]difference) {
+	for axis := range dims {
+		for other := axis; other < dims; other++ {
+			var d difference
+			d.orders[axis]++
+			d.orders[other]++
+			lists[axis] = append(lists[axis], d)
+		}
+	}
+	return lists
+}
 
 // cubicTerms is terms with Bicubic.
 func (g *groupSums[C]) cubicTerms(c int64, t *Taps[C], dy []C) {
-	g.none()
-	cubicRows(g.b, t, g.b.Input.Channel(c), g.order+1, func(row int, sums [3][]C) {
-		for axis, list := range g.lists {
-			for i, d := range list {
-				term, weights := g.block(axis, i, 0), t.Cubic[1][d.orders[1]*cubicTaps+row]
-				for j, sum := range sums[d.orders[0]] {
-					term[j] += C(sum * weights[j])
-				}
-			}
-		}
-	})
+	var orders [mostCubic][3]int
+	var terms [mostCubic][]C
+	n := 0
 	for axis, list := range g.lists {
-		for i := range list {
-			for j, term := 0, g.block(axis, i, 0); j < len(term); j++ {
-				term[j] *= dy[j]
-			}
+		for i, d := range list {
+			orders[n], terms[n] = d.orders, g.block(axis, i, 0)
+			n++
 		}
+	}
+	cubicSums(g.b, t, c, orders[:n], terms[:n])
+	for _, term := range terms[:n] {
+		multiplyInto(term, dy)
 	}
 }

@@ -48,9 +48,9 @@ func (k *gridKernel) cubic() *cubicKernel {
 	panic("no bicubic kernels")
 }
 
-// takesCubic is takes: a row holds a window.
+// takesCubic is takes: of images, a row of which holds a window.
 func (g *Sampler) takesCubic(pitch int64) bool {
-	return g.Size[0] >= cubicTaps && max(g.Size[0], g.Size[1]) < 1<<24 && pitch >= 0 && max(pitch, g.Size[0])*g.Size[1] < 1<<30
+	return g.Dims == 2 && g.Size[0] >= cubicTaps && max(g.Size[0], g.Size[1]) < 1<<24 && pitch >= 0 && max(pitch, g.Size[0])*g.Size[1] < 1<<30
 }
 
 func (k *gridKernel) takesCubic(b *GridBlock) bool {

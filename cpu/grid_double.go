@@ -68,36 +68,40 @@ func (s *GridScatter[C]) addSlopes(b *GridBlock) {
 	t := NewTaps[C](s.g, b.N, b.Scratch)
 	Locate(s.g, b.Coords, &t)
 	_, q := shifts(b, &t)
+	slope := BlockOf[C](b.Scratch, slopeBlock, b.N)
 	for tap := range t.Count {
-		for j := range b.N {
-			var p C
-			for axis := range b.Dims {
-				p += C(q[axis][j] * t.slope(s.g, tap, axis, j))
-			}
-			t.Weight[tap][j] = p
+		clear(t.Weight[tap])
+		for axis := range b.Dims {
+			t.slopes(slope, s.g, tap, axis)
+			addWeighted(t.Weight[tap], slope, q[axis])
 		}
 	}
 	s.addTaps(b, &t)
 }
 
-// slope returns the derivative of a tap's weight along an axis.
-func (t *Taps[C]) slope(g *Sampler, tap, axis, j int) C {
+// slopes computes the derivatives of a tap's weights along an axis.
+func (t *Taps[C]) slopes(dst []C, g *Sampler, tap, axis int) {
 	if g.Mode == Bicubic {
-		at := [2]int{tap % cubicTaps, tap / cubicTaps}
-		at[axis] += cubicTaps
-		return t.Cubic[0][at[0]][j] * t.Cubic[1][at[1]][j]
+		n := cubicTap(tap)
+		n[axis] += cubicTaps
+		copy(dst, t.Cubic[0][n[0]])
+		for other := 1; other < g.Dims; other++ {
+			multiplyInto(dst, t.Cubic[other][n[other]])
+		}
+		return
 	}
-	slope := C(2*(tap>>axis&1) - 1)
+	for j := range dst {
+		dst[j] = C(2*(tap>>axis&1) - 1)
+	}
 	for other := range g.Dims {
 		switch {
 		case other == axis:
 		case tap>>other&1 == 1:
-			slope *= t.T[other][j]
+			multiplyInto(dst, t.T[other])
 		default:
-			slope *= t.S[other][j]
+			multiplyInto(dst, t.S[other])
 		}
 	}
-	return slope
 }
 
 func gridDoubleGo[C Compute](b *GridBlock) {
@@ -112,7 +116,7 @@ func gridDoubleGo[C Compute](b *GridBlock) {
 	u.Input = b.Second.Input
 	for i := range t.Count {
 		if b.Second.hasInput() {
-			ofU.Pixel[i] = b.Scratch.Ints(maxTaps+i, b.N)
+			ofU.Pixel[i] = intPart(b.Scratch, &b.Sampler, pixelBlocks, i, b.N)
 			u.Input.Offsets(ofU.Pixel[i], t.Pixel[i], &b.Sampler)
 		}
 		b.Input.Offsets(t.Pixel[i], t.Pixel[i], &b.Sampler)
@@ -185,7 +189,7 @@ func secondSlopes[C Compute](b, u *GridBlock, t, ofU *Taps[C], q [3][]C) {
 		}
 	}
 	if bent {
-		sums := groupSums[C]{b: b, lists: bendLists(&b.Sampler), order: 2, n: b.N}
+		sums := groupSums[C]{b: b, lists: bendLists(&b.Sampler), n: b.N}
 		sums.add(t)
 		for axis := range b.Dims {
 			sums.addBends(slopes[axis], axis, t, q)
@@ -207,18 +211,16 @@ func bends(dims, first, second int) (d []difference) {
 	return d
 }
 
-// The lists of second differences, of x and y, x and z, y and z; with Bicubic
-// x and x, x and y, y and y.
+// The lists of second differences, of x and y, x and z, y and z.
 var (
-	bends2     = [3][]difference{bends(2, 0, 1)}
-	bends3     = [3][]difference{bends(3, 0, 1), bends(3, 0, 2), bends(3, 1, 2)}
-	cubicBends = [3][]difference{{{orders: [2]int{2, 0}}}, {{orders: [2]int{1, 1}}}, {{orders: [2]int{0, 2}}}}
+	bends2 = [3][]difference{bends(2, 0, 1)}
+	bends3 = [3][]difference{bends(3, 0, 1), bends(3, 0, 2), bends(3, 1, 2)}
 )
 
 func bendLists(g *Sampler) *[3][]difference {
 	switch {
 	case g.Mode == Bicubic:
-		return &cubicBends
+		return cubicLists(g.Dims, 2)
 	case g.Dims == 3:
 		return &bends3
 	}
@@ -247,7 +249,7 @@ func (g *groupSums[C]) addBends(slopes []C, axis int, t *Taps[C], q [3][]C) {
 func (g *groupSums[C]) bend(axis, other, j int, t *Taps[C]) C {
 	switch pair, third := axis+other, g.b.Dims-axis-other; {
 	case g.b.Mode == Bicubic:
-		return g.total(pair, 0)[j]
+		return g.total(min(axis, other), max(axis, other)-min(axis, other))[j]
 	case g.b.Dims == 3:
 		return C(g.total(pair-1, 0)[j]*t.S[third][j]) + C(g.total(pair-1, 1)[j]*t.T[third][j])
 	}
@@ -256,9 +258,9 @@ func (g *groupSums[C]) bend(axis, other, j int, t *Taps[C]) C {
 
 // locateBends computes the second derivatives of Bicubic's weights.
 func locateBends[C Compute](b *GridBlock, t *Taps[C]) {
-	for axis := range 2 {
+	for axis := range b.Dims {
 		for tap := range cubicTaps {
-			t.Cubic[axis][2*cubicTaps+tap] = BlockOf[C](b.Scratch, bendBlocks+axis*cubicTaps+tap, b.N)
+			t.Cubic[axis][2*cubicTaps+tap] = part[C](b.Scratch, &b.Sampler, bendBlocks, axis*cubicTaps+tap, b.N)
 		}
 		for j, f := range t.S[axis] {
 			s := 1 - f

@@ -56,8 +56,8 @@ func (m Image) Offsets(dst, pixels []int64, g *Sampler) {
 	}
 }
 
-// GridBlock is a run of up to Block consecutive positions (along the
-// innermost axis) of one image of a grid_sample.
+// GridBlock is a run of consecutive positions (along the innermost axis) of one
+// image of a grid_sample, at most as many as the sampler takes.
 type GridBlock struct {
 	Sampler
 	Input      Image
@@ -72,7 +72,7 @@ type GridBlock struct {
 
 // GridSample samples all channels at the positions of one block: the sum of
 // v * w over the taps, in order, from +0; with Nearest a copy; with Bicubic the
-// rows of taps first.
+// rows of taps first, then planes.
 var GridSample = gridRows(ByCompute(gridSampleGo[float32], gridSampleGo[float64]),
 	func(k *gridKernel, definition func(*GridBlock)) func(*GridBlock) {
 		return func(b *GridBlock) { k.sampleBlock(b, definition) }
@@ -98,12 +98,7 @@ func sampleChannel[C Compute](b *GridBlock, t *Taps[C], c int64, y []C) {
 	case Nearest:
 		Gather(y, b.Input.DType, plane, t.Pixel[0])
 	case Bicubic:
-		clear(y)
-		cubicRows(b, t, plane, 1, func(row int, sums [3][]C) {
-			for j, w := range t.Cubic[1][row] {
-				y[j] += C(sums[0][j] * w)
-			}
-		})
+		cubicSums(b, t, c, [][3]int{{}}, [][]C{y})
 	default:
 		clear(y)
 		for i := range t.Count {

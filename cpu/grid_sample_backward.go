@@ -15,10 +15,10 @@ var GridSampleBackwardGrid = gridRows(ByCompute(gridGradientGo[float32], gridGra
 
 // difference is one term of the gradient along an axis: g * (v[far] - v[near]).
 // With a step it is that of the second order: v[far+step] - v[near+step], less
-// that. With Bicubic, orders say how often weights along x and y are differentiated.
+// that. With Bicubic, orders say how often weights along each axis are differentiated.
 type difference struct {
 	far, near, step int
-	orders          [2]int
+	orders          [3]int
 }
 
 // differences lists, for each axis, the taps whose differences count: for x
@@ -65,11 +65,11 @@ func slopeSums[C Compute](b *GridBlock) groupSums[C] {
 	lists := &differences2
 	switch {
 	case b.Mode == Bicubic:
-		lists = &cubicSums
+		lists = cubicLists(b.Dims, 1)
 	case b.Dims == 3:
 		lists = &differences3
 	}
-	return groupSums[C]{b: b, lists: lists, order: 1, n: b.N}
+	return groupSums[C]{b: b, lists: lists, n: b.N}
 }
 
 // groupSums holds, per axis and difference, the total over groups and the
@@ -77,7 +77,6 @@ func slopeSums[C Compute](b *GridBlock) groupSums[C] {
 type groupSums[C Compute] struct {
 	b     *GridBlock
 	lists *[3][]difference
-	order int // of the derivatives
 	n     int
 }
 
@@ -85,7 +84,7 @@ const (
 	// levels is the depth of the fold of 16 channels, the terms included.
 	levels = 5
 	// sumBlocks is the first scratch block of the sums: behind the result, the
-	// upstream gradient and the pixels of 8 taps.
+	// upstream gradient and the pixels of 8 taps, or what cubicSums needs.
 	sumBlocks = tapBlocks + 10
 )
 

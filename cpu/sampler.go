@@ -1,6 +1,9 @@
 package cpu
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Mode is how grid_sample reads between pixels.
 type Mode int
@@ -9,7 +12,7 @@ type Mode int
 const (
 	Bilinear Mode = iota // trilinear for volumes
 	Nearest
-	Bicubic // of images
+	Bicubic // tricubic for volumes
 )
 
 // Padding is what grid_sample finds outside the image.
@@ -32,23 +35,49 @@ type Sampler struct {
 	AlignCorners bool
 }
 
+// Most is the most positions of a block: those of tricubic, which have 64 taps,
+// take blocks in quarters, so that taps take no more memory than those of others.
+func (g *Sampler) Most() int64 {
+	if g.Mode == Bicubic && g.Dims == 3 {
+		return Block / 4
+	}
+	return Block
+}
+
 // Taps are the pixels that a block of output positions reads. All slices lie
 // in a Scratch.
 type Taps[C Compute] struct {
-	Count  int              // taps per position: 1, 4, 8 or 16
+	Count  int              // taps per position: 1, 4, 8, 16 or 64
 	Pixel  [maxTaps][]int64 // row-major number of the tap's pixel, or Outside
 	Weight [maxTaps][]C
 	S, T   [3][]C                // distances to the far and to the near pixel along an axis; Bicubic: S is the fraction
 	K      [3][]C                // derivative of the padded coordinate; 0 (Bicubic: a NaN) where it has none
-	Cubic  [2][3 * cubicTaps][]C // Bicubic: the weights along an axis, their derivatives and, by locateBends, second ones
+	Cubic  [3][3 * cubicTaps][]C // Bicubic: the weights along an axis, their derivatives and, by locateBends, second ones
 }
 
-// scratch blocks that taps use; others start after them.
+const maxTaps = cubicTaps * cubicTaps * cubicTaps
+
+// scratch blocks that taps use; others start after them. In those that lie in
+// parts of blocks, 64 taps take as many as 16 do, three axes no more than two.
 const (
-	maxTaps     = 16
-	cubicBlocks = maxTaps + 3*3
+	pixelBlocks = maxTaps * (Block / 4) / Block
+	axisBlocks  = pixelBlocks
+	cubicBlocks = axisBlocks + 3*3
 	tapBlocks   = cubicBlocks + 2*2*cubicTaps
 )
+
+// part returns n elements, part i of those that blocks from a first one on are
+// cut into: blocks of positions of the sampler.
+func part[C Compute](s *Scratch, g *Sampler, first, i, n int) []C {
+	at := i * int(g.Most())
+	return unsafe.Slice((*C)(unsafe.Pointer(&s.blocks[first+at/Block][at%Block])), n)
+}
+
+// intPart is part of the integer blocks.
+func intPart(s *Scratch, g *Sampler, first, i, n int) []int64 {
+	at := i * int(g.Most())
+	return s.ints[first+at/Block][at%Block:][:n]
+}
 
 // NewTaps lays out taps for n positions in scratch.
 func NewTaps[C Compute](g *Sampler, n int, s *Scratch) Taps[C] {
@@ -57,19 +86,20 @@ func NewTaps[C Compute](g *Sampler, n int, s *Scratch) Taps[C] {
 	case Bilinear:
 		t.Count = 1 << g.Dims
 	case Bicubic:
-		t.Count = cubicTaps * cubicTaps
-		for i := range 2 * cubicTaps {
-			t.Cubic[0][i] = BlockOf[C](s, cubicBlocks+i, n)
-			t.Cubic[1][i] = BlockOf[C](s, cubicBlocks+2*cubicTaps+i, n)
+		t.Count = 1 << (2 * g.Dims)
+		for axis := range g.Dims {
+			for i := range 2 * cubicTaps {
+				t.Cubic[axis][i] = part[C](s, g, cubicBlocks, axis*2*cubicTaps+i, n)
+			}
 		}
 	}
 	for i := range t.Count {
-		t.Pixel[i], t.Weight[i] = s.Ints(i, n), BlockOf[C](s, i, n)
+		t.Pixel[i], t.Weight[i] = intPart(s, g, 0, i, n), part[C](s, g, 0, i, n)
 	}
 	for axis := range g.Dims {
-		t.S[axis] = BlockOf[C](s, maxTaps+axis, n)
-		t.T[axis] = BlockOf[C](s, maxTaps+3+axis, n)
-		t.K[axis] = BlockOf[C](s, maxTaps+6+axis, n)
+		t.S[axis] = BlockOf[C](s, axisBlocks+axis, n)
+		t.T[axis] = BlockOf[C](s, axisBlocks+3+axis, n)
+		t.K[axis] = BlockOf[C](s, axisBlocks+6+axis, n)
 	}
 	return t
 }

@@ -112,7 +112,18 @@ func (s *samplerArgs) bind(input, grid, output *tensor.View) {
 // enough is about as many threads as keep a GPU busy.
 const enough = 1 << 18
 
+// takesSampler says what there are no kernels for.
+func takesSampler(p *Problem, input int) error {
+	if shape := p.Shapes[input]; len(shape) == 5 && p.Word("mode") == "bicubic" {
+		return fmt.Errorf("has mode=bicubic with an input of shape %s; CUDA takes [N, C, H, W]", tensor.ShapeString(shape))
+	}
+	return nil
+}
+
 func buildGridSample(p *Problem, to *Program) error {
+	if err := takesSampler(p, 0); err != nil {
+		return err
+	}
 	to.Compute = computeType(p.Types[0])
 	s, dims := samplerOf(p, 0, 1)
 	k := to.kernel("grid_sample_%s%s", s.geometry(dims), typeNames(p.Types[0]))
@@ -134,6 +145,9 @@ func buildGridSample(p *Problem, to *Program) error {
 // buildGridSampleBackward makes the gradients of the grid and of the input,
 // each if it is wanted.
 func buildGridSampleBackward(p *Problem, to *Program) error {
+	if err := takesSampler(p, 1); err != nil {
+		return err
+	}
 	to.Compute = computeType(p.Types[1])
 	to.Accumulator = to.Compute
 	if p.Types[4] != tensor.None {

@@ -28,6 +28,9 @@ func TestNoAllocation(t *testing.T) {
 		"grid_sample_backward grad_output=f32[1,3,40,40] input=f32[1,3,5,5] grid=f32[1,40,40,2] mode=bicubic padding_mode=reflection",
 		"grid_sample_double_backward grad_output=f32[1,3,40,40] input=f32[1,3,5,5] grid=f32[1,40,40,2] mode=bicubic padding_mode=reflection",
 		"grid_sample_double_backward grad_output=f64[1,3,4,10,10] input=f64[1,3,1,1,1] grid=f64[1,4,10,10,3]",
+		"grid_sample input=f32[1,3,5,4,3] grid=f32[1,4,10,10,3] mode=bicubic padding_mode=border",
+		"grid_sample_backward grad_output=f32[1,3,4,10,10] input=f32[1,3,5,4,3] grid=f32[1,4,10,10,3] mode=bicubic",
+		"grid_sample_double_backward grad_output=f64[1,3,4,10,10] input=f64[1,3,5,4,3] grid=f64[1,4,10,10,3] mode=bicubic",
 	} {
 		c := caseOf(t, testcase.Small, text)
 		requireNoAllocation(t, c, testcase.Options{})

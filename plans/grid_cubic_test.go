@@ -173,3 +173,55 @@ func TestBicubicAtHotPixels(t *testing.T) {
 		}
 	}
 }
+
+// Volumes at whole places along one axis, where its weights are 0, 1, 0 and 0,
+// are images: each plane across that axis has an image's bits, but for the
+// gradient along the axis.
+func TestBicubicOfPlanes(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	const planes, channels, n = 5, 18, 3 // all contributions are one chunk
+	for axis := range 3 {
+		for place := range 3 * planes {
+			padding := paddings[place%3]
+			size, others := [3]int64{7, 3, 4}, []int{0, 1, 2} // x, y, z
+			others = append(others[:axis:axis], others[axis+1:]...)
+			size[axis] = planes
+			volume, dy := draw(r, 1, channels, size[2], size[1], size[0]), draw(r, 1, channels, 1, 1, n)
+			image := tensor.New(tensor.F32, 1, channels, size[others[1]], size[others[0]])
+			var pixels [][2]int // of the image, and of the volume
+			each := int(size[0] * size[1] * size[2])
+			for i := range each {
+				at := [3]int{i % int(size[0]), i / int(size[0]) % int(size[1]), i / int(size[0]*size[1])}
+				if at[axis] == place/3 {
+					pixels = append(pixels, [2]int{at[others[1]]*int(size[others[0]]) + at[others[0]], i})
+				}
+			}
+			for c := range channels {
+				for _, p := range pixels {
+					tensor.Slice[float32](image)[c*len(pixels)+p[0]] = tensor.Slice[float32](volume)[c*each+p[1]]
+				}
+			}
+			where, flat := tensor.New(tensor.F32, 1, 1, 1, n, 3), tensor.New(tensor.F32, 1, 1, n, 2)
+			for i := range n {
+				tensor.Slice[float32](where)[3*i+axis] = float32(place/3)/2 - 1
+				for k, other := range others {
+					x := float32(r.Float64()*3 - 1.5)
+					tensor.Slice[float32](where)[3*i+other], tensor.Slice[float32](flat)[2*i+k] = x, x
+				}
+			}
+			wantY, wantInput, wantGrid := bicubic(t, padding, true, image, flat, tensor.Of(tensor.Slice[float32](dy), 1, channels, 1, n))
+			y, dinput, dgrid := bicubic(t, padding, true, volume, where, dy)
+			require.Equal(t, wantY, y, "axis %d, %s", axis, padding)
+			for i := range n {
+				for k, other := range others {
+					require.Equal(t, wantGrid[2*i+k], dgrid[3*i+other], "axis %d, %s", axis, padding)
+				}
+			}
+			for c := range channels {
+				for _, p := range pixels {
+					require.Equal(t, wantInput[c*len(pixels)+p[0]], dinput[c*each+p[1]], "axis %d, %s", axis, padding)
+				}
+			}
+		}
+	}
+}

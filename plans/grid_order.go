@@ -28,7 +28,7 @@ func (s *sampler) order(joined bool, threads int) {
 	if s.out[0] < longRow && joined {
 		s.joinRows()
 	}
-	perRow := ceilDiv(s.out[0], cpu.Block)
+	perRow := ceilDiv(s.out[0], s.Most())
 	s.span = max(1, ceilDiv(s.out[0], max(1, perRow)))
 	if whole := roundUp(s.span, 16); s.out[0]-whole*(perRow-1) > whole/2 {
 		s.span = whole // positions begin alike among cache lines
@@ -46,7 +46,7 @@ func (s *sampler) scanOrder(joined bool) {
 	if joined {
 		s.joinRows()
 	}
-	s.span, s.wide, s.tall = cpu.Block, 1, 1
+	s.span, s.wide, s.tall = s.Most(), 1, 1
 }
 
 // joinRows makes all positions of an image (or of a plane of a volume) one row.

@@ -88,8 +88,6 @@ func inferSampler(p *Problem) ([]int64, error) {
 	switch {
 	case dims != 2 && dims != 3:
 		return nil, p.errorf("input", "has shape %s; want [N, C, H, W] or [N, C, D, H, W]", tensor.ShapeString(input))
-	case dims == 3 && p.word("mode") == "bicubic":
-		return nil, p.errorf("mode", "is bicubic with an input of shape %s; want an input [N, C, H, W]", tensor.ShapeString(input))
 	case len(grid) != dims+2 || grid[0] != input[0] || grid[dims+1] != int64(dims):
 		return nil, p.errorf("grid", "has shape %s; want %d dimensions, the first %d, the last %d", tensor.ShapeString(grid), dims+2, input[0], dims)
 	case slices.Min(input[2:]) == 0:
@@ -155,7 +153,7 @@ func (s *sampler) taps() int64 {
 	case cpu.Bilinear:
 		return 1 << s.Dims
 	case cpu.Bicubic:
-		return 16
+		return 1 << (2 * s.Dims)
 	}
 	return 1
 }

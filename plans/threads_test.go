@@ -113,6 +113,7 @@ func TestConcurrentRuns(t *testing.T) {
 		"embedding_backward grad_output=f32[9000,8] indices=i64[9000] grad_weight=f32[20,8]",
 		"grid_sample_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2]",
 		"grid_sample_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2] mode=bicubic",
+		"grid_sample_backward grad_output=f32[2,3,3,20,30] input=f32[2,3,4,5,6] grid=f32[2,3,20,30,3] mode=bicubic padding_mode=border",
 		"grid_sample_double_backward grad_output=f32[4,3,50,60] input=f32[4,3,9,9] grid=f32[4,50,60,2]",
 	} {
 		c := caseOf(t, testcase.Large, text)

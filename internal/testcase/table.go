@@ -144,9 +144,9 @@ func samplerKeys(s *Source, t *text) (dtype, grid tensor.DType, image, where, ou
 	if dtype.Size() == 2 {
 		grid = oneOf(s, dtype, tensor.F32)
 	}
-	modes := []string{"bilinear", "bilinear", "nearest"}
+	modes := []string{"bilinear", "bilinear", "nearest", "bicubic"}
 	if dims == 2 {
-		modes = append(modes, "bicubic", "bicubic")
+		modes = append(modes, "bicubic")
 	}
 	t.add("mode", oneOf(s, modes...))
 	t.add("padding_mode", oneOf(s, "zeros", "border", "reflection"))

@@ -122,6 +122,28 @@ def grid_sample_3d(family):
         one(family, "f32", "f32", (2, 17, 3, 1, 2), (1, 2, 2), attributes, align)
 
 
+def grid_sample_tricubic(family):
+    for padding, align in itertools.product(PADDINGS, (False, True)):
+        attributes = f"mode=bicubic padding_mode={padding} align_corners={'true' if align else 'false'}"
+        for _ in range(3):
+            (image, grid), channels = next(TYPES), next(CHANNELS) % 5 + 1
+            one(family, image, grid, (1, channels, 2, 3, 2), (2, 1, 3), attributes, align)
+        one(family, "f32", "f32", (1, 17, 3, 1, 5), (1, 2, 2), attributes, align)
+        one(family, "f32", "f32", (2, 1, 4, 2, 1), (2, 1, 4), attributes, align, special=0.04)
+        for _ in range(2):
+            (image, grid), channels = next(TYPES), next(CHANNELS) % 5 + 1
+            double(family, image, grid, (1, channels, 2, 3, 2), (2, 1, 3), attributes, align)
+        double(family, "f32", "f32", (1, 17, 1, 4, 3), (1, 2, 2), attributes, align)
+        double(family, "f32", "f32", (2, 1, 1, 4, 5), (1, 2, 3), attributes, align, special=0.04)
+    for padding in PADDINGS[1:]:  # more blocks of positions than one, more chunks of contributions
+        attributes = f"mode=bicubic padding_mode={padding}"
+        one(family, "f32", "f32", (1, 2, 1, 1, 2), (1, 2, 70), attributes, False)
+        double(family, "f32", "f32", (1, 1, 2, 1, 1), (1, 2, 70), attributes, False)
+    for shape, out in (((0, 2, 3, 3, 3), (2, 2, 1)), ((1, 0, 3, 3, 3), (2, 2, 1)), ((1, 2, 3, 3, 3), (0, 2, 1))):
+        one(family, "f32", "f32", shape, out, "mode=bicubic", False)
+        double(family, "f32", "f32", shape, out, "mode=bicubic", False)
+
+
 TYPES = itertools.cycle(PAIRS)
 ABSENT = itertools.cycle(
     ("", "grad_grad_input=none", "", "grad_grad_grid=none", "grad_input=none grad_grid=none", "grad_grad_output=none")

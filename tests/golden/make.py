@@ -22,6 +22,7 @@ FAMILIES = {
     "embedding_bag": bag_cases.embedding_bag,
     "grid_sample_bicubic": grid_cases.grid_sample_bicubic,
     "grid_sample_double": grid_cases.grid_sample_double,
+    "grid_sample_tricubic": grid_cases.grid_sample_tricubic,
 }
 
 
