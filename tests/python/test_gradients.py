@@ -158,6 +158,8 @@ class TestByFiniteDifferences:
     def test_grid_sample(self, mode, padding, corners):
         grid = f64(2, 3, 4, 2, seed=1, spread=0.45)
         assert gradcheck(lambda x, g: isobit.grid_sample(x, g, mode, padding, corners), (f64(2, 2, 5, 6), grid))
+        volume, grid = f64(1, 2, 4, 3, 5), f64(1, 2, 1, 3, 3, seed=1, spread=0.45)
+        assert gradcheck(lambda x, g: isobit.grid_sample(x, g, mode, padding, corners), (volume, grid))
 
     def test_grid_sample_nearest(self):
         grid = draw(1, 3, 4, 2, dtype=torch.float64, spread=0.45)

@@ -62,18 +62,10 @@ def samples(name, dtype, grad=False, most=1 << 30, distinct=False):
         args, kwargs = (sample.input, *sample.args), dict(sample.kwargs)
         words = [v for v in (*args, *kwargs.items()) if not isinstance(v, torch.Tensor)]
         words = str([w for w in words if not isinstance(w, tuple) or not isinstance(w[1], torch.Tensor)])
-        bicubic = "bicubic" in words or (name.startswith("grid_sampler") and args[2] == 2)
-        if bicubic and args[0].dim() == 5:  # what PyTorch takes from 2.15 on: see below
-            continue
         if sum(t.numel() for t in tensors(args, kwargs)) > most or (distinct and words in seen):
             continue
         seen.add(words)
         yield args, kwargs
-
-
-def test_bicubic_volumes_are_refused():
-    with pytest.raises(ValueError, match="mode is bicubic with an input of shape.*want an input \\[N, C, H, W\\]"):
-        isobit.grid_sample(torch.zeros(1, 1, 2, 2, 2), torch.zeros(1, 2, 2, 2, 3), "bicubic")
 
 
 def tensors(*trees):
@@ -158,7 +150,7 @@ def test_large_images():
     count, f = 0, torch.nn.functional.grid_sample
     for sample in THEIRS["nn.functional.grid_sample"].reference_inputs("cpu", torch.float32):
         words = (*sample.args[1:], *sample.kwargs.values())
-        if sample.input.numel() > 100000 and not ("bicubic" in words and sample.input.dim() == 5):
+        if sample.input.numel() > 100000:
             image, grid = sample.input, sample.args[0]
             close(
                 isobit.grid_sample(image, grid, *words),

@@ -275,10 +275,11 @@ def test_grid_sample(dtype, mode, padding):
             assert_same(only[1], want[1])
 
 
-def test_grid_sample_of_a_volume():
+@pytest.mark.parametrize("mode", ("bilinear", "nearest", "bicubic"))
+def test_grid_sample_of_a_volume(mode):
     volume, grid = draw(1, 2, 3, 4, 5), draw(1, 2, 3, 4, 3, spread=0.8)
-    words = f"input={spell(volume, True)} grid={spell(grid, True)}"
-    assert_same(isobit.grid_sample(volume, grid), expect(f"grid_sample {words}", volume, grid))
+    words = f"input={spell(volume, True)} grid={spell(grid, True)} mode={mode}"
+    assert_same(isobit.grid_sample(volume, grid, mode), expect(f"grid_sample {words}", volume, grid))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)

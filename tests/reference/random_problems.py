@@ -94,9 +94,8 @@ class Draw:
 # Sampling
 
 
-def sampling_attributes(d, axes):
-    modes = ["bilinear", "nearest"] if axes == 3 else ["bilinear", "nearest", "bicubic"]
-    mode, padding = d.one_of(*modes), d.one_of("zeros", "border", "reflection")
+def sampling_attributes(d):
+    mode, padding = d.one_of("bilinear", "nearest", "bicubic"), d.one_of("zeros", "border", "reflection")
     align = d.one_of("true", "false")
     return [f"mode={mode}", f"padding_mode={padding}", f"align_corners={align}"]
 
@@ -123,7 +122,7 @@ def grid_sample(d):
     return [
         f"input={d.spec(image, image_shape)}",
         f"grid={d.spec(grid, grid_shape)}",
-        *sampling_attributes(d, grid_shape[-1]),
+        *sampling_attributes(d),
     ]
 
 
@@ -131,7 +130,7 @@ def grid_sample_backward(d):
     image, grid, image_shape, grid_shape = sampling_shapes(d)
     gradient = [*image_shape[:2], *grid_shape[1:-1]]
     fields = [f"grad_output={d.spec(image, gradient)}", f"input={d.spec(image, image_shape)}"]
-    fields += [f"grid={d.spec(grid, grid_shape)}", *sampling_attributes(d, grid_shape[-1])]
+    fields += [f"grid={d.spec(grid, grid_shape)}", *sampling_attributes(d)]
     return fields + d.one_of([], [], ["grad_input=none"], ["grad_grid=none"])
 
 
