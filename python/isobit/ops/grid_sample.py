@@ -166,8 +166,8 @@ def grid_sample(
 
     As ``torch.nn.functional.grid_sample``; ``align_corners`` is False unless given. mode: bilinear,
     nearest or bicubic (of volumes on the CPU only); padding_mode: zeros, border or reflection. A
-    float32 grid may go with a 16-bit image. A position that is NaN or infinite reads nothing (zeros) or a pixel of
-    the border (bicubic with reflection: pixel 0 and those around it)."""
+    float32 grid may go with a 16-bit image. A position that is NaN or infinite reads nothing
+    (zeros) or a pixel of the border (bicubic with reflection: pixel 0 and those around it)."""
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)
