@@ -88,16 +88,21 @@ func (g *gradient) check(t *testing.T, r *rand.Rand) {
 	for name, input := range g.of {
 		x := g.inputs.f64(input)
 		for i, got := range all.f64(name) {
-			const h = 1e-5
-			before := x[i]
-			x[i] = before + h
-			above := loss()
-			x[i] = before - h
-			below := loss()
-			x[i] = before
-			require.InDelta(t, (above-below)/(2*h), got, 1e-6*(1+math.Abs(got)), "%s[%d]: %s", name, i, g.backward)
+			require.InDelta(t, slope(x, i, loss), got, 1e-6*(1+math.Abs(got)), "%s[%d]: %s", name, i, g.backward)
 		}
 	}
+}
+
+// slope is the central difference of loss along an element of x.
+func slope(x []float64, i int, loss func() float64) float64 {
+	const h = 1e-5
+	before := x[i]
+	x[i] = before + h
+	above := loss()
+	x[i] = before - h
+	below := loss()
+	x[i] = before
+	return (above - below) / (2 * h)
 }
 
 // groupings say, for a tensor of shape [2,3,4], which group an element is in.

@@ -51,14 +51,7 @@ func checkSecond(t *testing.T, r *rand.Rand, keys string, corners bool, size []i
 		for name, of := range map[string]string{"grad_grad_output": "grad_output", "grad_input": "input", "grad_grid": "grid"} {
 			x := inputs.f64(of)
 			for i, got := range all.f64(name) {
-				const h = 1e-5
-				before := x[i]
-				x[i] = before + h
-				above := loss()
-				x[i] = before - h
-				below := loss()
-				x[i] = before
-				require.InDelta(t, (above-below)/(2*h), got, 1e-6, "%s[%d] of %s: %s", name, i, gradient, text)
+				require.InDelta(t, slope(x, i, loss), got, 1e-6, "%s[%d] of %s: %s", name, i, gradient, text)
 			}
 		}
 	}

@@ -31,11 +31,7 @@ var gridSampleBackward = op{
 	},
 	attrs: samplerAttrs,
 	infer: func(p *Problem) error {
-		output, err := inferSampler(p)
-		if err != nil {
-			return err
-		}
-		if err := hasShape("grad_output", output)(p); err != nil {
+		if _, err := inferUpstream(p); err != nil {
 			return err
 		}
 		if !p.has("grad_input") && !p.has("grad_grid") {
@@ -57,16 +53,9 @@ var gridSampleBackward = op{
 			return err
 		}
 		s := samplerOf(p)
-		var scatter scatterJobs
-		if p.has("grad_input") {
-			if t.Compute == tensor.F64 {
-				scatter, err = scatterImages(pl, s, t, cpu.GridScatter64, gradientOfInput)
-			} else {
-				scatter, err = scatterImages(pl, s, t, cpu.GridScatter32, gradientOfInput)
-			}
-			if err != nil {
-				return err
-			}
+		scatter, err := scatterInput(pl, s, t, cpu.GridScatter32, cpu.GridScatter64, gradientOfInput)
+		if err != nil {
+			return err
 		}
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
@@ -108,6 +97,14 @@ var gridSampleBackward = op{
 	rows: namesOf(cpu.GridSampleBackwardGrid),
 }
 
+// inferUpstream is inferSampler with grad_output, which has the output's shape.
+func inferUpstream(p *Problem) (output []int64, err error) {
+	if output, err = inferSampler(p); err != nil {
+		return nil, err
+	}
+	return output, hasShape("grad_output", output)(p)
+}
+
 // readsMuchBackward is readsMuch: only the grid's gradient reads the input.
 func readsMuchBackward(c *call) bool {
 	return c.args[gradientOfGrid].Present() && c.args[gradientInput].NumElements() <= 4*c.args[gradientOutput].NumElements()
@@ -118,6 +115,19 @@ type scatterJobs struct {
 	job      job
 	perImage int64
 	threads  int64 // that there is workspace for
+}
+
+// scatterInput is scatterImages by the compute type's rows, of a problem that wants grad_input.
+func scatterInput(pl *plan, s *sampler, t cpu.Types, f32 []cpu.Row[cpu.GridScatterKernel[float32]],
+	f64 []cpu.Row[cpu.GridScatterKernel[float64]], out int, tangents ...int,
+) (scatterJobs, error) {
+	switch {
+	case !pl.problem.has("grad_input"):
+		return scatterJobs{}, nil
+	case t.Compute == tensor.F64:
+		return scatterImages(pl, s, t, f64, out, tangents...)
+	}
+	return scatterImages(pl, s, t, f32, out, tangents...)
 }
 
 // scatterImages makes the part of a run that computes the input's gradient, the

@@ -33,11 +33,8 @@ var gridSampleDoubleBackward = op{
 	},
 	attrs: samplerAttrs,
 	infer: func(p *Problem) error {
-		output, err := inferSampler(p)
+		output, err := inferUpstream(p)
 		if err != nil {
-			return err
-		}
-		if err := hasShape("grad_output", output)(p); err != nil {
 			return err
 		}
 		switch {
@@ -66,16 +63,9 @@ var gridSampleDoubleBackward = op{
 			return err
 		}
 		s := samplerOf(p)
-		var scatter scatterJobs
-		if p.has("grad_input") {
-			if t.Compute == tensor.F64 {
-				scatter, err = scatterImages(pl, s, t, cpu.GridDoubleScatter64, secondOfInput, secondGrid)
-			} else {
-				scatter, err = scatterImages(pl, s, t, cpu.GridDoubleScatter32, secondOfInput, secondGrid)
-			}
-			if err != nil {
-				return err
-			}
+		scatter, err := scatterInput(pl, s, t, cpu.GridDoubleScatter32, cpu.GridDoubleScatter64, secondOfInput, secondGrid)
+		if err != nil {
+			return err
 		}
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
