@@ -37,7 +37,7 @@ const (
 	weightTileRows    = 48 // of x
 	weightTileColumns = 4  // rows of weight at a time
 	weightColumns     = 64 // sums that wait for their bias
-	sharedUnit        = 32 // positions
+	sharedUnit        = 32 // positions: groups that weightCodes take are a power of two times as many
 )
 
 // weightScratch is a tile's memory.
