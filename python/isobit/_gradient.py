@@ -58,13 +58,11 @@ def without_autocast(backward: Callable[..., Any]) -> Callable[..., Any]:
     return plain
 
 
-def no_forward_mode(name: str) -> Callable[..., Any]:
+def no_forward_mode(name: str, instead: str = "reverse mode has: backward, jacrev") -> Callable[..., Any]:
     """A jvp that says that there is none."""
 
     def jvp(*_: Any) -> Any:
-        raise NotImplementedError(
-            f"isobit::{name} has no derivative in forward mode; reverse mode has: backward, jacrev"
-        )
+        raise NotImplementedError(f"{name} has no derivative in forward mode; {instead}")
 
     return jvp
 
@@ -122,7 +120,7 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
         if ctx.rule.second is not None:
-            no_forward_mode(f"{ctx.rule.name}'s gradient")()
+            no_forward_mode(f"isobit::{ctx.rule.name}'s gradient")()
         raise NotImplementedError(ctx.rule.refusal)
 
 

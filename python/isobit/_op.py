@@ -21,8 +21,24 @@ from ._gradient import ONCE, no_forward_mode, once, save_for_jvp
 from ._load import PACKED
 from ._signature import NUMBER_AS_FLOAT, Signature
 
-LIBRARY = torch.library.Library("isobit", "DEF")
 OPS: dict[str, Op] = {}
+
+
+class _Library(torch.library.Library):
+    """Has torch's autograd kernels refuse tangents, which they leave out."""
+
+    def impl(self, op_name: str, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
+        kernel = fn
+        if dispatch_key == "Autograd":
+
+            def kernel(keyset: Any, *args: Any) -> Any:
+                OPS[op_name].refuse_tangents(args)
+                return fn(keyset, *args)
+
+        super().impl(op_name, kernel, dispatch_key, **options)
+
+
+LIBRARY = _Library("isobit", "DEF")
 
 
 def _refuse(message: str) -> Callable[..., Any]:
@@ -56,21 +72,19 @@ class Op:
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         self.raw = getattr(torch.ops.isobit, self.name).default
         self.names = self._names()
-        self.watched = False  # whether derivatives are had or refused
+        self.no_tangents = no_forward_mode(f"isobit::{self.name}")
         self.defaults = tuple(a.default_value for a in self.raw._schema.arguments)
         for key in ("CPU", "CUDA"):
             LIBRARY.impl(self.name, self._kernel(), key)
         torch.library.register_fake(f"isobit::{self.name}", self._fake(), lib=LIBRARY)
         OPS[self.name] = self
 
-    def _check_forward_mode(self, args: tuple[Any, ...]) -> None:
-        """Refuses tangents, which torch.library leaves out."""
-        if self.watched and torch._C._is_fwd_grad_enabled() and has_tangent(*args):
-            no_forward_mode(self.name)()
+    def refuse_tangents(self, args: tuple[Any, ...]) -> None:
+        if torch._C._is_fwd_grad_enabled() and has_tangent(*args):
+            self.no_tangents()
 
     def _kernel(self) -> Callable[..., Any]:
         def kernel(*args: Any) -> Any:
-            self._check_forward_mode(args)
             results = self.checked_run(*self.complete(args))
             if not self.optional_outputs:
                 return results
@@ -135,7 +149,6 @@ class Op:
             y = self.raw(*args)
         else:
             check_attributes(self, args)
-            self._check_forward_mode(args)
             try:
                 args = self.with_tensors(args)
                 y = self.raw(*args)
@@ -187,7 +200,6 @@ class Op:
         setup_context(ctx, inputs, output), backward(ctx, *grads) and jvp(ctx, *tangents) are as in
         torch.autograd.Function; backward gives a gradient for each argument of the schema. second: see `once`;
         again: backward consists of what can be differentiated itself."""
-        self.watched = True
 
         def forward(ctx: Any, *args: Any) -> Any:
             y = self.fast(*args)
@@ -198,8 +210,10 @@ class Op:
 
         rules = {
             "backward": staticmethod(backward if again else once(self.name, backward, second)),
-            "jvp": staticmethod(jvp or no_forward_mode(self.name)),
+            "jvp": staticmethod(jvp or self.no_tangents),
         }
+        if jvp is not None:
+            self.no_tangents = no_forward_mode(f"torch.ops.isobit.{self.name}", f"isobit.{self.name} has")
         # torch.func needs the second form, whose call costs 15 us more.
         function = self._function(forward=staticmethod(forward), **rules)
         # Function.apply without its part for torch.func, which apply below does itself.
@@ -255,7 +269,6 @@ class Op:
 
     def not_differentiable(self, message: str = ONCE) -> None:
         """Makes differentiating the op an error, instead of torch's silence."""
-        self.watched = True
         torch.library.register_autograd(f"isobit::{self.name}", _refuse(message.format(self.name)), lib=LIBRARY)
 
 

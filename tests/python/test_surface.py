@@ -235,6 +235,7 @@ FORWARD = TWICE | {
         *[x[None, None]] * 2, GRID, x[None, None], None
     )[0],
     "raw": lambda x, s: torch.ops.isobit.fake_quantize_per_channel_affine(x, s, None, 0, -8, 7),
+    "raw linear": lambda x, s: torch.ops.isobit.embedding(x, IDS),
 }
 IDS, GRID = torch.tensor([0, 2, 2]), torch.zeros(1, 3, 4, 2)
 
@@ -243,6 +244,8 @@ IDS, GRID = torch.tensor([0, 2, 2]), torch.zeros(1, 3, 4, 2)
 def test_forward_mode_is_an_error_and_never_nothing(name):
     """Where there is no forward-mode derivative, a dual tensor must not come out as one without a tangent."""
     ad = torch.autograd.forward_ad
+    with pytest.raises(NotImplementedError, match="forward mode|has no second derivative"):
+        torch.func.jvp(lambda x: FORWARD[name](x, S), (X,), (X,))
     with ad.dual_level():
         assert_same(FORWARD[name](X, S), FORWARD[name](X, S))  # no dual tensors: as ever
         with pytest.raises(NotImplementedError, match="forward mode|has no second derivative"):
