@@ -3,6 +3,7 @@ package autodiff
 import (
 	"errors"
 	"reflect"
+	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -35,6 +36,12 @@ type Value interface {
 // Outputs are an operation's results: the first, and for some operations one
 // or two more (see the table of operations).
 type Outputs [3]Value
+
+// first returns the number of the first result that was wanted (see
+// Attr.Skip), or -1.
+func (o *Outputs) first() int {
+	return slices.IndexFunc(o[:], func(v Value) bool { return v != nil })
+}
 
 // Backend runs operations. CPU is one; Autodiff is one that decorates another.
 //

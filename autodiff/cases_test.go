@@ -197,12 +197,18 @@ var networkCases = []testCase{
 
 var planCases = []testCase{
 	unaryCase("embedding", OpEmbedding, noise(4, 3), func(x dyn) dyn { return x.Embedding(ints(x.be, []int64{2, 0, 2, 3}, 2, 2)) }),
-	{name: "grid_sample", op: OpGridSample, once: true, inputs: []data{noise(1, 2, 4, 3), values([]int{1, 2, 2, 2}, 0.13, -0.41, -0.71, 0.22, 0.61, 0.35, -0.27, -0.88)},
+	{name: "grid_sample", op: OpGridSample, inputs: []data{noise(1, 2, 4, 3), values([]int{1, 2, 2, 2}, 0.13, -0.41, -0.71, 0.22, 0.61, 0.35, -0.27, -0.88)},
 		f: func(x []dyn) dyn { return x[0].GridSample(x[1], SampleMode{}) }},
-	{name: "grid_sample, border and corners", op: OpGridSample, once: true, inputs: []data{noise(1, 1, 3, 3), values([]int{1, 1, 3, 2}, 0.13, -0.41, -1.71, 0.22, 0.61, 1.35)},
+	{name: "grid_sample, border and corners", op: OpGridSample, inputs: []data{noise(1, 1, 3, 3), values([]int{1, 1, 3, 2}, 0.13, -0.41, -1.71, 0.22, 0.61, 1.35)},
 		f: func(x []dyn) dyn { return x[0].GridSample(x[1], SampleMode{Padding: "border", AlignCorners: true}) }},
-	{name: "grid_sample, bicubic", op: OpGridSample, once: true, inputs: []data{noise(1, 2, 4, 3), values([]int{1, 2, 2, 2}, 0.13, -0.41, -0.71, 0.22, 0.61, 0.35, -0.27, -0.88)},
+	{name: "grid_sample, bicubic", op: OpGridSample, inputs: []data{noise(1, 2, 4, 3), values([]int{1, 2, 2, 2}, 0.13, -0.41, -0.71, 0.22, 0.61, 0.35, -0.27, -0.88)},
 		f: func(x []dyn) dyn { return x[0].GridSample(x[1], SampleMode{Mode: "bicubic"}) }},
+	{name: "grid_sample, bicubic volume", op: OpGridSample, inputs: []data{noise(1, 1, 3, 4, 3), values([]int{1, 1, 1, 2, 3}, 0.13, -0.41, -0.27, 0.22, 0.61, -0.88)},
+		f: func(x []dyn) dyn { return x[0].GridSample(x[1], SampleMode{Mode: "bicubic", Padding: "border"}) }},
+	unaryCase("grid_sample, of a grid only", OpGridSample, values([]int{1, 1, 2, 2}, 0.13, -0.41, -0.71, 0.22), func(x dyn) dyn {
+		image := values([]int{1, 1, 2, 3}, 0.9, -0.4, 1.3, -1.1, 0.2, 0.7)
+		return Float[Backend]{fromSlice(x.be, image.x, image.shape)}.GridSample(x, SampleMode{Padding: "reflection"})
+	}),
 	unaryCase("affine_grid", OpAffineGrid, noise(2, 2, 3), func(x dyn) dyn { return x.AffineGrid(false, 2, 1, 3, 2) }),
 	{name: "fake_quantize", op: OpFakeQuantize, once: true, inputs: []data{offTies}, want: [][]float64{{1, 1, 1, 0, 0, 1, 1, 1}},
 		f: func(x []dyn) dyn {

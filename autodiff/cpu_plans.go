@@ -168,9 +168,19 @@ func planGridSample(k *call) error {
 	return k.plan("grid_sample").shaped("input", k.in[0]).shaped("grid", k.in[1]).hidden(k.out[0]).sampling().run()
 }
 
-func planGridSampleBackward(k *call) error {
+func planGridSampleBackward(k *call) error { return k.sampleGradients(k.out[0], k.out[1]) }
+func planGridSampleDX(k *call) error       { return k.sampleGradients(k.out[0], nil) }
+func planGridSampleDGrid(k *call) error    { return k.sampleGradients(nil, k.out[0]) }
+
+func (k *call) sampleGradients(dx, dgrid *cpuTensor) error {
 	return k.plan("grid_sample_backward").shaped("grad_output", k.in[0]).shaped("input", k.in[1]).shaped("grid", k.in[2]).
-		typed("grad_input", k.out[0]).typed("grad_grid", k.out[1]).sampling().run()
+		typed("grad_input", dx).typed("grad_grid", dgrid).sampling().run()
+}
+
+func planGridSampleTwice(k *call) error {
+	return k.plan("grid_sample_double_backward").shaped("grad_output", k.in[0]).shaped("input", k.in[1]).shaped("grid", k.in[2]).
+		typed("grad_grad_input", nil).typed("grad_grad_grid", k.in[3]).
+		typed("grad_grad_output", k.out[0]).typed("grad_input", k.out[1]).typed("grad_grid", k.out[2]).sampling().run()
 }
 
 func planAffineGrid(k *call) error {

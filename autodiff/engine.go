@@ -122,22 +122,23 @@ func (e *engine) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 	if err != nil {
 		return Outputs{}, err
 	}
-	if !tracked || rules[op].constant || !ops[op].carries(out[0].DType()) {
+	first := out.first()
+	if !tracked || rules[op].constant || first < 0 || !ops[op].carries(out[first].DType()) {
 		for i, v := range out {
 			out[i] = e.wrap(v, nil)
 		}
 		return out, nil
 	}
-	n, err := e.record(op, at, in, inner, out)
+	n, err := e.record(op, at, in, inner, out, first)
 	if err != nil {
 		return Outputs{}, fmt.Errorf("autodiff: %v: %w", op, err)
 	}
 	for i, v := range out {
-		if v == nil || i > 0 && !v.DType().IsFloat() {
+		if v == nil || i > first && !v.DType().IsFloat() {
 			continue
 		}
 		x := &Var{e: e, info: infoOf(v), value: v, node: n}
-		if i == 0 {
+		if i == first {
 			n.handle = weak.Make(x)
 			if e.keep.again {
 				e.mu.Lock()
@@ -160,8 +161,8 @@ func (e *engine) update(op Op, at *Attr, in, inner []Value) (Outputs, error) {
 }
 
 // record adds an operation to the graph of its inputs.
-func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node, error) {
-	n := &node{id: lastID.Add(1), op: op, at: at, in: make([]edge, len(in)), out: infoOf(out[0]), below: nodeOf(out[0])}
+func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, first int) (*node, error) {
+	n := &node{id: lastID.Add(1), op: op, at: at, in: make([]edge, len(in)), out: infoOf(out[first]), below: nodeOf(out[first])}
 	for i, v := range in {
 		ed := &n.in[i]
 		ed.info = infoOf(v)
@@ -200,7 +201,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs) (*node,
 	}
 	n.again = n.computeAgain()
 	if needs.has(output) {
-		if err := e.keep.need(n, out[0]); err != nil {
+		if err := e.keep.need(n, out[first]); err != nil {
 			return nil, err
 		}
 	}

@@ -103,6 +103,9 @@ const (
 	OpEmbeddingBackward    // (gradient, indices); Shape is the weight's
 	OpGridSample           // (x, grid); Mode, Padding; Flag aligns the corners
 	OpGridSampleBackward   // (gradient, x, grid), to two gradients
+	OpGridSampleDX         // (gradient, x, grid), to the first of them
+	OpGridSampleDGrid      // (gradient, x, grid), to the second
+	OpGridSampleTwice      // (gradient, x, grid, gradient of DGrid), to three gradients
 	OpAffineGrid           // (theta); Shape is the image's; Flag
 	OpAffineGridBackward   // (gradient); Flag
 	OpQuantize             // (x, scale, zero point?); Scheme
@@ -261,6 +264,9 @@ var ops = [opCount]opDef{
 	OpEmbeddingBackward:    {name: "embedding_backward", inputs: 2, infer: toShape, plan: true},
 	OpGridSample:           {name: "grid_sample", inputs: 2, infer: gridSample, plan: true},
 	OpGridSampleBackward:   {name: "grid_sample_backward", inputs: 3, infer: likeInputs(1, 2), plan: true},
+	OpGridSampleDX:         {name: "grid_sample_dx", inputs: 3, infer: likeInputs(1), plan: true},
+	OpGridSampleDGrid:      {name: "grid_sample_dgrid", inputs: 3, infer: likeInputs(2), plan: true},
+	OpGridSampleTwice:      {name: "grid_sample_double_backward", inputs: 4, infer: likeInputs(0, 1, 2), plan: true},
 	OpAffineGrid:           {name: "affine_grid", inputs: 1, infer: affineGrid, plan: true},
 	OpAffineGridBackward:   {name: "affine_grid_backward", inputs: 1, infer: affineGridBackward, plan: true},
 	OpQuantize:             {name: "quantize", inputs: 3, optional: 1, infer: quantize, cheap: true, plan: true, scheme: true},

@@ -231,3 +231,17 @@ func TestViews(t *testing.T) {
 func first[X, Y any](x X, _ Y) X { return x }
 
 func second[X, Y any](_ X, y Y) Y { return y }
+
+// A gradient that leaves out its first result says, as others do, that it
+// cannot be differentiated; it ended in a panic.
+func TestGradientOfScaleAlone(t *testing.T) {
+	below := New(NewCPU(), None{})
+	above := New(below, None{})
+	scale := above.Track(above.FromInner(below.Track(Scalar(below, 0.5))))
+	grads, err := above.Backward(Floats(above, []float64{1, -2, 3}).FakeQuantize(scale, PerTensor(-8, 7)).Sum())
+	require.NoError(t, err)
+	d, ok := above.Grad(scale, grads)
+	require.True(t, ok)
+	_, err = below.Backward(d)
+	require.ErrorContains(t, err, "fake_quantize_backward")
+}

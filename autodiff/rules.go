@@ -172,8 +172,13 @@ var rules = [opCount]rule{
 	OpEmbedding: perInput(grad(in1, func(c *ctx) T {
 		return c.shaped(OpEmbeddingBackward, 0, c.g, c.tensor(1))
 	}), none),
-	OpEmbeddingBackward:  perInput(grad(in1, func(c *ctx) T { return c.g.Embedding(c.index(1)) }), none),
-	OpGridSample:         {all: gridSampleGrad, use: in0 | in1},
+	OpEmbeddingBackward: perInput(grad(in1, func(c *ctx) T { return c.g.Embedding(c.index(1)) }), none),
+	OpGridSample:        {all: gridSampleGrad, use: in0 | in1},
+	OpGridSampleDX: perInput(
+		grad(in2, func(c *ctx) T { return c.with(OpGridSample, c.g, c.in(2)) }),
+		zero(1),
+		grad(in0|in2, func(c *ctx) T { return c.with(OpGridSampleDGrid, c.in(0), c.g, c.in(2)) })),
+	OpGridSampleDGrid:    {all: gridSampleTwice, use: in0 | in1 | in2},
 	OpAffineGrid:         perInput(grad(0, func(c *ctx) T { return c.with(OpAffineGridBackward, c.g) })),
 	OpAffineGridBackward: perInput(grad(0, func(c *ctx) T { return c.affineShape() })),
 	OpQuantize:           perInput(grad(in0|in1|in2, quantizeGrad), zero(1), zero(2)),

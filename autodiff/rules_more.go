@@ -144,8 +144,26 @@ func (c *ctx) skipping() *Attr {
 
 func floatsOf(all [3]Tensor[Backend]) []T { return []T{{all[0]}, {all[1]}, {all[2]}} }
 
+// gridSampleGrad takes both gradients from one operation, or, where they may
+// be differentiated, from one each.
 func gridSampleGrad(c *ctx) []T {
-	return floatsOf(c.g.runAll(OpGridSampleBackward, c.skipping(), c.tensor(0), c.tensor(1)))
+	x, grid := c.tensor(0), c.tensor(1)
+	if nodeOf(c.g.v) == nil && nodeOf(x.v) == nil && nodeOf(grid.v) == nil {
+		return floatsOf(c.g.runAll(OpGridSampleBackward, c.skipping(), x, grid))
+	}
+	grads := make([]T, 2)
+	for i, op := range []Op{OpGridSampleDX, OpGridSampleDGrid} {
+		if c.wants(i) {
+			grads[i] = T{c.g.run(op, c.at, x, grid)}
+		}
+	}
+	return grads
+}
+
+// gridSampleTwice differentiates the gradient of the grid. That of x, which
+// does not depend on x, is sampled as x is.
+func gridSampleTwice(c *ctx) []T {
+	return floatsOf(T{c.tensor(0)}.runAll(OpGridSampleTwice, c.skipping(), c.tensor(1), c.tensor(2), c.g.Tensor))
 }
 
 // affineShape is the grid of a tensor of maps, for the grid's own shape.
