@@ -13,15 +13,20 @@ type imageArg struct {
 	axis           [3]int64
 }
 
+// gridArg is struct Grid.
+type gridArg struct {
+	data       uint64
+	image      int64
+	axis       [3]int64
+	coordinate int64
+}
+
 // samplerArgs is struct Sampler.
 type samplerArgs struct {
 	images, channels                       int64
 	size, out                              [3]int64
 	input, output                          imageArg
-	grid                                   uint64
-	gridImage                              int64
-	gridAxis                               [3]int64
-	gridCoordinate                         int64
+	grid                                   gridArg
 	mode, padding, alignCorners, gridDType int32
 }
 
@@ -31,20 +36,9 @@ type gridSampleArgs struct {
 }
 
 type gridGradientArgs struct {
-	sampler       samplerArgs
-	positions     int64
-	out           uint64
-	outImage      int64
-	outAxis       [3]int64
-	outCoordinate int64
-}
-
-type inputGradientArgs struct {
-	scatter   scatterArgs
 	sampler   samplerArgs
-	out       imageArg
-	keys      uint64
 	positions int64
+	out       gridArg
 }
 
 type affineArgs struct {
@@ -64,13 +58,14 @@ func imageOf(v *tensor.View) (m imageArg) {
 	return m
 }
 
-// gridStrides describes [N, (D,) H, W, dims].
-func gridStrides(v *tensor.View) (image int64, axes [3]int64, coordinate int64) {
+// gridOf describes [N, (D,) H, W, dims].
+func gridOf(v *tensor.View) (g gridArg) {
 	last := len(v.Shape) - 1
+	g.data, g.image, g.coordinate = addressOf(v), v.Stride(0), v.Stride(last)
 	for axis := range last - 1 {
-		axes[axis] = v.Stride(last - 1 - axis)
+		g.axis[axis] = v.Stride(last - 1 - axis)
 	}
-	return v.Stride(0), axes, v.Stride(last)
+	return g
 }
 
 // samplerOf describes a grid_sample; input and grid are numbers of arguments.
@@ -90,13 +85,12 @@ func samplerOf(p *Problem, input, grid int) (s samplerArgs, dims int) {
 const (
 	modeNearest = 1
 	modeBicubic = 2
-	bicubicTaps = 16
 )
 
 // geometry names the kernels for a sampler of so many dimensions.
 func (s *samplerArgs) geometry(dims int) string {
 	if s.mode == modeBicubic {
-		return "bicubic"
+		return fmt.Sprintf("bicubic_%dd", dims)
 	}
 	return fmt.Sprintf("%dd", dims)
 }
@@ -105,39 +99,38 @@ func (s *samplerArgs) positions() int64 { return s.images * s.out[0] * s.out[1] 
 
 // bind fills in the tensors of a run.
 func (s *samplerArgs) bind(input, grid, output *tensor.View) {
-	s.input, s.output, s.grid = imageOf(input), imageOf(output), addressOf(grid)
-	s.gridImage, s.gridAxis, s.gridCoordinate = gridStrides(grid)
+	s.input, s.output, s.grid = imageOf(input), imageOf(output), gridOf(grid)
 }
 
 // enough is about as many threads as keep a GPU busy.
 const enough = 1 << 18
 
-// takesSampler says what there are no kernels for.
-func takesSampler(p *Problem, input int) error {
-	if shape := p.Shapes[input]; len(shape) == 5 && p.Word("mode") == "bicubic" {
-		return fmt.Errorf("has mode=bicubic with an input of shape %s; CUDA takes [N, C, H, W]", tensor.ShapeString(shape))
+// channelsOfThread is how many channels a thread takes at one position.
+func (s *samplerArgs) channelsOfThread() int64 {
+	each := int64(64)
+	for each > 4 && s.positions()*((s.channels+each-1)/each) < enough {
+		each /= 2
 	}
-	return nil
+	return each
+}
+
+// eachChannel covers the channels of all positions, so many to a thread.
+func (s *samplerArgs) eachChannel(each int64) geometry {
+	return threads(s.positions() * ((s.channels + each - 1) / each))
 }
 
 func buildGridSample(p *Problem, to *Program) error {
-	if err := takesSampler(p, 0); err != nil {
-		return err
-	}
 	to.Compute = computeType(p.Types[0])
 	s, dims := samplerOf(p, 0, 1)
 	k := to.kernel("grid_sample_%s%s", s.geometry(dims), typeNames(p.Types[0]))
-	a := gridSampleArgs{sampler: s, positions: s.positions(), channels: 64}
-	for a.channels > 4 && a.positions*((s.channels+a.channels-1)/a.channels) < enough {
-		a.channels /= 2
-	}
+	a := gridSampleArgs{sampler: s, positions: s.positions(), channels: s.channelsOfThread()}
 	to.run = func(r *run) {
 		if a.positions == 0 || s.channels == 0 {
 			return
 		}
 		a := a
 		a.sampler.bind(&r.args[0], &r.args[1], &r.args[2])
-		launch(r, k, threads(a.positions*((s.channels+a.channels-1)/a.channels)), &a)
+		launch(r, k, s.eachChannel(a.channels), &a)
 	}
 	return nil
 }
@@ -145,84 +138,44 @@ func buildGridSample(p *Problem, to *Program) error {
 // buildGridSampleBackward makes the gradients of the grid and of the input,
 // each if it is wanted.
 func buildGridSampleBackward(p *Problem, to *Program) error {
-	if err := takesSampler(p, 1); err != nil {
-		return err
-	}
 	to.Compute = computeType(p.Types[1])
 	to.Accumulator = to.Compute
 	if p.Types[4] != tensor.None {
 		buildGridGradient(p, to)
 	}
 	if p.Types[3] != tensor.None {
-		return buildInputGradient(p, to)
+		return inputGradient{out: 3}.build(p, to)
 	}
 	return nil
 }
 
 const groupChannels, groupThreads = 16, 128
 
+// groups covers all positions with blocks of threads that sum over channels:
+// those that share a position take its groups of channels in turn.
+func (s *samplerArgs) groups() geometry {
+	positions, share := s.positions(), int64(1)
+	for share < 8 && share*groupChannels < s.channels && positions*share < enough {
+		share *= 2
+	}
+	g := blocks((positions*share+groupThreads-1)/groupThreads, 1<<20)
+	g.block = [3]uint32{uint32(groupThreads / share), uint32(share), 1}
+	return g
+}
+
 func buildGridGradient(p *Problem, to *Program) {
 	s, dims := samplerOf(p, 1, 2)
 	k := to.kernel("grid_gradient_%s%s", s.geometry(dims), typeNames(p.Types[1]))
 	a := gridGradientArgs{sampler: s, positions: s.positions()}
-	// Threads that share a position take its groups of channels in turn.
-	share := int64(1)
-	for share < 8 && share*groupChannels < s.channels && a.positions*share < enough {
-		share *= 2
-	}
 	to.then(func(r *run) {
 		if a.positions == 0 {
 			return
 		}
-		a, v := a, &r.args[4]
-		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
-		a.out = addressOf(v)
-		a.outImage, a.outAxis, a.outCoordinate = gridStrides(v)
-		g := blocks((a.positions*share+groupThreads-1)/groupThreads, 1<<20)
-		g.block = [3]uint32{uint32(groupThreads / share), uint32(share), 1}
-		launch(r, k, g, &a)
-	})
-}
-
-func buildInputGradient(p *Problem, to *Program) error {
-	s, dims := samplerOf(p, 1, 2)
-	a := inputGradientArgs{sampler: s, positions: s.positions()}
-	pixels, cells := s.images, s.images
-	// Sources are what is sorted: positions, or every tap of each.
-	what, sources, taps, job := "output positions", a.positions, int64(1)<<dims, fmt.Sprintf("linear_%dd", dims)
-	for axis := range dims {
-		pixels *= s.size[axis]
-		cells *= s.size[axis] + 1
-		if s.size[axis] >= 1<<24 {
-			return fmt.Errorf("has an input with an extent of %d; CUDA takes up to %d", s.size[axis], 1<<24-1)
-		}
-	}
-	switch s.mode {
-	case modeNearest:
-		cells, taps, job = pixels, 1, fmt.Sprintf("nearest_%dd", dims)
-	case modeBicubic:
-		cells, taps, job = pixels, 1, "bicubic"
-		what, sources = "taps of output positions", a.positions*bicubicTaps
-	}
-	if sources > limit32 || cells > limit32 {
-		return fmt.Errorf("has %d %s and %d pixels; CUDA takes up to %d", sources, what, cells, int64(limit32))
-	}
-	keys := to.kernel("input_keys_%s%s", s.geometry(dims), typeNames(to.Compute))
-	sc := to.scatterOf(sources, cells, pixels, s.channels, taps, fmt.Sprintf("input_gradient_%s%s", job, typeNames(p.Types[1])))
-	to.then(func(r *run) {
-		if pixels == 0 || s.channels == 0 {
-			return
-		}
 		a := a
 		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
-		a.out, a.scatter, a.keys = imageOf(&r.args[3]), sc.args(r), sc.keysAt(r)
-		if a.positions > 0 {
-			launch(r, keys, threads(a.positions), &a)
-		}
-		sc.sort(r)
-		launchScatter(r, sc, &a)
+		a.out = gridOf(&r.args[4])
+		launch(r, k, s.groups(), &a)
 	})
-	return nil
 }
 
 // affineOf describes an affine_grid whose grid is an argument.

@@ -45,14 +45,17 @@ var Ops = []Op{
 		return append(withFold(forTypes("embedding_bag_weights", floats)), "bags_check")
 	}, buildEmbeddingBagWeights},
 	{"grid_sample", func() []string {
-		return append(forDims("grid_sample", floats), forTypes("grid_sample_bicubic", floats)...)
+		return forSamplers("grid_sample", floats)
 	}, buildGridSample},
 	{"grid_sample_backward", func() []string {
-		jobs := append(forDims("input_gradient_linear", floats), forDims("input_gradient_nearest", floats)...)
-		names := sortKernels(append(jobs, forTypes("input_gradient_bicubic", floats)...))
-		names = append(append(names, forDims("grid_gradient", floats)...), forTypes("grid_gradient_bicubic", floats)...)
-		return append(append(names, forDims("input_keys", floats[:2])...), forTypes("input_keys_bicubic", floats[:2])...)
+		names := sortKernels(append(forDims("input_gradient_nearest", floats), forSamplers("input_gradient", floats)...))
+		return append(append(names, forSamplers("grid_gradient", floats)...), forSamplers("input_keys", floats[:2])...)
 	}, buildGridSampleBackward},
+	{"grid_sample_double_backward", func() []string {
+		names := sortKernels(append(forDims("input_gradient_nearest", floats), forSamplers("input_double", floats)...))
+		names = append(append(names, forSamplers("grid_double_output", floats)...), forSamplers("grid_double", floats)...)
+		return append(names, forSamplers("input_keys", floats[:2])...)
+	}, buildGridSampleDoubleBackward},
 	{"affine_grid", func() []string { return forDims("affine_grid", floats) }, buildAffineGrid},
 	{"affine_grid_backward", func() []string { return withFold(forDims("affine_grid_backward", floats)) }, buildAffineGridBackward},
 	{"weight_only_linear", func() []string { return withFold(forTypes("weight_only_linear", floats)) }, buildWeightOnlyLinear},
@@ -62,6 +65,11 @@ var Ops = []Op{
 // forDims is forTypes for images and for volumes.
 func forDims(name string, types []tensor.DType) []string {
 	return append(forTypes(name+"_2d", types), forTypes(name+"_3d", types)...)
+}
+
+// forSamplers is forDims for bilinear, which nearest may share, and for bicubic.
+func forSamplers(name string, types []tensor.DType) []string {
+	return append(forDims(name, types), forDims(name+"_bicubic", types)...)
 }
 
 // KernelNames lists every kernel once, sorted.

@@ -53,6 +53,7 @@ func TestCUDADriverChild(t *testing.T) {
 		"fake_quantize_per_tensor_backward grad_output=f16[140000] zero_point=f32 grad_scale=f32 grad_zero_point=f32 qmin=-8 qmax=7",
 		"embedding_backward grad_output=f32[600,8] indices=i64[600] grad_weight=f32[2,8]",
 		"grid_sample_backward grad_output=f32[1,3,4,6] input=f32[1,3,5,7] grid=f32[1,4,6,2]",
+		"grid_sample_double_backward grad_output=f32[1,3,4,6] input=f32[1,3,5,7] grid=f32[1,4,6,2]",
 	} {
 		for _, device := range []string{"cuda:0", "cuda:1", "cuda:2"} {
 			err := runOnDriver(text, device)

@@ -31,35 +31,41 @@ func cudaLibrary(t *testing.T) string {
 	return dir
 }
 
-// casesOnCUDA writes those of cases.txt whose operations have CUDA kernels, or
-// have none, to a file.
-func casesOnCUDA(t *testing.T, have bool) string {
-	var kept []string
+// casesOnCUDA returns those of cases.txt whose operations have CUDA kernels.
+func casesOnCUDA(t *testing.T) (kept []string) {
 	for _, c := range strings.Split(readRoot(t, "tests/cases.txt"), "\n\n") {
 		op, _, _ := strings.Cut(c, " ")
 		for _, row := range plans.Support() {
-			if row.Op == op && slices.Contains(row.Devices, "cuda") == have {
+			if row.Op == op && slices.Contains(row.Devices, "cuda") {
 				kept = append(kept, c)
 			}
 		}
 	}
+	return kept
+}
+
+// refusedOnCUDA is a case that CUDA has no kernels for.
+const refusedOnCUDA = "embedding_renorm weight=f32[1,1] indices=i64[1] max_norm=1 norm_type=3\ninout f32[1,1] 0.5 0.5\nin i64[1] 0"
+
+// writeCases writes cases to a file.
+func writeCases(t *testing.T, cases ...string) string {
 	file := filepath.Join(t.TempDir(), "cases.txt")
-	if err := os.WriteFile(file, []byte(strings.Join(kept, "\n\n")+"\n"), 0o666); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Join(cases, "\n\n")+"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
 // TestLibraryOnDriver runs every operation that has kernels through the C ABI on
-// the stand-in for CUDA's driver, which the library must find by itself; then one
-// that has none; then with faults.
+// the stand-in for CUDA's driver, which the library must find by itself; then a
+// problem that is refused; then with faults.
 func TestLibraryOnDriver(t *testing.T) {
 	program := compile(t, cudaLibrary(t), "c", "c/families.c")
 	folder := filepath.Dir(buildShim(t, nil))
-	cases, without := casesOnCUDA(t, true), casesOnCUDA(t, false)
+	cases, refused := writeCases(t, casesOnCUDA(t)...), writeCases(t, refusedOnCUDA)
 	for _, c := range []struct{ fault, device, want string }{
 		{"", "cuda:0", " cases\n"},
-		{"", "cuda:0", "grid_sample_double_backward: has no CUDA kernels"},
+		{"", "cuda:0", "embedding_renorm: norm_type is 3; CUDA takes 1, 2 and +Inf"},
 		{"", "cuda:1", " cases\n"},
 		{"capture", "cuda:0", " cases\n"},
 		{"", "cuda:2", "device is cuda:2: device 2 does not exist; there are 2"},
@@ -70,8 +76,8 @@ func TestLibraryOnDriver(t *testing.T) {
 		{"image", "cuda:0", "the driver does not load the kernel "},
 	} {
 		file := cases
-		if strings.HasSuffix(c.want, "has no CUDA kernels") {
-			file = without
+		if strings.HasPrefix(c.want, "embedding_renorm: ") {
+			file = refused
 		}
 		command := exec.Command(program, file, c.device)
 		command.Env = append(os.Environ(), "ISOBIT_FAKE_CUDA="+c.fault, "LD_LIBRARY_PATH="+folder)

@@ -7,6 +7,8 @@ import (
 	"github.com/isobit-ml/isobit/cuda"
 )
 
+const second = "grid_sample_double_backward grad_output=f32[1,3,4,4,4] input=f32[1,3,4,4,4] grid=f32[1,4,4,4,3] "
+
 // mutants are mistakes that the comparison must find.
 var mutants = []struct{ file, from, to, unit, text string }{
 	{"dtypes.cuh", "return rintf(x)", "return roundf(x)", "quantize", "quantize_per_token x=f32[20,20] q=s8 qmin=-128 qmax=127"},
@@ -22,10 +24,19 @@ var mutants = []struct{ file, from, to, unit, text string }{
 	{"packed.cuh", "code > 7", "code > 8", "packed", "dequantize_per_tensor q=s4[33] y=f32 qmin=-8 qmax=7"},
 	{"packed.cuh", "column & 1", "1 - (column & 1)", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=u4[3,40] group_size=16"},
 	{"weight_only_linear.cu", "a.k + a.group - 1", "a.k", "weight_only_linear", "weight_only_linear x=f32[2,40] weight=s8[3,40] group_size=16"},
-	{"grid_sample.cu", "sum += widen<T>(in[offset[i]]) * weight[i]", "sum = fma_(widen<T>(in[offset[i]]), weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
+	{"linear.cuh", "sum += widen<T>(in[offset[i]]) * weight[i]", "sum = fma_(widen<T>(in[offset[i]]), weight[i], sum)", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2]"},
 	{"bicubic.cuh", "base + (T)(i - 1)", "base + (T)i", "grid_sample", "grid_sample input=f32[1,3,8,8] grid=f32[1,8,8,2] mode=bicubic padding_mode=reflection"},
-	{"grid_sample_input.cu", "source % bicubic_sources / cubic_taps", "source % cubic_taps", "grid_sample_input,sort", "grid_sample_backward grad_output=f32[1,3,8,8] input=f32[1,3,8,8] grid=f32[1,8,8,2] grad_grid=none mode=bicubic"},
-	{"grid_sample_grid.cu", "(c + STEP, right)", "(c + group_channels / 2 / STEP, right)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,16,8,8] input=f32[1,16,8,8] grid=f32[1,8,8,2] grad_input=none"},
+	{"bicubic.cuh", "Orders::order(n, D - 1)", "Orders::order(n, 0)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,3,4,4,4] input=f32[1,3,4,4,4] grid=f32[1,4,4,4,3] grad_input=none mode=bicubic"},
+	{"input_gradient.cuh", "source % EACH", "source % 16", "grid_sample_input,sort", "grid_sample_backward grad_output=f32[1,3,4,4,4] input=f32[1,3,4,4,4] grid=f32[1,4,4,4,3] grad_grid=none mode=bicubic"},
+	{"group.cuh", "(c + half * STEP, part)", "(c + half * group_channels / 2 / STEP, part)", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,16,8,8] input=f32[1,16,8,8] grid=f32[1,8,8,2] grad_input=none"},
+	{"group.cuh", "= group;\n    __syncthreads();", "= group;", "grid_sample_grid", "grid_sample_backward grad_output=f32[1,150,3,3] input=f32[1,150,4,4] grid=f32[1,3,3,2] grad_input=none"},
+	{"linear.cuh", "(v[far + step] - v[near + step]) - (v[far] - v[near])", "(v[far + step] - v[far]) - (v[near + step] - v[near])", "grid_double", second + "grad_grad_input=none grad_grad_output=none grad_input=none"},
+	{"bicubic.cuh", "weight[2][2] = cubic", "weight[2][2] = -cubic", "grid_double", second + "grad_grad_output=none grad_input=none mode=bicubic padding_mode=border"},
+	{"grid_double.cu", "y += taps.gradient(slopes, d) * v[d]", "y = fma_(taps.gradient(slopes, d), v[d], y)", "grid_double", second + "grad_input=none grad_grid=none"},
+	{"grid_double.cu", "Taps::SELF || other != d", "other != d", "grid_double", second + "grad_grad_output=none grad_input=none mode=bicubic"},
+	{"grid_double.cu", "slopes[d] += sum * taps.place.derivative(d)", "slopes[d] = fma_(sum, taps.place.derivative(d), slopes[d])", "grid_double", second + "grad_grad_output=none grad_input=none align_corners=true"},
+	{"grid_double_input.cu", "item.weight += place.slope(tap, d) * shift.q[d]", "item.weight = fma_(place.slope(tap, d), shift.q[d], item.weight)", "grid_double_input,grid_sample_input,sort", second + "grad_grad_output=none grad_grid=none"},
+	{"sampler.cuh", "? (T)0 : v[d] *", "? v[d] : v[d] *", "grid_double_input,grid_sample_input,sort", second + "grad_grad_output=none grad_grid=none padding_mode=border"},
 }
 
 // TestCUDAMutants shows that the comparison finds each of them.

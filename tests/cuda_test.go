@@ -242,6 +242,8 @@ func (c deviceCase) value(r *rand.Rand, name string, dtype tensor.DType, p *plan
 			return special[r.IntN(len(special))]
 		case c.data == "hot":
 			return math.Floor(r.Float64()*3) / 64
+		case r.IntN(8) == 0: // where the padding of align_corners begins
+			return float64(r.IntN(3) - 1)
 		}
 		return r.Float64()*3 - 1.5
 	case wild:

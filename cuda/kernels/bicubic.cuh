@@ -1,8 +1,9 @@
-// The taps of bicubic grid_sample (numerics.md, section 6).
+// The taps of bicubic grid_sample (numerics.md, section 6): 16 for each
+// position, row by row; in volumes 64, plane by plane.
 #pragma once
 #include "sampler.cuh"
 
-// The weight of a tap at distance u, from 1 to 2 or up to 1, and its derivative.
+// The weight of a tap at distance u, from 1 to 2 or up to 1, and its derivatives.
 template <class T> DEVICE T cubic_outer(T u) {
   const T a = -0.75f;
   return ((a * u - 5 * a) * u + 8 * a) * u - 4 * a;
@@ -19,6 +20,14 @@ template <class T> DEVICE T cubic_inner_slope(T u) {
   const T a = -0.75f;
   return ((3 * (a + 2)) * u - 2 * (a + 3)) * u;
 }
+template <class T> DEVICE T cubic_outer_bend(T u) {
+  const T a = -0.75f;
+  return (6 * a) * u - 10 * a;
+}
+template <class T> DEVICE T cubic_inner_bend(T u) {
+  const T a = -0.75f;
+  return (6 * (a + 2)) * u - 2 * (a + 3);
+}
 
 const i32 cubic_taps = 4; // along an axis
 
@@ -26,22 +35,22 @@ const i32 cubic_taps = 4; // along an axis
 template <class T> struct CubicAxis {
   i64 at[cubic_taps];
   bool inside[cubic_taps];
-  T weight[cubic_taps], slope[cubic_taps], k;
+  T weight[3][cubic_taps], k; // weight: then its derivatives, then second ones
   bool finite; // else k counts as 0
 
-  DEVICE CubicAxis(const Sampler &sampler, const Position<2> &p, i32 axis) {
-    i64 from = p.image * sampler.grid_image + p.at[0] * sampler.grid_axis[0] + p.at[1] * sampler.grid_axis[1];
-    T g = get_as<T>(sampler.grid, sampler.grid_dtype, from + axis * sampler.grid_coordinate);
+  DEVICE void locate(const Sampler &sampler, i32 axis, T g) {
     const T size = (T)sampler.size[axis];
     Coordinate<T> x = unpadded<T>(sampler, g, size);
     finite = x.c - x.c == 0;
     k = x.k;
     if (!finite) x.c = sampler.padding == border && x.c > 0 ? size - 1 : (T)0;
     T base = floor_(x.c), t = x.c - base, s = 1 - t;
-    weight[0] = cubic_outer<T>(t + 1), weight[1] = cubic_inner<T>(t);
-    weight[2] = cubic_inner<T>(s), weight[3] = cubic_outer<T>(s + 1);
-    slope[0] = cubic_outer_slope<T>(t + 1), slope[1] = cubic_inner_slope<T>(t);
-    slope[2] = -cubic_inner_slope<T>(s), slope[3] = -cubic_outer_slope<T>(s + 1);
+    weight[0][0] = cubic_outer<T>(t + 1), weight[0][1] = cubic_inner<T>(t);
+    weight[0][2] = cubic_inner<T>(s), weight[0][3] = cubic_outer<T>(s + 1);
+    weight[1][0] = cubic_outer_slope<T>(t + 1), weight[1][1] = cubic_inner_slope<T>(t);
+    weight[1][2] = -cubic_inner_slope<T>(s), weight[1][3] = -cubic_outer_slope<T>(s + 1);
+    weight[2][0] = cubic_outer_bend<T>(t + 1), weight[2][1] = cubic_inner_bend<T>(t);
+    weight[2][2] = cubic_inner_bend<T>(s), weight[2][3] = cubic_outer_bend<T>(s + 1);
 #pragma unroll
     for (i32 i = 0; i < cubic_taps; i++) {
       Coordinate<T> place = {base + (T)(i - 1), 0};
@@ -50,22 +59,158 @@ template <class T> struct CubicAxis {
       at[i] = inside[i] ? (i64)place.c : 0;
     }
   }
+  // The weight, or its derivative, of a tap that is only known at run time.
+  DEVICE T pick(i32 order, i32 tap) const {
+    T w = 0;
+#pragma unroll
+    for (i32 i = 0; i < cubic_taps; i++) {
+      if (i == tap) w = weight[order][i];
+    }
+    return w;
+  }
 };
 
-// The sum over a position's taps of values times weights: first along rows, by
-// those of x, then over rows, by those of y.
-template <class S, class T>
-DEVICE T cubic_sum(const S *in, const i64 *stride, const CubicAxis<T> &x, const CubicAxis<T> &y,
-                   const T (&wx)[cubic_taps], const T (&wy)[cubic_taps]) {
-  T sum = 0;
+// The taps of a position: what Cell is for bilinear. Two bits of a tap's
+// number, from the lowest, are its number along each axis.
+template <class T, i32 D> struct CubicCell {
+  static constexpr i32 taps = 1 << 2 * D;
+  CubicAxis<T> axis[D];
+
+  DEVICE CubicCell(const Sampler &sampler, const Position<D> &p) {
+    T g[D];
+    load_grid(sampler, sampler.grid, p, g);
 #pragma unroll
-  for (i32 i = 0; i < cubic_taps; i++) {
-    T row = 0;
-#pragma unroll
-    for (i32 j = 0; j < cubic_taps; j++) {
-      if (y.inside[i] && x.inside[j]) row += widen<T>(in[y.at[i] * stride[1] + x.at[j] * stride[0]]) * wx[j];
-    }
-    sum += row * wy[i];
+    for (i32 d = 0; d < D; d++) axis[d].locate(sampler, d, g[d]);
   }
-  return sum;
-}
+  // The row-major number of a tap's pixel in all images, or none.
+  DEVICE i64 pixel(const Sampler &sampler, const Position<D> &p, i32 tap, i64 none) const {
+    i64 number = p.image;
+    bool inside = true;
+#pragma unroll
+    for (i32 d = D - 1; d >= 0; d--) {
+      number = number * sampler.size[d] + axis[d].at[tap >> 2 * d & 3];
+      inside = inside && axis[d].inside[tap >> 2 * d & 3];
+    }
+    return inside ? number : none;
+  }
+  // The product of the weights along the axes, differentiated along one of them.
+  DEVICE T product(i32 tap, i32 along) const {
+    T w = axis[0].pick(along == 0, tap & 3);
+#pragma unroll
+    for (i32 d = 1; d < D; d++) w *= axis[d].pick(along == d, tap >> 2 * d & 3);
+    return w;
+  }
+  DEVICE T weight(i32 tap) const { return product(tap, -1); }
+  DEVICE T slope(i32 tap, i32 along) const { return product(tap, along); }
+  DEVICE T derivative(i32 d) const { return axis[d].k; }
+  DEVICE bool still(const Sampler &, i32 d) const { return !axis[d].finite; }
+};
+
+// How often weights along an axis are differentiated, for each of SUMS sums;
+// along x less often than KINDS.
+struct CubicValue {
+  static constexpr i32 SUMS = 1, KINDS = 1;
+  static DEVICE i32 order(i32, i32) { return 0; }
+};
+template <i32 D> struct CubicSlopes { // by each axis
+  static constexpr i32 SUMS = D, KINDS = 2;
+  static DEVICE i32 order(i32 sum, i32 axis) { return sum == axis; }
+};
+template <i32 D> struct CubicBends { // by pairs of an axis with itself and those after it
+  static constexpr i32 SUMS = D * (D + 1) / 2, KINDS = 3;
+  static DEVICE i32 number(i32 first, i32 second) { return first * D - first * (first + 1) / 2 + second; }
+  static DEVICE i32 order(i32 sum, i32 axis) {
+    const i32 first = (sum >= number(1, 1)) + (D == 3 && sum >= number(D - 1, D - 1));
+    return (first == axis) + (sum - number(first, 0) == axis);
+  }
+};
+
+// What LinearTaps is for bilinear.
+template <class Element, i32 D> struct CubicTaps {
+  typedef Element S;
+  typedef typename Compute<S>::type T;
+  typedef CubicCell<T, D> Place;
+  static constexpr i32 DIMS = D, FOLDS = 1;
+  static constexpr bool SELF = true;
+  typedef Sums<T, CubicSlopes<D>::SUMS> Slopes;
+  typedef Sums<T, CubicBends<D>::SUMS> Bends;
+  const Image &image;
+  Place place;
+  bool any;
+
+  DEVICE CubicTaps(const Sampler &s, const Image &m, const Position<D> &p) : image(m), place(s, p), any(true) {
+#pragma unroll
+    for (i32 d = 0; d < D; d++) {
+      bool some = false;
+#pragma unroll
+      for (i32 i = 0; i < cubic_taps; i++) some = some || place.axis[d].inside[i];
+      any = any && some;
+    }
+  }
+  // The pixel of a tap; 0 outside, which adds nothing to a sum.
+  DEVICE T load(const S *in, i32 x, i32 y, i32 z) const {
+    const i32 n[] = {x, y, z};
+    i64 offset = 0;
+    bool inside = true;
+#pragma unroll
+    for (i32 d = D - 1; d >= 0; d--) {
+      inside = inside && place.axis[d].inside[n[d]];
+      offset += place.axis[d].at[n[d]] * image.axis[d];
+    }
+    return inside ? widen<T>(in[offset]) : (T)0;
+  }
+  // Sums of values times weights: along rows, over the rows of a plane, then
+  // over planes.
+  template <class Orders> DEVICE void sums(const S *in, T (&sum)[Orders::SUMS]) const {
+    const i32 N = Orders::SUMS;
+#pragma unroll
+    for (i32 n = 0; n < N; n++) sum[n] = 0;
+#pragma unroll
+    for (i32 z = 0; z < (D == 3 ? cubic_taps : 1); z++) {
+      T plane[N];
+#pragma unroll
+      for (i32 n = 0; n < N; n++) plane[n] = 0;
+#pragma unroll
+      for (i32 y = 0; y < cubic_taps; y++) {
+        T row[Orders::KINDS];
+#pragma unroll
+        for (i32 r = 0; r < Orders::KINDS; r++) row[r] = 0;
+#pragma unroll
+        for (i32 x = 0; x < cubic_taps; x++) {
+          T v = load(in, x, y, z);
+#pragma unroll
+          for (i32 r = 0; r < Orders::KINDS; r++) row[r] += v * place.axis[0].weight[r][x];
+        }
+#pragma unroll
+        for (i32 n = 0; n < N; n++) plane[n] += row[Orders::order(n, 0)] * place.axis[1].weight[Orders::order(n, 1)][y];
+      }
+#pragma unroll
+      for (i32 n = 0; n < N; n++) {
+        if constexpr (D == 3)
+          sum[n] += plane[n] * place.axis[D - 1].weight[Orders::order(n, D - 1)][z];
+        else
+          sum[n] = plane[n];
+      }
+    }
+  }
+  DEVICE T sample(const S *in) const {
+    T sum[1];
+    sums<CubicValue>(in, sum);
+    return sum[0];
+  }
+  DEVICE void terms(const S *in, T g, Slopes &out) const {
+    sums<CubicSlopes<D>>(in, out.sum);
+#pragma unroll
+    for (i32 n = 0; n < CubicSlopes<D>::SUMS; n++) out.sum[n] *= g;
+  }
+  DEVICE void terms(const S *in, T g, Bends &out) const {
+    sums<CubicBends<D>>(in, out.sum);
+#pragma unroll
+    for (i32 n = 0; n < CubicBends<D>::SUMS; n++) out.sum[n] *= g;
+  }
+  DEVICE bool still(i32 d) const { return !any || !place.axis[d].finite; }
+  DEVICE T gradient(const Slopes &total, i32 d) const { return still(d) ? (T)0 : total.sum[d] * place.axis[d].k; }
+  DEVICE T bend(const Bends &total, i32 axis, i32 other) const {
+    return total.sum[axis < other ? CubicBends<D>::number(axis, other) : CubicBends<D>::number(other, axis)];
+  }
+};

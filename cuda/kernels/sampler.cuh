@@ -13,12 +13,17 @@ struct Image {
   i64 image, channel, axis[3];
 };
 
+// The coordinates x, y, z of an output position, or their gradients.
+struct Grid {
+  void *data;
+  i64 image, axis[3], coordinate;
+};
+
 struct Sampler {
   i64 images, channels;
   i64 size[3], out[3]; // extents of the input and of the output
   Image input, output; // output: y, or grad_output
-  void *grid; // coordinates x, y, z of an output position
-  i64 grid_image, grid_axis[3], grid_coordinate;
+  Grid grid;
   i32 mode, padding, align_corners, grid_dtype;
 };
 
@@ -35,13 +40,27 @@ template <i32 D> struct Position {
     }
     image = number;
   }
-  DEVICE i64 in(const Image &m) const {
+  // Its offset in an Image or a Grid.
+  template <class M> DEVICE i64 in(const M &m) const {
     i64 offset = image * m.image;
 #pragma unroll
     for (i32 d = 0; d < D; d++) offset += at[d] * m.axis[d];
     return offset;
   }
 };
+
+// The numbers of a Grid at a position, which has the grid's type.
+template <class T, i32 D> DEVICE void load_grid(const Sampler &s, const Grid &grid, const Position<D> &p, T (&v)[D]) {
+  i64 at = p.in(grid);
+#pragma unroll
+  for (i32 d = 0; d < D; d++) v[d] = get_as<T>(grid.data, s.grid_dtype, at + d * grid.coordinate);
+}
+template <class T, i32 D>
+DEVICE void store_grid(const Sampler &s, const Grid &grid, const Position<D> &p, const T (&v)[D]) {
+  i64 at = p.in(grid);
+#pragma unroll
+  for (i32 d = 0; d < D; d++) set_as(grid.data, s.grid_dtype, at + d * grid.coordinate, v[d]);
+}
 
 // A padded coordinate along one axis and its derivative k, which is 0 where
 // the padding sets it so.
@@ -102,13 +121,11 @@ template <class T, i32 D> struct Cell {
   T s[D], t[D], k[D];
 
   DEVICE Cell(const Sampler &sampler, const Position<D> &p) {
-    i64 at = p.image * sampler.grid_image;
-#pragma unroll
-    for (i32 d = 0; d < D; d++) at += p.at[d] * sampler.grid_axis[d];
+    T g[D];
+    load_grid(sampler, sampler.grid, p, g);
 #pragma unroll
     for (i32 d = 0; d < D; d++) {
-      T g = get_as<T>(sampler.grid, sampler.grid_dtype, at + d * sampler.grid_coordinate);
-      Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g, (T)sampler.size[d]), (T)sampler.size[d]);
+      Coordinate<T> x = pad<T>(sampler, unpadded<T>(sampler, g[d], (T)sampler.size[d]), (T)sampler.size[d]);
       base[d] = sampler.mode == nearest ? rint_(x.c) : floor_(x.c);
       t[d] = x.c - base[d];
       s[d] = (base[d] + 1) - x.c;
@@ -133,6 +150,61 @@ template <class T, i32 D> struct Cell {
     for (i32 d = 1; d < D; d++) w *= tap >> d & 1 ? t[d] : s[d];
     return w;
   }
+  // The derivative of a corner's weight along an axis.
+  DEVICE T slope(i32 tap, i32 axis) const {
+    T w = tap >> axis & 1 ? 1 : -1;
+#pragma unroll
+    for (i32 d = 0; d < D; d++) {
+      if (d != axis) w *= tap >> d & 1 ? t[d] : s[d];
+    }
+    return w;
+  }
+  DEVICE T derivative(i32 axis) const { return k[axis]; }
+  // Whether the padding has set the derivative aside.
+  DEVICE bool still(const Sampler &sampler, i32 axis) const { return k[axis] == 0 && sampler.padding != zeros; }
 };
+
+// The tangents v of a position's coordinates, and q, in pixels: +0 where the
+// coordinate is still. Place is a Cell, or what bicubic has for one.
+template <class T, i32 D> struct Shift {
+  T v[D], q[D];
+
+  template <class Place> DEVICE Shift(const Sampler &s, const Grid &tangent, const Position<D> &p, const Place &place) {
+    load_grid(s, tangent, p, v);
+#pragma unroll
+    for (i32 d = 0; d < D; d++) q[d] = place.still(s, d) ? (T)0 : v[d] * place.derivative(d);
+  }
+};
+
+// N sums at a position.
+template <class T, i32 N> struct Sums {
+  T sum[N];
+
+  DEVICE void clear() {
+#pragma unroll
+    for (i32 i = 0; i < N; i++) sum[i] = 0;
+  }
+  DEVICE void add(const Sums &o) {
+#pragma unroll
+    for (i32 i = 0; i < N; i++) sum[i] += o.sum[i];
+  }
+};
+
+// Computes an output that is like grad_output: one thread takes up to
+// a.channels channels at one position, from Values, made for that position.
+template <class Values> DEVICE void each_channel(const typename Values::Args &a) {
+  typedef typename Values::S S;
+  const Sampler &s = a.sampler;
+  const i64 groups = (s.channels + a.channels - 1) / a.channels;
+  for (i64 w = thread_number(); w < a.positions * groups; w += thread_count()) {
+    i64 group = div_(w, a.positions);
+    Position<Values::DIMS> p(s, w - group * a.positions);
+    Values values(a, p);
+    i64 c = group * a.channels, stop = c + a.channels < s.channels ? c + a.channels : s.channels;
+    S *out = (S *)s.output.data + p.in(s.output);
+#pragma unroll 1
+    for (; c < stop; c++) out[c * s.output.channel] = Narrow<S>::from(values.at(c));
+  }
+}
 
 #define EACH_SAMPLER(M) M(f32, 2) M(f64, 2) M(f16, 2) M(bf16, 2) M(f32, 3) M(f64, 3) M(f16, 3) M(bf16, 3)

@@ -94,7 +94,9 @@ def draw(
     if "scale" in name and "grad" not in name:
         return ((1 + (uniform * 4).floor() / 4) / 16).to(dtype)
     if name == "grid":
-        values = (uniform * 3).floor() / 64 if kind == 2 else uniform * 3 - 1.5
+        whole = (uniform * 3).floor()
+        inner = torch.where(torch.rand(shape, generator=random) < 0.1, whole - 1, uniform * 3 - 1.5)  # -1 and 1: ends
+        values = whole / 64 if kind == 2 else inner
     else:
         ties = (uniform * 64 - 32).floor() / 32
         normal = torch.randn(shape, generator=random, dtype=torch.float64)

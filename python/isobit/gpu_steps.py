@@ -38,6 +38,16 @@ def codes(x: Tensor, s: Tensor, z: Tensor) -> Tensor:
     return isobit.dequantize_per_channel(q, s, z, 0, *R, torch.float32)
 
 
+def twice(mode: str, padding: str) -> Callable[..., Tensor]:
+    """The gradients of grid_sample, which can be differentiated again."""
+
+    def gradients(x: Tensor, g: Tensor) -> Tensor:
+        y = isobit.grid_sample(x, g, mode, padding)
+        return torch.cat([d.flatten() for d in torch.autograd.grad(y, (x, g), y, create_graph=True)])
+
+    return gradients
+
+
 S, Z = torch.rand(16, generator=torch.Generator().manual_seed(1)) / 16 + 0.01, torch.zeros(16)
 IDS = torch.randint(50, (40, 30), generator=torch.Generator().manual_seed(2))
 GRID = random(2, 40, 30, 2) / 2
@@ -74,6 +84,16 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         lambda x, g: isobit.grid_sample(x, g, "bicubic", "border"),
         (random(2, 20, 9, 11), 2 * GRID),
     ),
+    "grid_sample bicubic of volumes": (
+        lambda x, g: isobit.grid_sample(x, g, "bicubic", "reflection"),
+        (random(2, 20, 5, 6, 7), random(2, 8, 9, 10, 3)),
+    ),
+    "grid_sample twice": (twice("bilinear", "zeros"), (random(2, 20, 9, 11), GRID)),
+    "grid_sample of volumes twice": (
+        twice("bilinear", "border"),
+        (random(2, 3, 5, 6, 7), random(2, 8, 9, 10, 3)),
+    ),
+    "grid_sample bicubic twice": (twice("bicubic", "reflection"), (random(2, 20, 9, 11), 2 * GRID)),
     "affine_grid": (lambda t: isobit.affine_grid(t, [2, 3, 40, 50]), (random(2, 2, 3),)),
 }
 CODES = (50 * random(16, 30)).to(torch.int8)
@@ -91,6 +111,13 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
     "embedding_bag_per_sample_weights_backward": (random(IDS.shape[0], 24), random(50, 24), IDS, None),
     "grid_sample": (random(2, 3, 9, 11), GRID),
     "grid_sample_backward": (random(2, 3, 40, 30), random(2, 3, 9, 11), GRID),
+    "grid_sample_double_backward": (
+        random(2, 3, 40, 30),
+        random(2, 3, 9, 11),
+        GRID,
+        random(2, 3, 9, 11, seed=3),
+        random(2, 40, 30, 2, seed=4),
+    ),
     "affine_grid": (random(2, 2, 3), [2, 3, 4, 5]),
     "affine_grid_backward": (random(2, 40, 50, 2), [2, 2, 3]),
     "quantized_linear_codes": (CODES[:5], S[:5], CODES, S, random(16), torch.float32),

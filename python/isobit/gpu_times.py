@@ -143,6 +143,12 @@ def scatter(device: str, scale: int) -> Iterator[tuple[str, Call, Call | None, i
                 partial(aten.grid_sampler_2d_backward, dy, x, grid, 0, 0, False, [True, True]),
                 0,
             )
+            yield (
+                f"grid_sample_double_backward {label}",
+                partial(isobit.grid_sample_double_backward, dy, x, grid, x, grid),
+                None,
+                0,
+            )
     size = 4096 // scale
     a = torch.randint(-128, 128, (size, size), dtype=torch.int8, device=device)
     s = torch.rand(size, device=device)

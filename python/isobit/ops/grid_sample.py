@@ -78,7 +78,7 @@ def _sample_second(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | N
         wants = by_output, by_input, by_grid
         outputs = _SAMPLE_DOUBLE(grad_output, input, grid, of_input, of_grid, *ctx.attributes, *wants)
         return outputs[1], outputs[2], outputs[0]
-    # The same from ops that have kernels, GPUs' too: this gradient does not depend on input.
+    # The same from ops that have fast rows: this gradient does not depend on input.
     d_output = _SAMPLE(of_input, grid, *ctx.attributes) if by_output else None
     d_grid = _SAMPLE_BACKWARD(grad_output, of_input, grid, *ctx.attributes, False, True)[1] if by_grid else None
     return None, d_grid, d_output
@@ -165,9 +165,9 @@ def grid_sample(
     """``input`` [N, C, H, W] read at the positions ``grid`` [N, OH, OW, 2]; or volumes [N, C, D, H, W].
 
     As ``torch.nn.functional.grid_sample``; ``align_corners`` is False unless given. mode: bilinear,
-    nearest or bicubic (of volumes on the CPU only); padding_mode: zeros, border or reflection. A
-    float32 grid may go with a 16-bit image. A position that is NaN or infinite reads nothing
-    (zeros) or a pixel of the border (bicubic with reflection: pixel 0 and those around it)."""
+    nearest or bicubic; padding_mode: zeros, border or reflection. A float32 grid may go with a
+    16-bit image. A position that is NaN or infinite reads nothing (zeros) or a pixel of the border
+    (bicubic with reflection: pixel 0 and those around it)."""
     corners = align_corners is not None and align_corners
     if not is_dynamo_compiling():
         y = _sample(input, grid, mode, padding_mode, corners, out)

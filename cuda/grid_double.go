@@ -1,0 +1,68 @@
+package cuda
+
+import "github.com/isobit-ml/isobit/tensor"
+
+type gridDoubleArgs struct {
+	sampler             samplerArgs
+	positions, channels int64
+	inputTangent        imageArg
+	gridTangent, out    gridArg
+	hasInput, hasGrid   int32
+}
+
+// The places of grid_sample_double_backward's arguments; the first three are
+// as in grid_sample_backward.
+const (
+	doubleInputTangent = 3 + iota // grad_grad_input
+	doubleGridTangent             // grad_grad_grid
+	doubleOfOutput                // grad_grad_output
+	doubleOfInput                 // grad_input
+	doubleOfGrid                  // grad_grid
+)
+
+// buildGridSampleDoubleBackward makes the gradients of grad_output, of the grid
+// and of the input, each if it is wanted.
+func buildGridSampleDoubleBackward(p *Problem, to *Program) error {
+	to.Compute = computeType(p.Types[1])
+	to.Accumulator = to.Compute
+	s, dims := samplerOf(p, 1, 2)
+	name := s.geometry(dims) + typeNames(p.Types[1])
+	a := gridDoubleArgs{sampler: s, positions: s.positions(), channels: s.channelsOfThread()}
+	a.hasInput, a.hasGrid = boolArg(p.Types[doubleInputTangent] != tensor.None), boolArg(p.Types[doubleGridTangent] != tensor.None)
+	if p.Types[doubleOfOutput] != tensor.None {
+		k := to.kernel("grid_double_output_%s", name)
+		to.then(func(r *run) {
+			if a.positions > 0 && s.channels > 0 {
+				a := a.bound(r, doubleOfOutput)
+				launch(r, k, s.eachChannel(a.channels), &a)
+			}
+		})
+	}
+	if p.Types[doubleOfGrid] != tensor.None {
+		k := to.kernel("grid_double_%s", name)
+		to.then(func(r *run) {
+			if a.positions > 0 {
+				a := a.bound(r, 0)
+				a.out = gridOf(&r.args[doubleOfGrid])
+				launch(r, k, s.groups(), &a)
+			}
+		})
+	}
+	if p.Types[doubleOfInput] != tensor.None {
+		return inputGradient{out: doubleOfInput, tangent: doubleGridTangent, second: true}.build(p, to)
+	}
+	return nil
+}
+
+// bound returns the arguments with the tensors of a run; output is the number
+// of the one that is like grad_output.
+func (a gridDoubleArgs) bound(r *run, output int) gridDoubleArgs {
+	a.sampler.bind(&r.args[1], &r.args[2], &r.args[output])
+	if a.hasInput != 0 {
+		a.inputTangent = imageOf(&r.args[doubleInputTangent])
+	}
+	if a.hasGrid != 0 {
+		a.gridTangent = gridOf(&r.args[doubleGridTangent])
+	}
+	return a
+}

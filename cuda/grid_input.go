@@ -1,0 +1,84 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+type inputGradientArgs struct {
+	scatter   scatterArgs
+	sampler   samplerArgs
+	out       imageArg
+	keys      uint64
+	positions int64
+}
+
+type inputDoubleArgs struct {
+	inputGradientArgs
+	tangent gridArg
+}
+
+// inputGradient is a gradient of grid_sample's input: argument out, from
+// grad_output, input and grid, which come first. With second it is that of the
+// second order, from argument tangent, the grid's tangent, if there is one.
+type inputGradient struct {
+	out, tangent int
+	second       bool
+}
+
+// build adds the scatter.
+func (g inputGradient) build(p *Problem, to *Program) error {
+	s, dims := samplerOf(p, 1, 2)
+	positions := s.positions()
+	// Without terms every sum is +0: a scatter of no positions.
+	if g.second && (s.mode == modeNearest || p.Types[g.tangent] == tensor.None) {
+		positions, g.second, s.mode = 0, false, modeNearest
+	}
+	a := inputGradientArgs{sampler: s, positions: positions}
+	pixels, cells := s.images, s.images
+	for axis := range dims {
+		pixels *= s.size[axis]
+		cells *= s.size[axis] + 1
+		if s.size[axis] >= 1<<24 {
+			return fmt.Errorf("has an input with an extent of %d; CUDA takes up to %d", s.size[axis], 1<<24-1)
+		}
+	}
+	// Sources are what is sorted: positions, or every tap of each.
+	what, sources, taps := "output positions", positions, int64(1)<<dims
+	job := s.geometry(dims)
+	switch s.mode {
+	case modeNearest:
+		cells, taps, job = pixels, 1, "nearest_"+job
+	case modeBicubic:
+		cells, taps = pixels, 1
+		what, sources = "taps of output positions", positions<<(2*dims)
+	}
+	if sources > limit32 || cells > limit32 {
+		return fmt.Errorf("has %d %s and %d pixels; CUDA takes up to %d", sources, what, cells, int64(limit32))
+	}
+	order := "gradient"
+	if g.second {
+		order = "double"
+	}
+	keys := to.kernel("input_keys_%s%s", s.geometry(dims), typeNames(to.Compute))
+	sc := to.scatterOf(sources, cells, pixels, s.channels, taps, fmt.Sprintf("input_%s_%s%s", order, job, typeNames(p.Types[1])))
+	to.then(func(r *run) {
+		if pixels == 0 || s.channels == 0 {
+			return
+		}
+		a := a
+		a.sampler.bind(&r.args[1], &r.args[2], &r.args[0])
+		a.out, a.scatter, a.keys = imageOf(&r.args[g.out]), sc.args(r), sc.keysAt(r)
+		if positions > 0 {
+			launch(r, keys, threads(a.positions), &a)
+		}
+		sc.sort(r)
+		if g.second {
+			launchScatter(r, sc, &inputDoubleArgs{a, gridOf(&r.args[g.tangent])})
+			return
+		}
+		launchScatter(r, sc, &a)
+	})
+	return nil
+}

@@ -1,0 +1,103 @@
+#include "bicubic.cuh"
+#include "group.cuh"
+#include "linear.cuh"
+
+// Two of the gradients of grid_sample's gradients (numerics.md, section 6): by
+// the upstream gradient and by the grid.
+struct GridDoubleArgs {
+  Sampler sampler; // output: grad_grad_output, or to sum over channels grad_output
+  i64 positions, channels; // channels: per thread
+  Image input_tangent; // u
+  Grid grid_tangent; // v
+  Grid out; // grad_grid
+  i32 has_input, has_grid; // whether there is a u, a v
+};
+
+// By the upstream gradient: the sample of u, then the channel's slopes times v.
+template <class Taps> struct Tangent {
+  typedef GridDoubleArgs Args;
+  typedef typename Taps::S S;
+  typedef typename Taps::T T;
+  static constexpr i32 DIMS = Taps::DIMS;
+  const Args &a;
+  const S *in, *u; // of the position's image
+  Taps taps, of_tangent;
+  T v[DIMS];
+
+  DEVICE Tangent(const Args &args, const Position<DIMS> &p)
+      : a(args), in((const S *)a.sampler.input.data + p.image * a.sampler.input.image),
+        u((const S *)a.input_tangent.data + p.image * a.input_tangent.image), taps(a.sampler, a.sampler.input, p),
+        of_tangent(a.sampler, a.input_tangent, p) {
+    if (a.has_grid) load_grid(a.sampler, a.grid_tangent, p, v);
+  }
+  DEVICE T at(i64 c) const {
+    T y = 0;
+    if (a.has_input) y += of_tangent.sample(u + c * a.input_tangent.channel);
+    if (!a.has_grid) return y;
+    typename Taps::Slopes slopes;
+    slopes.clear();
+    if (a.sampler.mode != nearest) taps.terms(in + c * a.sampler.input.channel, (T)1, slopes);
+#pragma unroll
+    for (i32 d = 0; d < DIMS; d++) y += taps.gradient(slopes, d) * v[d];
+    return y;
+  }
+};
+
+// What threads of a block share: sums of one order, then of the next.
+template <class Taps> union GroupShare {
+  typename Taps::Slopes slopes[group_threads];
+  typename Taps::Bends bends[group_threads];
+};
+
+// By the grid: what the first gradient would be of u, and how the slopes of
+// the input change along q.
+template <class Taps> DEVICE void grid_double(const GridDoubleArgs &a, GroupShare<Taps> &shared) {
+  typedef typename Taps::T T;
+  const i32 D = Taps::DIMS;
+  const Sampler &s = a.sampler;
+  for (i64 from = (i64)blockIdx.x * blockDim.x; from < a.positions; from += (i64)gridDim.x * blockDim.x) {
+    i64 number = from + threadIdx.x;
+    bool here = number < a.positions;
+    Position<D> p(s, here ? number : 0);
+    T slopes[D];
+#pragma unroll
+    for (i32 d = 0; d < D; d++) slopes[d] = 0;
+    if (a.has_input && s.mode != nearest) {
+      Taps taps(s, a.input_tangent, p);
+      typename Taps::Slopes total;
+      group_sums<Taps::FOLDS>(s, a.input_tangent, taps, p, here, shared.slopes, total);
+#pragma unroll
+      for (i32 d = 0; d < D; d++) slopes[d] = taps.gradient(total, d);
+    }
+    if (a.has_grid && s.mode != nearest) {
+      Taps taps(s, s.input, p);
+      typename Taps::Bends total;
+      group_sums<Taps::FOLDS>(s, s.input, taps, p, here, shared.bends, total);
+      Shift<T, D> shift(s, a.grid_tangent, p, taps.place);
+#pragma unroll
+      for (i32 d = 0; d < D; d++) {
+        T sum = 0;
+#pragma unroll
+        for (i32 other = 0; other < D; other++) {
+          if ((Taps::SELF || other != d) && !taps.still(other)) sum += shift.q[other] * taps.bend(total, d, other);
+        }
+        if (!taps.still(d)) slopes[d] += sum * taps.place.derivative(d);
+      }
+    }
+    if (here && threadIdx.y == 0) store_grid(s, a.out, p, slopes);
+  }
+}
+
+// A type contains commas, which a macro's argument must not.
+#define GRID_DOUBLE_OF(name, Taps)                                                      \
+  KERNEL(grid_double_output_##name, GridDoubleArgs) { each_channel<Tangent<Taps>>(a); } \
+  KERNEL(grid_double_##name, GridDoubleArgs) {                                          \
+    __shared__ GroupShare<Taps> shared;                                                 \
+    grid_double<Taps>(a, shared);                                                       \
+  }
+#define GRID_DOUBLE(S, D)                \
+  typedef LinearTaps<S, D> Linear##S##D; \
+  typedef CubicTaps<S, D> Cubic##S##D;   \
+  GRID_DOUBLE_OF(D##d_##S, Linear##S##D) \
+  GRID_DOUBLE_OF(bicubic_##D##d_##S, Cubic##S##D)
+EACH_SAMPLER(GRID_DOUBLE)

@@ -1,0 +1,33 @@
+#include "input_gradient.cuh"
+
+// The gradient by the input of grid_sample's gradients: the input's gradient
+// with derivatives for weights, along the grid's tangent.
+struct InputDoubleArgs : InputGradientArgs {
+  Grid tangent;
+};
+
+template <class Gradient> struct InputDouble : Gradient {
+  typedef InputDoubleArgs Args;
+  typedef typename Gradient::T T;
+  typedef typename Gradient::Item Item;
+
+  static DEVICE Item item(const InputDoubleArgs &a, u32 source, i32 list) {
+    const Sampler &s = a.sampler;
+    const i32 D = Gradient::DIMS, tap = Gradient::tap(source, list);
+    Position<D> p(s, source / Gradient::EACH);
+    typename Gradient::Place place(s, p);
+    Shift<T, D> shift(s, a.tangent, p, place);
+    Item item = {(const typename Gradient::S *)s.output.data + p.in(s.output), 0};
+#pragma unroll
+    for (i32 d = 0; d < D; d++) item.weight += place.slope(tap, d) * shift.q[d];
+    return item;
+  }
+};
+
+// A job's type contains commas, which a macro's argument must not.
+#define INPUT_DOUBLE(S, D)                                              \
+  typedef InputDouble<InputGradient<S, D, LinearSources>> Linear##S##D; \
+  typedef InputDouble<InputGradient<S, D, CubicSources>> Cubic##S##D;   \
+  SCATTER_KERNELS(input_double_##D##d_##S, Linear##S##D)                \
+  SCATTER_KERNELS(input_double_bicubic_##D##d_##S, Cubic##S##D)
+EACH_SAMPLER(INPUT_DOUBLE)
