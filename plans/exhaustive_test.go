@@ -58,7 +58,7 @@ func supportOf(op string) plans.SupportRow {
 // values.
 func every(dtype tensor.DType) (v tensor.View, values []float64) {
 	v = tensor.New(dtype, 1<<(8*dtype.Size()))
-	data := tensor.Bytes(v)
+	data := make([]byte, v.NumElements()*dtype.Size())
 	for i := range v.NumElements() {
 		data[i*dtype.Size()] = byte(i)
 		switch dtype {
@@ -73,6 +73,7 @@ func every(dtype tensor.DType) (v tensor.View, values []float64) {
 			values = append(values, testcase.HalfValue(dtype, uint16(i)))
 		}
 	}
+	tensor.SetLittleEndian(v, data)
 	return v, values
 }
 
