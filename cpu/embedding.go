@@ -26,6 +26,7 @@ type RowCopies struct {
 	First    int64
 	Indices  []int64
 	Columns  int64
+	Early    int  // how many rows ahead memory is asked for
 	Stream   bool // store around the caches; see StoreFence
 }
 

@@ -54,5 +54,5 @@ var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) 
 		copyNarrowRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size))
 		return
 	}
-	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Stream && size >= 2*streamAlignment)
+	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && size >= 2*streamAlignment)
 })}}

@@ -244,10 +244,11 @@ func pairProductsAVX2BF16(x *byte, xStride int, y *byte, yStride int, xs *int64,
 func pairProductsAVX2F16(x *byte, xStride int, y *byte, yStride int, xs *int64, ys *int64, count int, n int, to *float32)
 
 // copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,
-// whose rows lie stride bytes apart. stream asks for stores around the caches, of rows of 128 bytes at least.
+// whose rows lie stride bytes apart; early says how many rows ahead memory is asked for. stream asks for stores
+// around the caches, of rows of 128 bytes at least.
 //
 //go:noescape
-func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, stream bool)
+func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, early int, stream bool)
 
 // copyNarrowRowsAVX2 is copyRowsAVX2 for rows of 2 to 64 bytes, an even number.
 //

@@ -31170,13 +31170,13 @@ end:
 	VZEROUPPER
 	RET
 
-// func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, stream bool)
+// func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, early int, stream bool)
 // Requires: AVX, CMOV, MMX+
-TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-57
+TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-65
 	MOVQ rows+32(FP), SI
 	MOVQ count+40(FP), DI
 	MOVQ to+0(FP), R8
-	MOVB stream+56(FP), R10
+	MOVB stream+64(FP), R10
 	XORQ R9, R9
 
 row:
@@ -31185,7 +31185,8 @@ row:
 	MOVQ    (SI)(R9*8), CX
 	IMULQ   stride+24(FP), CX
 	ADDQ    from+16(FP), CX
-	LEAQ    8(R9), DX
+	MOVQ    R9, DX
+	ADDQ    early+56(FP), DX
 	CMPQ    DX, DI
 	CMOVQGE R9, DX
 	MOVQ    (SI)(DX*8), DX

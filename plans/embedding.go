@@ -131,7 +131,7 @@ func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream b
 		return
 	}
 	r := &w.ownArgs().copies
-	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Stream: stream}
+	*r = cpu.RowCopies{To: matrixOf(y), From: matrixOf(weight), Columns: d, Early: rowsEarly(weight), Stream: stream}
 	for at, end := number*per, min((number+1)*per, index.NumElements()); at < end; {
 		var rows []int64
 		if lie(index) {
@@ -153,6 +153,16 @@ func copyRows(c *call, w *worker, kernel func(*cpu.RowCopies), checked, stream b
 		kernel(r)
 		at += int64(len(rows))
 	}
+}
+
+// rowsEarly returns how many rows of a table ahead memory is asked for: some 4 KiB,
+// none where the table stays in the caches.
+func rowsEarly(table *tensor.View) int {
+	row := table.Shape[1] * table.DType.Size()
+	if table.Shape[0]*row <= streamFrom/8 {
+		return 0
+	}
+	return int(min(max(4096/row, 1), 8))
 }
 
 // someIndices returns indices from a position on, up to an end behind it: all of

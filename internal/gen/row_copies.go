@@ -6,14 +6,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// copiesEarly is how many rows ahead memory is asked for.
-const copiesEarly = 8
-
 // rowCopies emits the copies of rows of more than 64 bytes.
 func rowCopies(c *build.Context) {
-	beginFunction(c, "copyRowsAVX2", "func(to *byte, apart int, from *byte, stride int, rows *int64, count, size int, stream bool)",
+	beginFunction(c, "copyRowsAVX2", "func(to *byte, apart int, from *byte, stride int, rows *int64, count, size, early int, stream bool)",
 		"copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,",
-		"whose rows lie stride bytes apart. stream asks for stores around the caches, of rows of 128 bytes at least.")
+		"whose rows lie stride bytes apart; early says how many rows ahead memory is asked for. stream asks for stores",
+		"around the caches, of rows of 128 bytes at least.")
 	r := rowCopy{c, c.GP64(), c.GP64(), c.GP64(), c.GP64()}
 	rows, count, to := param(c, "rows"), param(c, "count"), param(c, "to")
 	number, stream := c.GP64(), c.GP8()
@@ -28,7 +26,8 @@ func rowCopies(c *build.Context) {
 	c.CMPQ(number, count)
 	c.JGE(operand.LabelRef("end"))
 	address(number, r.from)
-	c.LEAQ(operand.Mem{Base: number, Disp: copiesEarly}, r.later)
+	c.MOVQ(number, r.later)
+	c.ADDQ(place(c, "early"), r.later)
 	c.CMPQ(r.later, count)
 	c.CMOVQGE(number, r.later)
 	address(r.later, r.later)
