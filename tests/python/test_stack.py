@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 import torch._dynamo.testing
-from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, QuantizedLinear, prepare
+from isobit.nn import FakeQuantize, HistogramObserver, ObservedFakeQuantize, QuantizedLinear, convert, prepare
 from kit import assert_same, draw, python
 
 INT8 = {"dtype": torch.int8, "granularity": "per_channel"}
@@ -119,6 +119,17 @@ def test_averages_of_models_take_buffers():
     old = {name: t.bool() if name.endswith("initialized") else t for name, t in model.state_dict().items()}
     model.load_state_dict(old)  # of when it was a bool
     assert model.activation_fake_quantizer.initialized.dtype == torch.uint8
+
+
+def test_a_packaged_model_serves_the_same_bits(tmp_path):
+    """AOTInductor compiles what torch.export made, and loads it where isobit is imported."""
+    model, x = prepare(torch.nn.Linear(8, 5), INT8, TOKENS), draw(3, 8)
+    model(x)
+    served = convert(model)
+    with torch.no_grad():
+        path = str(tmp_path / "model.pt2")
+        torch._inductor.aoti_compile_and_package(torch.export.export(served, (x,)), package_path=path)
+        assert_same(torch._inductor.aoti_load_package(path)(x), served(x))
 
 
 def test_importing_isobit_imports_no_compiler():
