@@ -6,7 +6,7 @@ import isobit
 import pytest
 import torch
 from kit import FLOATS, NAMES, assert_same, draw, expect, layouts, spell
-from torch.autograd import grad, gradgradcheck
+from torch.autograd import grad, gradcheck, gradgradcheck
 
 PADDINGS, CORNERS = ("zeros", "border", "reflection"), (False, True)
 WAYS = list(itertools.product((2, 3), ("bilinear", "nearest", "bicubic")))
@@ -197,6 +197,41 @@ def test_transforms_and_graphs():
     assert_same(run(*given), double(*given, "bicubic", "border"))
     for t, real in zip(double(*(t.to("meta") for t in given)), double(*given), strict=True):
         assert (t.shape, t.dtype, t.stride()) == (real.shape, real.dtype, real.stride())
+
+
+@pytest.mark.parametrize("sample", (isobit.grid_sample, torch.ops.isobit.grid_sample))
+@pytest.mark.parametrize("mode", ("bilinear", "nearest", "bicubic"))
+def test_every_way_to_a_second_derivative(sample, mode):
+    """The torch op's own gradient, and reverse mode over forward mode, whose tangent holds a gradient."""
+    _, image, grid = inputs(2, False, 1)
+    first = grad(sample(image, grid, mode).sin().sum(), (image, grid), create_graph=True)
+    got = grad(sum(d.square().sum() for d in first), (image, grid))
+    theirs = torch.nn.functional.grid_sample(image, grid, mode, align_corners=False)
+    first = grad(theirs.sin().sum(), (image, grid), create_graph=True)
+    want = grad(sum(d.square().sum() for d in first), (image, grid))
+    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+
+    def slopes(*given):
+        return torch.func.jacfwd(lambda *t: isobit.grid_sample(*t, mode).sin().sum(), (0, 1))(*given)
+
+    got = torch.func.jacrev(slopes, (0, 1))(image.detach(), grid.detach())
+    reverse = torch.func.jacrev(lambda *t: isobit.grid_sample(*t, mode).sin().sum(), (0, 1))
+    want = torch.func.jacrev(reverse, (0, 1))(image.detach(), grid.detach())
+    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("back", (isobit.grid_sample_backward, torch.ops.isobit.grid_sample_backward))
+@pytest.mark.parametrize("mode", ("bilinear", "nearest", "bicubic"))
+def test_the_gradient_as_an_op_has_a_gradient(back, mode):
+    leaves = inputs(2, True, 1)
+    ops = back is not isobit.grid_sample_backward
+    assert gradcheck(lambda *t: back(*t, mode, "border", True), leaves, check_batched_grad=True)
+    for i, mask in enumerate(((True, False), (False, True))):
+        wants = mask if ops else (mask,)
+        assert gradcheck(lambda *t, i=i, w=wants: back(*t, mode, "border", True, *w)[i], leaves)
+    first = grad(sum(d.square().sum() for d in back(*leaves, mode)), leaves, create_graph=True, allow_unused=True)
+    with pytest.raises(RuntimeError, match="has no second derivative"):
+        grad(first[0].sum(), leaves, allow_unused=True)
 
 
 def test_a_third_derivative_is_an_error():

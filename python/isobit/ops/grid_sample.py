@@ -72,16 +72,37 @@ def _sample_backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
 def _sample_second(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
     given = iter(grads)
     of_input, of_grid = (next(given) if wanted else None for wanted in ctx.needs_input_grad[:2])
-    (grad_output,), (input, grid) = upstream, ctx.saved_tensors
     by_input, by_grid, by_output = ctx.wanted
+    tensors, wants = (*upstream, *ctx.saved_tensors), (by_output, by_input, by_grid)
+    d_output, d_input, d_grid = _second(tensors, of_input, of_grid, ctx.attributes, wants)
+    return d_input, d_grid, d_output
+
+
+def _second(
+    tensors: Sequence[Tensor], of_input: Tensor | None, of_grid: Tensor | None, attributes: Any, wants: tuple[bool, ...]
+) -> tuple[Tensor | None, ...]:
+    """The gradients of grad_output, input and grid from those of grid_sample_backward's results."""
     if of_grid is not None:
-        wants = by_output, by_input, by_grid
-        outputs = _SAMPLE_DOUBLE(grad_output, input, grid, of_input, of_grid, *ctx.attributes, *wants)
-        return outputs[1], outputs[2], outputs[0]
+        return _SAMPLE_DOUBLE(*tensors, of_input, of_grid, *attributes, *wants)
     # The same from ops that have fast rows: this gradient does not depend on input.
-    d_output = _SAMPLE(of_input, grid, *ctx.attributes) if by_output else None
-    d_grid = _SAMPLE_BACKWARD(grad_output, of_input, grid, *ctx.attributes, False, True)[1] if by_grid else None
-    return None, d_grid, d_output
+    grad_output, _, grid = tensors
+    d_output = _SAMPLE(of_input, grid, *attributes) if wants[0] else None
+    d_grid = _SAMPLE_BACKWARD(grad_output, of_input, grid, *attributes, False, True)[1] if wants[2] else None
+    return d_output, None, d_grid
+
+
+def _backward_setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs[:3])
+    ctx.attributes, ctx.wants = inputs[3:6], inputs[6:]
+    ctx.set_materialize_grads(False)
+
+
+def _backward_backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
+    of_input, of_grid = (g if wanted else None for g, wanted in zip(grads, ctx.wants, strict=True))
+    if of_input is None and of_grid is None:
+        return (None,) * 8
+    wants = tuple(ctx.needs_input_grad[:3])
+    return *_second(ctx.saved_tensors, of_input, of_grid, ctx.attributes, wants), *[None] * 5
 
 
 def _sample_jvp(ctx: Any, image: Tensor | None, shift: Tensor | None, *_: Any) -> Tensor:
@@ -95,7 +116,7 @@ def _sample_jvp(ctx: Any, image: Tensor | None, shift: Tensor | None, *_: Any) -
         planes = input.to(wide).flatten(0, 1)[:, None]
         grids = grid.to(wide).repeat_interleave(input.shape[1], 0)
         ones = planes.new_ones(*planes.shape[:2], *grid.shape[1:-1])
-        slopes = _SAMPLE_BACKWARD(ones, planes, grids, *ctx.attributes, False, True)[1]
+        slopes = _SAMPLE_BACKWARD.with_gradient(ones, planes, grids, *ctx.attributes, False, True)[1]
         slopes = slopes.unflatten(0, input.shape[:2])
         for axis in range(grid.shape[-1]):
             tangent = tangent + slopes[..., axis] * shift[:, None, ..., axis].to(wide)
@@ -115,7 +136,7 @@ def _batched(size: int, args: list[Any]) -> None:
 
 
 _SAMPLE.differentiable(_sample_setup, _sample_backward, _sample_jvp, _sample_second)
-_SAMPLE_BACKWARD.not_differentiable()
+_SAMPLE_BACKWARD.differentiable(_backward_setup, _backward_backward)
 _SAMPLE_DOUBLE.not_differentiable()
 _GRID.linear(_grid_adjoint)
 _GRID_BACKWARD.linear(_grid_adjoint_of_gradient)
@@ -201,7 +222,7 @@ def grid_sample_backward(
     """The gradients of input and grid; None for one that output_mask leaves out."""
     wants = _mask("grid_sample_backward", output_mask, "input", "grid")
     corners = align_corners is not None and align_corners
-    return _SAMPLE_BACKWARD(grad_output, input, grid, mode, padding_mode, corners, *wants)
+    return _SAMPLE_BACKWARD.with_gradient(grad_output, input, grid, mode, padding_mode, corners, *wants)
 
 
 def grid_sample_double_backward(
