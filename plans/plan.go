@@ -19,7 +19,7 @@ const WorkspaceAlignment = 8
 
 // Preference narrows the choice of a row. The zero value takes the best.
 type Preference struct {
-	MaxWorkspace int64  // bytes; 0 means no limit
+	MaxWorkspace int64  // bytes; 0 means no limit. Rows that need more are passed over
 	Row          string // "" means any; else only the row with this name
 	Threads      int    // 0 means GetNumThreads at the time of Run
 }
@@ -141,14 +141,34 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 	if !p.device.IsCPU() {
 		return selectDevice(pl)
 	}
-	if err := p.op.build(pl); err != nil {
-		return nil, err
-	}
-	if err := pl.checkWorkspaceLimit(); err != nil {
+	pl, err := pl.buildWithinLimit()
+	if err != nil {
 		return nil, err
 	}
 	verbosef("select %q row=%s workspace=%d", p.String(), pl.row, pl.workspace)
 	return pl, nil
+}
+
+// buildWithinLimit builds the plan from the best row that needs no more workspace than
+// the preference allows: a row with kernels may pack what the definition reads.
+func (pl *plan) buildWithinLimit() (*plan, error) {
+	unbuilt := *pl
+	op := pl.problem.op
+	if err := op.build(pl); err != nil {
+		return nil, err
+	}
+	err := pl.checkWorkspaceLimit()
+	if err == nil || pl.pref.Row != "" {
+		return pl, err
+	}
+	for _, name := range op.rows() {
+		other := unbuilt
+		other.pref.Row = name
+		if op.build(&other) == nil && other.checkWorkspaceLimit() == nil {
+			return &other, nil
+		}
+	}
+	return nil, err
 }
 
 // checkWorkspaceLimit holds what the row needs against what the preference allows.
