@@ -24,10 +24,18 @@ type WeightLayer struct {
 }
 
 // PackedSize is how many bytes m packed rows of x have.
-func PackedSize(m, k int64) int64 { return m * packedWidth(k) * 4 }
+func PackedSize(m, k int64) int64 {
+	if m <= weightFewRows {
+		return m * packedWidth(k) * 4
+	}
+	return m * roundUp(k, Lanes) * 4
+}
 
-// packedWidth is the distance of packed rows: far from a power of two, so that
-// they do not meet in a cache.
+// weightFewRows is how many rows of x are packed one by one at most.
+const weightFewRows = 4
+
+// packedWidth is the distance of such rows: far from a power of two, so that they
+// do not meet in a cache.
 func packedWidth(k int64) int64 { return roundUp(k, Lanes) + 144 }
 
 // WeightOnlyLinear computes y[m,n] = sum over k of x[m,k] * w[n,k], then +
