@@ -106,24 +106,33 @@ func turnOf[C Compute]() Transpose {
 // channels lie side by side.
 func (s *GridScatter[C]) storeRuns(t *gatherType, out Image, scratch *Scratch) {
 	const apart = unsafe.Sizeof(scratch.blocks[0])
-	pitch := int64(s.pitch) * int64(unsafe.Sizeof(C(0)))
+	size, width := int64(unsafe.Sizeof(C(0))), s.g.Size[0]
+	if out.compact(s.g.Size, s.g.Dims) { // as one row
+		out.AxisStride[0], width = out.DType.Size(), s.band.First+s.band.Pixels
+	}
+	quads := s.pitch == maxQuad && size == 4 && out.DType == tensor.F32 && out.AxisStride[0] == size
 	for at := int64(0); at < s.band.Pixels; {
 		pixel := s.band.First + at
-		x, row := pixel%s.g.Size[0], pixel/s.g.Size[0]
+		x, row := pixel%width, pixel/width
 		y, z := row%s.g.Size[1], row/s.g.Size[1]
-		n := min(Block, s.g.Size[0]-x)
+		n := min(Block, width-x)
+		start := x*out.AxisStride[0] + y*out.AxisStride[1] + z*out.AxisStride[2]
+		sums := unsafe.Pointer(s.sum(0, at))
+		at += n
+		if quads {
+			turnQuads(sums, s.channels, (*float32)(unsafe.Add(out.P, start)), out.ChannelStride, int(n))
+			continue
+		}
 		if s.pitch > 1 {
-			turnOf[C]()(unsafe.Pointer(&scratch.blocks), int64(apart), unsafe.Pointer(s.sum(0, at)), pitch, n, int64(s.pitch))
+			turnOf[C]()(unsafe.Pointer(&scratch.blocks), int64(apart), sums, int64(s.pitch)*size, n, int64(s.pitch))
 		}
 		for c := range s.channels {
 			run := BlockOf[C](scratch, c, int(n))
 			if s.pitch == 1 {
-				run = unsafe.Slice(s.sum(c, at), n)
+				run = unsafe.Slice((*C)(sums), n)
 			}
-			p := unsafe.Add(out.Channel(int64(c)), x*out.AxisStride[0]+y*out.AxisStride[1]+z*out.AxisStride[2])
-			storeRow(t, Span{p, out.AxisStride[0], out.DType}, run)
+			storeRow(t, Span{unsafe.Add(out.Channel(int64(c)), start), out.AxisStride[0], out.DType}, run)
 		}
-		at += n
 	}
 }
 

@@ -64,10 +64,15 @@ func (f *framedSums) add(cells *byte, n int, dy unsafe.Pointer, stride int) {
 
 // turnRow moves a row of sums that lie in quads to planes.
 func (f *framedSums) turnRow(y int64, to *float32, stride int64, x, n int) {
-	from := unsafe.Add(unsafe.Pointer(f.start), (f.first+(y-f.rows[0])*f.pitch+int64(x))*16)
-	gridFramedTurn((*float32)(from), n&^3, to, int(stride), f.channels)
+	turnQuads(unsafe.Add(unsafe.Pointer(f.start), (f.first+(y-f.rows[0])*f.pitch+int64(x))*16), f.channels, to, stride, n)
+}
+
+// turnQuads moves the sums of n pixels, which lie in quads, to planes that lie
+// stride bytes apart.
+func turnQuads(from unsafe.Pointer, channels int, to *float32, stride int64, n int) {
+	gridFramedTurn((*float32)(from), n&^3, to, int(stride), channels)
 	for i := n &^ 3; i < n; i++ {
-		for c := range f.channels {
+		for c := range channels {
 			*(*float32)(unsafe.Add(unsafe.Pointer(to), int64(c)*stride+int64(i)*4)) = *(*float32)(unsafe.Add(from, i*16+c*4))
 		}
 	}

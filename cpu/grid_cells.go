@@ -54,6 +54,8 @@ const (
 	paramFirst
 	paramPixels
 	paramOrigin
+	paramApart
+	paramEnd = paramApart + 3
 )
 
 type gridCells [gridPlanes][cellPitch]uint32
@@ -86,7 +88,6 @@ type gridKernel struct {
 	needs   ISA
 	dtype   tensor.DType
 	lanes   int
-	split   func(cells *byte, n int, from *[2]float32)
 	join    func(cells *byte, n int, to *[2]float32)
 	locate  func(cells *byte, n int)
 	place   func(cells *byte, n int) // without what only the grid's gradient needs
@@ -179,7 +180,7 @@ func (k *gridKernel) loadCoords(c *gridCells, b *GridBlock) {
 	pairs := unsafe.Slice((*[2]float32)(b.Coords[0].P), b.N)
 	whole := b.N - b.N%k.lanes
 	if whole > 0 {
-		k.split(c.start(), whole, &pairs[0])
+		cellsFor(k.needs, tensor.F32).split[0]((*byte)(b.Coords[0].P), whole, c.start())
 	}
 	for i := whole; i < b.N; i++ {
 		x[i], y[i] = pairs[i][0], pairs[i][1]

@@ -16,6 +16,8 @@ type (
 	gridTerms  func(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 	// tapAdd adds a block's contributions to sums of channels that lie side by side.
 	tapAdd func(pixels, weights *byte, taps, n int, sums, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+	// nearestAdd does so where each position has one tap, and dy's channels lie apart.
+	nearestAdd func(pixels *byte, n int, sums, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
 )
 
 // gatherCell is a set of generated kernels for one compute type; those of images
@@ -30,6 +32,7 @@ type gatherCell struct {
 	combine [2]cellKernel
 	band    func(places *byte, n, taps, first, pixels int)
 	add     [5]tapAdd // of 1, 4, 8, 12 and 16 channels
+	few     [maxQuad]nearestAdd
 }
 
 // gatherType is one for a type of images.
@@ -142,6 +145,9 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 		} else {
 			c[planeParams][paramStep+tap] = uint32(step)
 		}
+	}
+	for axis := range b.Dims {
+		c[planeParams][paramApart+axis], c[planeParams][paramEnd+axis] = uint32(steps[axis]), uint32(b.Size[axis]-1)
 	}
 	c[planeParams][paramMode] = uint32(b.Padding)
 	whole := b.N - b.N%g.lanes
@@ -286,15 +292,30 @@ func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
 	if s.band.First > 0 || s.band.Pixels < s.g.Size[0]*s.g.Size[1]*s.g.Size[2] {
 		g.band(places, b.N, taps, int(s.band.First), int(s.band.Pixels))
 	}
-	addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps)
+	if s.g.Mode == Nearest && s.channels <= maxQuad {
+		addNearest(typeFor(k.needs, k.dtype), g.few[s.channels-1], s, b, places)
+	} else {
+		addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps)
+	}
 	return true
+}
+
+// addNearest adds a block's upstream gradients to pixels of given numbers.
+func addNearest[C Compute](t *gatherType, add nearestAdd, s *GridScatter[C], b *GridBlock, pixels *byte) {
+	dy, stride := s.gradOutput(t, b, 0, s.channels)
+	chunks, list := s.room()
+	s.full = add(pixels, b.N, (*byte)(s.pixels), (*byte)(dy), stride, unsafe.SliceData(s.count), chunks, list, s.full)
+}
+
+// room is where the next chunk goes.
+func (s *GridScatter[C]) room() (sums *byte, list *[2]int64) {
+	return (*byte)(unsafe.Pointer(unsafe.SliceData(s.sums[s.full*s.pitch:]))), (*[2]int64)(unsafe.Pointer(unsafe.SliceData(s.chunks[s.full:])))
 }
 
 // addTaps adds a block's contributions to pixels of given numbers and weights.
 func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, pixels, weights *byte, taps int) {
 	dy := turnGradients(k, s, b)
-	list := unsafe.Pointer(unsafe.SliceData(s.chunks[s.full:]))
-	chunks := unsafe.Pointer(unsafe.SliceData(s.sums[s.full*s.pitch:]))
+	chunks, list := s.room()
 	s.full = g.add[s.pitch/4](pixels, weights, taps, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),
-		unsafe.SliceData(s.count), (*byte)(chunks), (*[2]int64)(list), s.full)
+		unsafe.SliceData(s.count), chunks, list, s.full)
 }

@@ -14,6 +14,11 @@ var gatherTypes = []gatherType{
 	{AVX2, tensor.F16, gatherSampleAVX2F16, gatherCopy16AVX2, [2]gridTerms{gatherTerms2AVX2F16, gatherTerms3AVX2F16}, widenRowAVX2F16, narrowRowAVX2F16},
 }
 
+var (
+	gridNearestAdds32 = [maxQuad]nearestAdd{gridNearestAdd1F32, gridNearestAdd2F32, gridNearestAdd3F32, gridNearestAdd4F32}
+	gridNearestAdds64 = [maxQuad]nearestAdd{gridNearestAdd1F64, gridNearestAdd2F64, gridNearestAdd3F64, gridNearestAdd4F64}
+)
+
 // Those of a compute type.
 var gatherCells = []gatherCell{
 	{
@@ -24,6 +29,7 @@ var gatherCells = []gatherCell{
 		combine: [2]cellKernel{gatherCombine2AVX512F32, gatherCombine3AVX512F32},
 		band:    gatherBandAVX512,
 		add:     [5]tapAdd{gridTapAdd1F32, gridTapAdd4F32, gridTapAdd8F32, gridTapAdd12F32, gridTapAdd16AVX512F32},
+		few:     gridNearestAdds32,
 	},
 	{
 		needs: AVX512, compute: tensor.F64, lanes: 8,
@@ -33,6 +39,7 @@ var gatherCells = []gatherCell{
 		combine: [2]cellKernel{gatherCombine2AVX512F64, gatherCombine3AVX512F64},
 		band:    gatherBandAVX512,
 		add:     [5]tapAdd{gridTapAdd1F64, gridTapAdd4F64, gridTapAdd8F64, gridTapAdd12F64, gridTapAdd16AVX512F64},
+		few:     gridNearestAdds64,
 	},
 	{
 		needs: AVX2, compute: tensor.F32, lanes: 8,
@@ -42,6 +49,7 @@ var gatherCells = []gatherCell{
 		combine: [2]cellKernel{gatherCombine2AVX2F32, gatherCombine3AVX2F32},
 		band:    gatherBandAVX2,
 		add:     [5]tapAdd{gridTapAdd1F32, gridTapAdd4F32, gridTapAdd8F32, gridTapAdd12F32, gridTapAdd16AVX2F32},
+		few:     gridNearestAdds32,
 	},
 	{
 		needs: AVX2, compute: tensor.F64, lanes: 4,
@@ -51,5 +59,6 @@ var gatherCells = []gatherCell{
 		combine: [2]cellKernel{gatherCombine2AVX2F64, gatherCombine3AVX2F64},
 		band:    gatherBandAVX2,
 		add:     [5]tapAdd{gridTapAdd1F64, gridTapAdd4F64, gridTapAdd8F64, gridTapAdd12F64, gridTapAdd16AVX2F64},
+		few:     gridNearestAdds64,
 	},
 }

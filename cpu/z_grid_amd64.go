@@ -50,11 +50,6 @@ func gridSampleAVX512F16(cells *byte, n int, input *byte, row int, y *byte)
 //go:noescape
 func gridTermsAVX512F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridSplitAVX512 takes n pairs of coordinates apart; n is of whole vectors.
-//
-//go:noescape
-func gridSplitAVX512(cells *byte, n int, from *[2]float32)
-
 // gridJoinAVX512 puts n gradients together in pairs; n is of whole vectors.
 //
 //go:noescape
@@ -146,11 +141,6 @@ func gridSampleAVX2F16(cells *byte, n int, input *byte, row int, y *byte)
 //
 //go:noescape
 func gridTermsAVX2F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridSplitAVX2 takes n pairs of coordinates apart; n is of whole vectors.
-//
-//go:noescape
-func gridSplitAVX2(cells *byte, n int, from *[2]float32)
 
 // gridJoinAVX2 puts n gradients together in pairs; n is of whole vectors.
 //

@@ -2367,68 +2367,6 @@ done3:
 	VZEROUPPER
 	RET
 
-// func gridSplitAVX512(cells *byte, n int, from *[2]float32)
-// Requires: AVX, AVX512F
-TEXT ·gridSplitAVX512(SB), NOSPLIT, $0-24
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ from+16(FP), BX
-	XORQ DX, DX
-
-vector1:
-	CMPQ      DX, CX
-	JGE       done2
-	VMOVUPS   (BX)(DX*8), Z0
-	VMOVUPS   64(BX)(DX*8), Z1
-	VMOVDQU32 even32<>+0(SB), Z2
-	VPERMI2PS Z1, Z0, Z2
-	VMOVUPS   Z2, 1088(AX)(DX*4)
-	VMOVDQU32 odd32<>+0(SB), Z2
-	VPERMI2PS Z1, Z0, Z2
-	VMOVUPS   Z2, 2176(AX)(DX*4)
-	ADDQ      $0x00000010, DX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-DATA even32<>+0(SB)/4, $0x00000000
-DATA even32<>+4(SB)/4, $0x00000002
-DATA even32<>+8(SB)/4, $0x00000004
-DATA even32<>+12(SB)/4, $0x00000006
-DATA even32<>+16(SB)/4, $0x00000008
-DATA even32<>+20(SB)/4, $0x0000000a
-DATA even32<>+24(SB)/4, $0x0000000c
-DATA even32<>+28(SB)/4, $0x0000000e
-DATA even32<>+32(SB)/4, $0x00000010
-DATA even32<>+36(SB)/4, $0x00000012
-DATA even32<>+40(SB)/4, $0x00000014
-DATA even32<>+44(SB)/4, $0x00000016
-DATA even32<>+48(SB)/4, $0x00000018
-DATA even32<>+52(SB)/4, $0x0000001a
-DATA even32<>+56(SB)/4, $0x0000001c
-DATA even32<>+60(SB)/4, $0x0000001e
-GLOBL even32<>(SB), RODATA|NOPTR, $64
-
-DATA odd32<>+0(SB)/4, $0x00000001
-DATA odd32<>+4(SB)/4, $0x00000003
-DATA odd32<>+8(SB)/4, $0x00000005
-DATA odd32<>+12(SB)/4, $0x00000007
-DATA odd32<>+16(SB)/4, $0x00000009
-DATA odd32<>+20(SB)/4, $0x0000000b
-DATA odd32<>+24(SB)/4, $0x0000000d
-DATA odd32<>+28(SB)/4, $0x0000000f
-DATA odd32<>+32(SB)/4, $0x00000011
-DATA odd32<>+36(SB)/4, $0x00000013
-DATA odd32<>+40(SB)/4, $0x00000015
-DATA odd32<>+44(SB)/4, $0x00000017
-DATA odd32<>+48(SB)/4, $0x00000019
-DATA odd32<>+52(SB)/4, $0x0000001b
-DATA odd32<>+56(SB)/4, $0x0000001d
-DATA odd32<>+60(SB)/4, $0x0000001f
-GLOBL odd32<>(SB), RODATA|NOPTR, $64
-
 // func gridJoinAVX512(cells *byte, n int, to *[2]float32)
 // Requires: AVX, AVX512F
 TEXT ·gridJoinAVX512(SB), NOSPLIT, $0-24
@@ -2442,10 +2380,10 @@ vector1:
 	JGE       done2
 	VMOVUPS   36992(AX)(DX*4), Z0
 	VMOVUPS   38080(AX)(DX*4), Z1
-	VMOVDQU32 zipped0<>+0(SB), Z2
+	VMOVDQU32 zipped032<>+0(SB), Z2
 	VPERMI2PS Z1, Z0, Z2
 	VMOVUPS   Z2, (BX)(DX*8)
-	VMOVDQU32 zipped1<>+0(SB), Z2
+	VMOVDQU32 zipped132<>+0(SB), Z2
 	VPERMI2PS Z1, Z0, Z2
 	VMOVUPS   Z2, 64(BX)(DX*8)
 	ADDQ      $0x00000010, DX
@@ -2455,41 +2393,41 @@ done2:
 	VZEROUPPER
 	RET
 
-DATA zipped0<>+0(SB)/4, $0x00000000
-DATA zipped0<>+4(SB)/4, $0x00000010
-DATA zipped0<>+8(SB)/4, $0x00000001
-DATA zipped0<>+12(SB)/4, $0x00000011
-DATA zipped0<>+16(SB)/4, $0x00000002
-DATA zipped0<>+20(SB)/4, $0x00000012
-DATA zipped0<>+24(SB)/4, $0x00000003
-DATA zipped0<>+28(SB)/4, $0x00000013
-DATA zipped0<>+32(SB)/4, $0x00000004
-DATA zipped0<>+36(SB)/4, $0x00000014
-DATA zipped0<>+40(SB)/4, $0x00000005
-DATA zipped0<>+44(SB)/4, $0x00000015
-DATA zipped0<>+48(SB)/4, $0x00000006
-DATA zipped0<>+52(SB)/4, $0x00000016
-DATA zipped0<>+56(SB)/4, $0x00000007
-DATA zipped0<>+60(SB)/4, $0x00000017
-GLOBL zipped0<>(SB), RODATA|NOPTR, $64
+DATA zipped032<>+0(SB)/4, $0x00000000
+DATA zipped032<>+4(SB)/4, $0x00000010
+DATA zipped032<>+8(SB)/4, $0x00000001
+DATA zipped032<>+12(SB)/4, $0x00000011
+DATA zipped032<>+16(SB)/4, $0x00000002
+DATA zipped032<>+20(SB)/4, $0x00000012
+DATA zipped032<>+24(SB)/4, $0x00000003
+DATA zipped032<>+28(SB)/4, $0x00000013
+DATA zipped032<>+32(SB)/4, $0x00000004
+DATA zipped032<>+36(SB)/4, $0x00000014
+DATA zipped032<>+40(SB)/4, $0x00000005
+DATA zipped032<>+44(SB)/4, $0x00000015
+DATA zipped032<>+48(SB)/4, $0x00000006
+DATA zipped032<>+52(SB)/4, $0x00000016
+DATA zipped032<>+56(SB)/4, $0x00000007
+DATA zipped032<>+60(SB)/4, $0x00000017
+GLOBL zipped032<>(SB), RODATA|NOPTR, $64
 
-DATA zipped1<>+0(SB)/4, $0x00000008
-DATA zipped1<>+4(SB)/4, $0x00000018
-DATA zipped1<>+8(SB)/4, $0x00000009
-DATA zipped1<>+12(SB)/4, $0x00000019
-DATA zipped1<>+16(SB)/4, $0x0000000a
-DATA zipped1<>+20(SB)/4, $0x0000001a
-DATA zipped1<>+24(SB)/4, $0x0000000b
-DATA zipped1<>+28(SB)/4, $0x0000001b
-DATA zipped1<>+32(SB)/4, $0x0000000c
-DATA zipped1<>+36(SB)/4, $0x0000001c
-DATA zipped1<>+40(SB)/4, $0x0000000d
-DATA zipped1<>+44(SB)/4, $0x0000001d
-DATA zipped1<>+48(SB)/4, $0x0000000e
-DATA zipped1<>+52(SB)/4, $0x0000001e
-DATA zipped1<>+56(SB)/4, $0x0000000f
-DATA zipped1<>+60(SB)/4, $0x0000001f
-GLOBL zipped1<>(SB), RODATA|NOPTR, $64
+DATA zipped132<>+0(SB)/4, $0x00000008
+DATA zipped132<>+4(SB)/4, $0x00000018
+DATA zipped132<>+8(SB)/4, $0x00000009
+DATA zipped132<>+12(SB)/4, $0x00000019
+DATA zipped132<>+16(SB)/4, $0x0000000a
+DATA zipped132<>+20(SB)/4, $0x0000001a
+DATA zipped132<>+24(SB)/4, $0x0000000b
+DATA zipped132<>+28(SB)/4, $0x0000001b
+DATA zipped132<>+32(SB)/4, $0x0000000c
+DATA zipped132<>+36(SB)/4, $0x0000001c
+DATA zipped132<>+40(SB)/4, $0x0000000d
+DATA zipped132<>+44(SB)/4, $0x0000001d
+DATA zipped132<>+48(SB)/4, $0x0000000e
+DATA zipped132<>+52(SB)/4, $0x0000001e
+DATA zipped132<>+56(SB)/4, $0x0000000f
+DATA zipped132<>+60(SB)/4, $0x0000001f
+GLOBL zipped132<>(SB), RODATA|NOPTR, $64
 
 // func gridCombineAVX512(cells *byte, n int)
 // Requires: AVX, AVX512F
@@ -6091,32 +6029,6 @@ folded7:
 	JMP  vector2
 
 done3:
-	VZEROUPPER
-	RET
-
-// func gridSplitAVX2(cells *byte, n int, from *[2]float32)
-// Requires: AVX, AVX2
-TEXT ·gridSplitAVX2(SB), NOSPLIT, $0-24
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ from+16(FP), BX
-	XORQ DX, DX
-
-vector1:
-	CMPQ    DX, CX
-	JGE     done2
-	VMOVUPS (BX)(DX*8), Y0
-	VMOVUPS 32(BX)(DX*8), Y1
-	VSHUFPS $0x88, Y1, Y0, Y2
-	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y2, 1088(AX)(DX*4)
-	VSHUFPS $0xdd, Y1, Y0, Y0
-	VPERMPD $0xd8, Y0, Y0
-	VMOVUPS Y0, 2176(AX)(DX*4)
-	ADDQ    $0x00000008, DX
-	JMP     vector1
-
-done2:
 	VZEROUPPER
 	RET
 

@@ -471,3 +471,59 @@ func gridTapAdd12F64(pixels *byte, weights *byte, taps int, n int, sums *byte, d
 //
 //go:noescape
 func gridTapAdd16AVX2F64(pixels *byte, weights *byte, taps int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
+
+// gridNearestAdd1F32 adds dy, whose channels lie dyStride bytes apart, to every position's
+// pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
+// to list; it returns how many there are then.
+//
+//go:noescape
+func gridNearestAdd1F32(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
+// gridNearestAdd2F32 adds dy, whose channels lie dyStride bytes apart, to every position's
+// pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
+// to list; it returns how many there are then.
+//
+//go:noescape
+func gridNearestAdd2F32(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
+// gridNearestAdd3F32 adds dy, whose channels lie dyStride bytes apart, to every position's
+// pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
+// to list; it returns how many there are then.
+//
+//go:noescape
+func gridNearestAdd3F32(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
+// gridNearestAdd4F32 adds dy, whose channels lie dyStride bytes apart, to every position's
+// pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
+// to list; it returns how many there are then.
+//
+//go:noescape
+func gridNearestAdd4F32(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
+// gridNearestAdd1F64 adds dy, whose channels lie dyStride bytes apart, to every position's
+// pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
+// to list; it returns how many there are then.
+//
+//go:noescape
+func gridNearestAdd1F64(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
+// gridNearestAdd2F64 adds dy, whose channels lie dyStride bytes apart, to every position's
+// pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
+// to list; it returns how many there are then.
+//
+//go:noescape
+func gridNearestAdd2F64(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
+// gridNearestAdd3F64 adds dy, whose channels lie dyStride bytes apart, to every position's
+// pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
+// to list; it returns how many there are then.
+//
+//go:noescape
+func gridNearestAdd3F64(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int
+
+// gridNearestAdd4F64 adds dy, whose channels lie dyStride bytes apart, to every position's
+// pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,
+// to list; it returns how many there are then.
+//
+//go:noescape
+func gridNearestAdd4F64(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int

@@ -23,24 +23,14 @@ func (c *call) framed(g cpu.GridFramed, s *sampler, cost int64, slopes, sums boo
 }
 
 // eachFramed calls f for the blocks of an image in order. Each row of them
-// begins with a block that begin completes, the first one after open.
+// begins with a block that begin completes, the first one before open.
 func (s *sampler) eachFramed(w *worker, image int64, grid *tensor.View, begin, open, f func(b *gridBlock)) {
 	for row := range s.rowsPerImage() {
-		b := s.block(w, image, 0, row, grid)
-		begin(b)
-		if row == 0 {
-			open(b)
-		}
-		for at := int64(0); at < s.out[0]; at += s.span {
-			if at > 0 { // nothing points past the last block
-				for axis := range s.Dims {
-					b.Coords[axis] = b.Coords[axis].At(s.span)
-				}
-				b.GradOutput.Span, b.Output.Span = b.GradOutput.At(s.span), b.Output.At(s.span)
+		s.eachOfRow(w, image, row, 0, s.blocksPerRow(), grid, func(b *gridBlock) {
+			if begin(b); row == 0 {
+				open(b)
 			}
-			b.N = int(min(s.span, s.out[0]-at))
-			f(b)
-		}
+		}, f)
 	}
 }
 
@@ -61,7 +51,7 @@ func gradientsFramed(g cpu.GridFramed, p *Problem, scatter job, perImage int64) 
 	return func(c *call, w *worker, image int64) {
 		s, sums := &c.sampler, input
 		s.eachFramed(w, image, &c.args[gradientGrid], func(b *gridBlock) {
-			b.GradOutput, b.Input, b.Output = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b), cpu.Rows{}
+			b.GradOutput, b.Input = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b)
 			if grid {
 				b.Output = s.gridRows(&c.args[gradientOfGrid], b)
 			}

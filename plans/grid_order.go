@@ -65,14 +65,28 @@ func (s *sampler) tilesPerImage() int64 {
 func (s *sampler) blocks() int64 { return s.blocksPerRow() * s.rowsPerImage() * s.batch }
 func (s *sampler) tiles() int64  { return s.tilesPerImage() * s.batch }
 
-// eachBlock calls f for the blocks of the tile with a number.
-func (s *sampler) eachBlock(number int64, f func(image, column, row int64)) {
+// eachBlock calls f for the blocks of the tile with a number. Each row of them
+// begins with a block that begin completes.
+func (s *sampler) eachBlock(w *worker, number int64, grid *tensor.View, begin, f func(b *gridBlock)) {
 	image, tile := number/s.tilesPerImage(), number%s.tilesPerImage()
 	column, row := tile%s.tilesPerRow()*s.wide, tile/s.tilesPerRow()*s.tall
+	last := min(column+s.wide, s.blocksPerRow())
 	for y := row; y < min(row+s.tall, s.rowsPerImage()); y++ {
-		for x := column; x < min(column+s.wide, s.blocksPerRow()); x++ {
-			f(image, x, y)
+		s.eachOfRow(w, image, y, column, last, grid, begin, f)
+	}
+}
+
+// eachOfRow does so for a row's blocks from a first one to before a last one.
+func (s *sampler) eachOfRow(w *worker, image, row, first, last int64, grid *tensor.View, begin, f func(b *gridBlock)) {
+	for column := first; column < last; column++ {
+		b := &w.ownArgs().grid
+		if column == first {
+			s.block(b, w, image, column, row, grid)
+			begin(b)
+		} else {
+			s.advance(b, column)
 		}
+		f(b)
 	}
 }
 
@@ -84,8 +98,8 @@ type gridBlock struct {
 }
 
 // block prepares a block of the positions in the grid.
-func (s *sampler) block(w *worker, image, column, row int64, grid *tensor.View) *gridBlock {
-	b := &w.ownArgs().grid
+func (s *sampler) block(b *gridBlock, w *worker, image, column, row int64, grid *tensor.View) {
+	b.GradOutput, b.Output = cpu.Rows{}, cpu.Rows{} // nothing that advance would move
 	b.image = image
 	b.at = [3]int64{column * s.span, row % s.out[1], row / s.out[1]}
 	b.N = int(min(s.span, s.out[0]-b.at[0]))
@@ -94,5 +108,16 @@ func (s *sampler) block(w *worker, image, column, row int64, grid *tensor.View) 
 	for axis := range s.Dims {
 		b.Coords[axis] = coords.Row(int64(axis), 0)
 	}
-	return b
+}
+
+// advance moves a block on to the next column.
+func (s *sampler) advance(b *gridBlock, column int64) {
+	for axis := range s.Dims {
+		b.Coords[axis] = b.Coords[axis].At(s.span)
+		b.Second.Coords[axis] = b.Second.Coords[axis].At(s.span)
+	}
+	for _, rows := range []*cpu.Rows{&b.GradOutput, &b.Output, &b.Second.Output} {
+		rows.Span = rows.At(s.span)
+	}
+	b.N = int(min(s.span, s.out[0]-column*s.span))
 }

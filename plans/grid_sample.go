@@ -54,11 +54,9 @@ var gridSample = op{
 		cost := s.positions() * s.batch * (s.channels + 1) * 2 * max(4, s.taps())
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
-			s.eachBlock(number, func(image, column, row int64) {
-				b := s.block(w, image, column, row, &c.args[sampleGrid])
+			s.eachBlock(w, number, &c.args[sampleGrid], func(b *gridBlock) {
 				b.Input, b.Output = s.image(&c.args[sampleInput], b), s.rows(&c.args[sampleOutput], b)
-				kernel(&b.GridBlock)
-			})
+			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := sampleFramed(framed)
 		pl.run = func(c *call) error {

@@ -59,12 +59,10 @@ var gridSampleBackward = op{
 		}
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
-			s.eachBlock(number, func(image, column, row int64) {
-				b := s.block(w, image, column, row, &c.args[gradientGrid])
+			s.eachBlock(w, number, &c.args[gradientGrid], func(b *gridBlock) {
 				b.GradOutput, b.Input = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b)
 				b.Output = s.gridRows(&c.args[gradientOfGrid], b)
-				kernel(&b.GridBlock)
-			})
+			}, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		small := gradientsFramed(framed, p, scatter.job, scatter.perImage)
 		cost := s.positions() * s.batch * (s.channels + 1) * 6 * max(4, s.taps())
@@ -164,15 +162,13 @@ func scatterImages[C cpu.Compute](pl *plan, s *sampler, t cpu.Types, table []cpu
 			memory, contributions, int(min(perJob, s.channels-first)))
 		kernel.Start(scatter)
 		for row := range s.rowsPerImage() {
-			for column := range s.blocksPerRow() {
-				s.block(w, image, column, row, &c.args[gradientGrid])
+			s.eachOfRow(w, image, row, 0, s.blocksPerRow(), &c.args[gradientGrid], func(b *gridBlock) {
 				b.GradOutput = s.rows(&c.args[gradientOutput], b)
 				b.GradOutput.P = b.GradOutput.Row(first, 0).P
 				for _, i := range tangents {
 					s.shifts(b, &c.args[i])
 				}
-				kernel.Add(scatter, &b.GridBlock)
-			}
+			}, func(b *gridBlock) { kernel.Add(scatter, &b.GridBlock) })
 		}
 		scatter.Finish(&w.scratch)
 		b.image = image

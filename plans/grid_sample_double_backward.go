@@ -69,9 +69,8 @@ var gridSampleDoubleBackward = op{
 		}
 		job := func(c *call, w *worker, number int64) {
 			s := &c.sampler
-			s.eachBlock(number, func(image, column, row int64) {
-				kernel(&s.second(c, s.block(w, image, column, row, &c.args[gradientGrid])).GridBlock)
-			})
+			s.eachBlock(w, number, &c.args[gradientGrid],
+				func(b *gridBlock) { s.second(c, b) }, func(b *gridBlock) { kernel(&b.GridBlock) })
 		}
 		// Every sum and every weight is computed about twice as often as in the backward.
 		cost := s.positions() * s.batch * (s.channels + 1) * 40 * max(4, s.taps())
@@ -97,7 +96,7 @@ var gridSampleDoubleBackward = op{
 }
 
 // second completes a block with what the problem has of its arguments.
-func (s *sampler) second(c *call, b *gridBlock) *gridBlock {
+func (s *sampler) second(c *call, b *gridBlock) {
 	b.GradOutput, b.Input = s.rows(&c.args[gradientOutput], b), s.image(&c.args[gradientInput], b)
 	if v := &c.args[secondInput]; v.Present() {
 		b.Second.Input = s.image(v, b)
@@ -109,7 +108,6 @@ func (s *sampler) second(c *call, b *gridBlock) *gridBlock {
 	if v := &c.args[secondOfGrid]; v.Present() {
 		b.Output = s.gridRows(v, b)
 	}
-	return b
 }
 
 // shifts gives a block the grid's tangent at its positions.

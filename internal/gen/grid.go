@@ -59,6 +59,9 @@ const (
 	paramFirst  // the band's first pixel
 	paramPixels // its number of pixels
 	paramOrigin // of images with a frame: the place of cell (-1, -1)
+
+	paramApart = paramOrigin + 1     // nearest: elements from a pixel to the next one along x, y, z
+	paramEnd   = paramOrigin + 1 + 3 // and the last pixel
 )
 
 // The values of the mode.
@@ -96,8 +99,6 @@ func gridKernels(c *build.Context) {
 				name+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
 				"cells' sums. terms is room for 16 times 4 vectors.").terms()
 		}
-		begin("gridSplit"+isa.name, f32, "func(cells *byte, n int, from *[2]float32)",
-			"gridSplit"+isa.name+" takes n pairs of coordinates apart; n is of whole vectors.").splitCoords()
 		begin("gridJoin"+isa.name, f32, "func(cells *byte, n int, to *[2]float32)",
 			"gridJoin"+isa.name+" puts n gradients together in pairs; n is of whole vectors.").joinGradients()
 		begin("gridCombine"+isa.name, f32, "func(cells *byte, n int)",
@@ -124,6 +125,7 @@ type gridKernel struct {
 	input, below reg.GPVirtual // a channel, and its second row
 	none         reg.GPVirtual // 0
 	sums         int           // terms that a channel has
+	held         map[int]value // parameters that stay in registers
 }
 
 func (k *gridKernel) plane(number int) memory {
@@ -161,6 +163,9 @@ func (k *gridKernel) word(number int) operand.Mem {
 
 // integer returns one in every lane.
 func (k *gridKernel) integer(number int) value {
+	if v, ok := k.held[number]; ok {
+		return v
+	}
 	v := k.vector()
 	k.emit("VPBROADCASTD", k.word(number), v)
 	return value{v}
@@ -168,6 +173,9 @@ func (k *gridKernel) integer(number int) value {
 
 // parameter returns a number of the compute type in every lane.
 func (k *gridKernel) parameter(number int) value {
+	if v, ok := k.held[number]; ok {
+		return v
+	}
 	v := k.vector()
 	k.emit(map[bool]string{false: "VBROADCASTSS", true: "VBROADCASTSD"}[k.double()], operand.Mem{Base: k.cells, Disp: k.compute.size * number}, v)
 	return value{v}

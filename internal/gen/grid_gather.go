@@ -126,24 +126,6 @@ func (k *gridKernel) inside(axis int, pixels value) mask {
 	return k.both(k.compare(pixels, greaterEqual, k.zero()), k.compare(pixels, less, k.parameter(paramSize+axis)))
 }
 
-func (k *gridKernel) locateNearest(dims int) {
-	k.forVectors(func() {
-		var inside mask
-		var places value
-		for axis := range dims {
-			pixel := k.rint(k.padded(axis, false))
-			m := k.inside(axis, pixel)
-			if axis > 0 {
-				m = k.both(inside, m)
-			}
-			inside, places = m, k.stepAlong(axis, places, pixel)
-		}
-		k.storePlace(0, inside, places)
-		k.storeBits(inside, k.integers(planeOutside))
-		k.storePlane(planeWeight, k.keep(inside, k.float(1)))
-	})
-}
-
 // locateTaps fills cells. Registers are few: floors wait where sums will be.
 func (k *gridKernel) locateTaps(dims int) {
 	k.forVectors(func() {
@@ -225,28 +207,34 @@ func (k *gridKernel) words(parts []reg.VecVirtual) reg.VecVirtual {
 // gatheredParts returns the elements as they are, in registers of 16 bytes.
 // Instructions that gather take three times as long as single loads.
 func (k *gridKernel) gatheredParts(places memory, edge bool) []reg.VecVirtual {
-	c, size := k.c, k.out.size
-	var two reg.GPVirtual // places, loaded at once
+	if !edge {
+		return k.partsAt(places)
+	}
+	c := k.c
 	return k.parts(func(lane int) operand.Op {
 		at := c.GP64()
-		from := operand.Mem{Base: k.input, Index: at, Scale: uint8(size)}
-		switch {
-		case edge:
-		case lane%2 == 0:
-			two = c.GP64()
-			c.MOVQ(places.plus(4*lane).Mem, two)
-			c.MOVL(two.As32(), at.As32())
-			return from
-		default:
-			c.SHRQ(operand.Imm(32), two)
-			return operand.Mem{Base: k.input, Index: two, Scale: uint8(size)}
-		}
 		c.MOVLQSX(places.plus(4*lane).Mem, at)
 		c.TESTQ(at, at)
 		c.CMOVQLT(k.none, at)
-		e := k.inGeneral(from)
+		e := k.inGeneral(operand.Mem{Base: k.input, Index: at, Scale: uint8(k.out.size)})
 		c.CMOVQLT(k.none, e)
 		return e
+	})
+}
+
+// partsAt does so where every place is an element's. Two places are loaded at once.
+func (k *gridKernel) partsAt(places memory) []reg.VecVirtual {
+	var two reg.GPVirtual
+	return k.parts(func(lane int) operand.Op {
+		at := two
+		if lane%2 == 0 {
+			two, at = k.c.GP64(), k.c.GP64()
+			k.c.MOVQ(places.plus(4*lane).Mem, two)
+			k.c.MOVL(two.As32(), at.As32())
+		} else {
+			k.c.SHRQ(operand.Imm(32), two)
+		}
+		return operand.Mem{Base: k.input, Index: at, Scale: uint8(k.out.size)}
 	})
 }
 

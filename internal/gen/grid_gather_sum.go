@@ -10,6 +10,15 @@ func (k *gridKernel) splitTaps(dims int) {
 	k.cells, k.n = param(k.c, "cells"), param(k.c, "n")
 	size := k.compute.size
 	k.forVectors(func() {
+		if dims == 2 {
+			v := memory{operand.Mem{Base: from}}
+			a, b := value{loadWhole(k.kernel, v)}, value{loadWhole(k.kernel, v.plus(k.isa.bytes))}
+			for axis := range dims {
+				k.storePlane(planeCoord+axis, k.everySecond(a, b, axis))
+			}
+			k.c.ADDQ(operand.U32(2*k.isa.bytes), from)
+			return
+		}
 		for axis := range dims {
 			parts := k.parts(func(lane int) operand.Op {
 				return operand.Mem{Base: from, Disp: (lane*dims + axis) * size}
@@ -56,21 +65,6 @@ func (k *gridKernel) sampleTaps() {
 			c.JNE(operand.LabelRef(loop))
 		})
 		k.storeAt(sum, y, k.position())
-	})
-}
-
-// copyTaps copies the first ones.
-func (k *gridKernel) copyTaps() {
-	k.input = param(k.c, "input")
-	y := param(k.c, "y")
-	k.forVectors(func() {
-		k.eitherEdge(func(edge bool) {
-			parts := k.gatheredParts(k.integers(planePlace), edge)
-			to := memory{operand.Mem{Base: y, Index: k.position(), Scale: uint8(k.out.size)}}
-			for i, part := range parts {
-				k.c.VMOVUPS(part, to.plus(16*i).Mem)
-			}
-		})
 	})
 }
 

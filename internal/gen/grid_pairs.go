@@ -1,21 +1,11 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
-
-// split takes pairs of coordinates apart, into planes.
-func (k *gridKernel) splitCoords() {
-	from := param(k.c, "from")
-	k.forVectors(func() {
-		first, second := k.coordPairs(from)
-		a, b := value{loadWhole(k.kernel, first)}, value{loadWhole(k.kernel, second)}
-		for odd := range 2 {
-			k.storePlane(planeCoord+odd, k.everySecond(a, b, odd))
-		}
-	})
-}
 
 // join puts gradients together in pairs.
 func (k *gridKernel) joinGradients() {
@@ -38,10 +28,12 @@ func (k *gridKernel) coordPairs(base reg.GPVirtual) (first, second memory) {
 // everySecond returns the even or the odd elements of two vectors.
 func (k *gridKernel) everySecond(a, b value, odd int) value {
 	if k.isa.masks {
-		return k.permute2([]string{"even32", "odd32"}[odd], a, b, func(i int) int { return 2*i + odd })
+		return k.permute2([]string{"even", "odd"}[odd], a, b, func(i int) int { return 2*i + odd })
 	}
-	v := k.apply("VSHUFPS", []int{0x88, 0xDD}[odd], b, a)
-	return k.apply("VPERMPD", 0xD8, v)
+	if k.double() {
+		return k.apply("VPERMPD", 0xD8, k.apply([]string{"VUNPCKLPD", "VUNPCKHPD"}[odd], b, a))
+	}
+	return k.apply("VPERMPD", 0xD8, k.apply("VSHUFPS", []int{0x88, 0xDD}[odd], b, a))
 }
 
 // zip returns the first or the second half of a[0], b[0], a[1], b[1], ...
@@ -59,10 +51,14 @@ func (k *gridKernel) zip(a, b value, half int) value {
 func (k *gridKernel) permute2(name string, a, b value, index func(i int) int) value {
 	var words []operand.Constant
 	for i := range k.lanes {
-		words = append(words, operand.U32(index(i)))
+		if k.double() {
+			words = append(words, operand.U64(index(i)))
+		} else {
+			words = append(words, operand.U32(index(i)))
+		}
 	}
 	v := k.vector()
-	k.emit("VMOVDQU32", k.table(name, words...), v)
-	k.emit("VPERMI2PS", b[0], a[0], v)
+	k.emit("VMOVDQU32", k.table(fmt.Sprint(name, 8*k.compute.size), words...), v)
+	k.emit(k.ps("VPERMI2"), b[0], a[0], v)
 	return value{v}
 }

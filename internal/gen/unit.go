@@ -29,7 +29,7 @@ var units = []unit{
 	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums, pairProducts, rowCopies, narrowCopies, outside, widen}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
 	{"cpu", "grid_cubic", "amd64", []func(c *build.Context){cubicKernels}},
-	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds}},
+	{"cpu", "grid_gather", "amd64", []func(c *build.Context){gatherKernels, tapAdds, nearestAdds}},
 	{"cpu", "row_norms", "amd64", []func(c *build.Context){rowNorms}},
 	{"cpu", "packed", "amd64", []func(c *build.Context){packed}},
 	{"cpu", "transpose", "amd64", []func(c *build.Context){transposes}},

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The kernels of nearest, whose one tap is a copy.
+
+// narrow returns the kernel of 32-bit integers, as many as there are positions
+// in a vector of the compute type.
+func (k *gridKernel) narrow() *gridKernel {
+	if !k.double() {
+		return k
+	}
+	n, isa := *k.kernel, *k.isa
+	isa.bytes, n.isa, n.compute = k.isa.bytes/2, &isa, f32
+	isa.vector = func(c *build.Context) reg.VecVirtual { return k.half() }
+	to := *k
+	to.kernel, to.held = &n, map[int]value{}
+	return &to
+}
+
+// hold keeps parameters in registers where these are many.
+func (k *gridKernel) hold(load func(number int) value, first, count int) {
+	if k.isa.masks {
+		for i := range count {
+			k.held[first+i] = load(first + i)
+		}
+	}
+}
+
+func (k *gridKernel) locateNearest(dims int) {
+	n := k.narrow()
+	k.held = map[int]value{}
+	if n != k {
+		n.held = k.held
+	}
+	for _, first := range []int{paramScale, paramShift, paramFactor} {
+		k.hold(k.parameter, first, dims)
+	}
+	for _, first := range []int{paramApart, paramEnd} {
+		k.hold(n.integer, first, dims)
+	}
+	convert := "VCVTPS2DQ"
+	if k.double() {
+		convert = map[bool]string{false: "VCVTPD2DQY", true: "VCVTPD2DQ"}[k.isa.masks]
+	}
+	k.forVectors(func() {
+		var inside mask
+		var places value
+		for axis := range dims {
+			// To the nearest, even; to a negative number where there is none.
+			pixel := n.newValue()
+			k.emit(convert, k.padded(axis, false)[0], pixel[0])
+			m, distance := n.atMost(pixel, n.integer(paramEnd+axis)), n.apply("VPMULLD", n.integer(paramApart+axis), pixel)
+			if axis == 0 {
+				inside, places = m, distance
+			} else {
+				inside, places = n.both(inside, m), n.apply("VPADDD", places, distance)
+			}
+		}
+		n.emit("VMOVUPS", n.pick(inside, places, n.number(0xFFFFFFFF))[0], k.integers(planePlace))
+		n.storeBits(inside, k.integers(planeOutside))
+		k.storePlane(planeWeight, k.float(1))
+	})
+}
+
+// atMost returns where unsigned integers a are at most b.
+func (k *gridKernel) atMost(a, b value) mask {
+	if !k.isa.masks {
+		return k.same(a, k.apply("VPMINUD", b, a))
+	}
+	m := k.c.K()
+	k.emit("VPCMPUD", 2, b[0], a[0], m)
+	return mask{m}
+}
+
+// copyTaps copies the taps, +0 for those that are outside: of these, pixel 0 is read.
+func (k *gridKernel) copyTaps() {
+	k.input = param(k.c, "input")
+	y := param(k.c, "y")
+	places, n := k.c.GP64(), k.narrow()
+	k.forVectors(func() {
+		whole, done := k.newLabel("whole"), k.newLabel("copied")
+		to := memory{operand.Mem{Base: y, Index: k.position(), Scale: uint8(k.out.size)}}
+		k.c.LEAQ(k.integers(planePlace).Mem, places)
+		at := memory{operand.Mem{Base: places}}
+		k.c.CMPL(k.integers(planeOutside).Mem, operand.Imm(0))
+		k.c.JEQ(operand.LabelRef(whole))
+		inside := memory{operand.Mem{Base: places, Disp: planeBytes}}
+		n.emit("VMOVUPS", n.apply("VPMAXSD", n.zero(), value{loadWhole(n.kernel, at)})[0], inside)
+		for i, part := range k.partsAt(inside) {
+			outside := k.negative(at.plus(4 * i * 16 / k.out.size))
+			k.c.VPANDN(part, outside, part)
+			k.c.VMOVUPS(part, to.plus(16*i).Mem)
+		}
+		k.c.JMP(operand.LabelRef(done))
+		k.c.Label(whole)
+		for i, part := range k.partsAt(at) {
+			k.c.VMOVUPS(part, to.plus(16*i).Mem)
+		}
+		k.c.Label(done)
+	})
+}
+
+// negative returns ones for elements of 16 bytes whose places are negative.
+func (k *gridKernel) negative(places memory) reg.VecVirtual {
+	signs := func(from memory) reg.VecVirtual {
+		v := k.c.XMM()
+		k.c.VMOVDQU(from.Mem, v)
+		k.c.VPSRAD(operand.Imm(31), v, v)
+		return v
+	}
+	v := k.c.XMM()
+	switch k.out.size {
+	case 8:
+		k.c.VPMOVSXDQ(places.Mem, v)
+		k.c.VPSRAD(operand.Imm(31), v, v)
+		k.c.VPSHUFD(operand.Imm(0xF5), v, v)
+	case 4:
+		return signs(places)
+	default:
+		k.c.VPACKSSDW(signs(places.plus(16)), signs(places), v)
+	}
+	return v
+}
+
+// mostNearest is how many channels' upstream gradients are read where they lie.
+const mostNearest = 4
+
+// nearestAdds emits the additions to the input's gradient of few channels.
+func nearestAdds(c *build.Context) {
+	for _, compute := range []*storage{f32, f64} {
+		for channels := 1; channels <= mostNearest; channels++ {
+			nearestAdd(c, compute, channels)
+		}
+	}
+}
+
+// nearestAdd is tapAdd of a single tap of weight 1. Sums of several channels
+// lie side by side in four places.
+func nearestAdd(c *build.Context, compute *storage, channels int) {
+	name := fmt.Sprintf("gridNearestAdd%d%s", channels, compute.name)
+	beginFunction(c, name, "func(pixels *byte, n int, sums *byte, dy *byte, dyStride int, count *uint8, chunks *byte, list *[2]int64, full int) int",
+		fmt.Sprintf("%s adds dy, whose channels lie dyStride bytes apart, to every position's", name),
+		"pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,",
+		"to list; it returns how many there are then.")
+	pixels, n, sums, count := param(c, "pixels"), param(c, "n"), param(c, "sums"), param(c, "count")
+	dy := rowsApart(c, param(c, "dy"), param(c, "dyStride"), channels)
+	k := &kernel{c: c, isa: isas[1], compute: compute, group: 1}
+	places, move, add := 4, k.ps("VMOVU"), k.ps("VADD")
+	if channels == 1 {
+		places, move, add = 1, k.scalar("VMOV"), k.scalar("VADD")
+	}
+	bytes, size := places*compute.size, compute.size
+	g := tapPieces(c, isas[1], bytes, size)[0]
+	i, at, offset := c.GP64(), c.GP64(), c.GP64()
+	sum := operand.Mem{Base: sums, Index: offset, Scale: uint8(min(bytes, 8))}
+	c.XORQ(i, i)
+	c.JMP(operand.LabelRef("more"))
+	c.Label("position")
+	c.MOVLQSX(operand.Mem{Base: pixels, Index: i, Scale: 4}, at)
+	c.TESTQ(at, at)
+	c.JLT(operand.LabelRef("next"))
+	c.MOVQ(at, offset)
+	if bytes > 8 {
+		c.SHLQ(operand.Imm(uint64(bytes/16)), offset)
+	}
+	k.gradients(dy, i, g)
+	k.emit(add, sum, g, g)
+	c.ADDB(operand.Imm(1), operand.Mem{Base: count, Index: at, Scale: 1})
+	c.JEQ(operand.LabelRef("full"))
+	c.Label("store")
+	k.emit(move, g, sum)
+	c.Label("next")
+	c.INCQ(i)
+	c.Label("more")
+	c.CMPQ(i, n)
+	c.JLT(operand.LabelRef("position"))
+	full := c.GP64()
+	c.Load(c.Param("full"), full)
+	c.Store(full, c.ReturnIndex(0))
+	c.VZEROUPPER()
+	c.RET()
+
+	c.Label("full")
+	to := c.GP64()
+	chunks, list, number := place(c, "chunks"), place(c, "list"), place(c, "full")
+	c.MOVQ(chunks, to)
+	k.emit(move, g, operand.Mem{Base: to})
+	k.emit("VPXOR", g, g, g)
+	c.ADDQ(operand.U32(bytes), chunks)
+	c.MOVQ(list, to)
+	c.MOVQ(at, operand.Mem{Base: to})
+	c.MOVQ(number, at)
+	c.MOVQ(at, operand.Mem{Base: to, Disp: 8})
+	c.ADDQ(operand.Imm(16), list)
+	c.INCQ(number)
+	c.JMP(operand.LabelRef("store"))
+}
+
+// gradients loads the upstream gradients of position i, zeros in places without a channel.
+func (k *kernel) gradients(dy []reg.GPVirtual, i reg.GPVirtual, g reg.VecVirtual) {
+	from := func(channel int) operand.Mem {
+		return operand.Mem{Base: dy[channel], Index: i, Scale: uint8(k.compute.size)}
+	}
+	x := g.AsX()
+	k.emit(k.scalar("VMOV"), from(0), x)
+	if !k.double() {
+		for channel := 1; channel < len(dy); channel++ {
+			k.c.VINSERTPS(operand.Imm(uint64(channel<<4)), from(channel), x, x)
+		}
+		return
+	}
+	if len(dy) > 1 {
+		k.c.VMOVHPD(from(1), x, x)
+	}
+	if len(dy) > 2 {
+		high := k.c.XMM()
+		k.c.VMOVSD(from(2), high)
+		if len(dy) > 3 {
+			k.c.VMOVHPD(from(3), high, high)
+		}
+		k.c.VINSERTF128(operand.Imm(1), high, g, g)
+	}
+}
