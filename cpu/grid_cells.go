@@ -128,7 +128,7 @@ func (g *Sampler) takes(pitch int64) bool {
 // takes reports whether the kernels can read a block's input.
 func (k *gridKernel) takes(b *GridBlock) bool {
 	size := b.Input.DType.Size()
-	return k.sample != nil && b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
+	return b.Mode == Bilinear && k.sample != nil && b.N >= k.lanes && b.Input.AxisStride[0] == size && b.Sampler.takes(b.Input.AxisStride[1]/size)
 }
 
 // locateBlock fills the cells of a block by the given kernel, locate or place.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -123,9 +124,9 @@ func takesGather[C Compute](g *Sampler, steps [3]int64) bool {
 // stepsOf returns the distances of a block's pixels, and whether kernels can
 // read it.
 func stepsOf[C Compute](b *GridBlock, lanes int) (steps [3]int64, ok bool) {
-	size := b.Input.DType.Size()
+	shift := bits.TrailingZeros64(uint64(b.Input.DType.Size()))
 	for axis := range b.Dims {
-		steps[axis] = b.Input.AxisStride[axis] / size
+		steps[axis] = b.Input.AxisStride[axis] >> shift
 	}
 	return steps, b.N >= lanes && takesGather[C](&b.Sampler, steps)
 }
@@ -135,19 +136,12 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 	c := cellsOf(b.Scratch)
 	params := planeOf[C](c, planeParams)
 	setParameters(params, &b.Sampler)
-	for tap := range 1 << b.Dims {
-		step := int64(0)
+	if b.Mode == Nearest {
 		for axis := range b.Dims {
-			step += steps[axis] * int64(tap>>axis&1)
+			c[planeParams][paramApart+axis], c[planeParams][paramEnd+axis] = uint32(steps[axis]), uint32(b.Size[axis]-1)
 		}
-		if unsafe.Sizeof(C(0)) == 8 {
-			params[paramStep+tap] = C(step)
-		} else {
-			c[planeParams][paramStep+tap] = uint32(step)
-		}
-	}
-	for axis := range b.Dims {
-		c[planeParams][paramApart+axis], c[planeParams][paramEnd+axis] = uint32(steps[axis]), uint32(b.Size[axis]-1)
+	} else {
+		setSteps(c, params, b.Dims, steps)
 	}
 	c[planeParams][paramMode] = uint32(b.Padding)
 	whole := b.N - b.N%g.lanes
@@ -175,6 +169,21 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 	}
 	locate[b.Dims-2](c.start(), b.N)
 	return c
+}
+
+// setSteps sets the distances of a cell's taps.
+func setSteps[C Compute](c *gridCells, params *[Block]C, dims int, steps [3]int64) {
+	for tap := range 1 << dims {
+		step := int64(0)
+		for axis := range dims {
+			step += steps[axis] * int64(tap>>axis&1)
+		}
+		if unsafe.Sizeof(C(0)) == 8 {
+			params[paramStep+tap] = C(step)
+		} else {
+			c[planeParams][paramStep+tap] = uint32(step)
+		}
+	}
 }
 
 // besides reports whether the coordinates of a position lie side by side, and

@@ -20,12 +20,15 @@ const (
 	tallTile = 32  // blocks in a tile below each other
 	wideTile = 8   // blocks in a tile side by side
 	longRow  = 384 // positions in a row that is cut into columns of tiles
+	// Of images of up to so many bytes, even turned ones are read in the order of
+	// the grid, which lies in a cache further away than they do.
+	nearImage = 3 << 20
 )
 
 // order chooses an order in which every position has its own result. Rows that
 // are joined lie one after the other in memory.
 func (s *sampler) order(joined bool, threads int) {
-	if s.out[0] < longRow && joined {
+	if (s.out[0] < longRow || s.imageBytes <= nearImage) && joined {
 		s.joinRows()
 	}
 	perRow := ceilDiv(s.out[0], s.Most())

@@ -102,6 +102,7 @@ type sampler struct {
 	cpu.Sampler
 	batch, channels int64
 	out             [3]int64 // extents of the output along x, y, z
+	imageBytes      int64
 	gridOrder
 }
 
@@ -114,6 +115,7 @@ func samplerOf(p *Problem) *sampler {
 		s.Size[axis] = input[len(input)-1-axis]
 		s.out[axis] = grid[len(grid)-2-axis]
 	}
+	s.imageBytes = s.channels * s.pixels() * p.DType("input").Size()
 	s.Mode = cpu.Mode(slices.Index(samplerAttrs[0].words, p.word("mode")))
 	s.Padding = cpu.Padding(slices.Index(samplerAttrs[1].words, p.word("padding_mode")))
 	s.AlignCorners = p.bool("align_corners")
