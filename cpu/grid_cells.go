@@ -43,7 +43,6 @@ const (
 	paramSpan
 	paramLow
 	paramHigh
-	paramStep
 )
 
 // then integers.
@@ -54,8 +53,8 @@ const (
 	paramFirst
 	paramPixels
 	paramOrigin
-	paramApart
-	paramEnd = paramApart + 3
+	paramStep
+	paramEnd = paramStep + 8
 )
 
 type gridCells [gridPlanes][cellPitch]uint32

@@ -136,12 +136,15 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 	c := cellsOf(b.Scratch)
 	params := planeOf[C](c, planeParams)
 	setParameters(params, &b.Sampler)
-	if b.Mode == Nearest {
+	for axis := range b.Dims {
+		c[planeParams][paramEnd+axis] = uint32(b.Size[axis] - 1)
+	}
+	for tap := range 1 << b.Dims {
+		step := int64(0)
 		for axis := range b.Dims {
-			c[planeParams][paramApart+axis], c[planeParams][paramEnd+axis] = uint32(steps[axis]), uint32(b.Size[axis]-1)
+			step += steps[axis] * int64(tap>>axis&1)
 		}
-	} else {
-		setSteps(c, params, b.Dims, steps)
+		c[planeParams][paramStep+tap] = uint32(step)
 	}
 	c[planeParams][paramMode] = uint32(b.Padding)
 	whole := b.N - b.N%g.lanes
@@ -169,21 +172,6 @@ func locateGather[C Compute](g *gatherCell, b *GridBlock, steps [3]int64, lastAl
 	}
 	locate[b.Dims-2](c.start(), b.N)
 	return c
-}
-
-// setSteps sets the distances of a cell's taps.
-func setSteps[C Compute](c *gridCells, params *[Block]C, dims int, steps [3]int64) {
-	for tap := range 1 << dims {
-		step := int64(0)
-		for axis := range dims {
-			step += steps[axis] * int64(tap>>axis&1)
-		}
-		if unsafe.Sizeof(C(0)) == 8 {
-			params[paramStep+tap] = C(step)
-		} else {
-			c[planeParams][paramStep+tap] = uint32(step)
-		}
-	}
 }
 
 // besides reports whether the coordinates of a position lie side by side, and
@@ -264,8 +252,8 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 		return false
 	}
 	c := locateGather[C](g, b, steps, true)
-	for p := planeSums; p < planeGrad; p++ {
-		clear(planeOf[C](c, p)[:])
+	for p := range b.Dims << (b.Dims - 1) {
+		clear(planeOf[C](c, planeSums+p)[:])
 	}
 	for first := int64(0); first < b.Channels; first += groupSize {
 		t.terms[b.Dims-2](c.start(), b.N, (*byte)(b.Input.Channel(first)), int(b.Input.ChannelStride),

@@ -48,7 +48,6 @@ const (
 	paramSpan
 	paramLow // of images with a frame: the first and the last cell
 	paramHigh
-	paramStep // gathers: elements from a cell's first tap to each of the eight
 )
 
 // Then 32-bit integers.
@@ -60,8 +59,8 @@ const (
 	paramPixels // its number of pixels
 	paramOrigin // of images with a frame: the place of cell (-1, -1)
 
-	paramApart = paramOrigin + 1     // nearest: elements from a pixel to the next one along x, y, z
-	paramEnd   = paramOrigin + 1 + 3 // and the last pixel
+	paramStep = paramOrigin + 1 // gathers: elements from a cell's first tap to each of the eight
+	paramEnd  = paramStep + 8   // and the last pixel along x, y, z
 )
 
 // The values of the mode.

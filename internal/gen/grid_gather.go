@@ -83,96 +83,87 @@ func (k *gridKernel) integers(number int) memory {
 	return memory{operand.Mem{Base: k.cells, Index: k.i, Scale: 4, Disp: planePair*planeBytes/4*k.compute.size + number*planeBytes}}
 }
 
-// step returns the distance of a tap's place from that of a cell's first tap: a
-// number of the compute type, but an integer where that is f32, which would not
-// hold it.
-func (k *gridKernel) step(tap int) value {
-	if k.double() {
-		return k.parameter(paramStep + tap)
-	}
-	return k.integer(paramStep + tap)
-}
-
-// stepAlong adds so many steps along an axis to places, none yet for axis 0.
-func (k *gridKernel) stepAlong(axis int, places, steps value) value {
-	add, distance := "VPADDD", value(nil)
-	if k.double() {
-		add, distance = "VADDPD", k.mul(steps, k.step(1<<axis))
-	} else {
-		distance = k.apply("VPMULLD", k.step(1<<axis), k.apply("VCVTTPS2DQ", steps))
-	}
-	if axis == 0 {
-		return distance
-	}
-	return k.apply(add, places, distance)
-}
-
-// storePlace stores the places of a tap, -1 where the mask does not hold.
-func (k *gridKernel) storePlace(tap int, inside mask, places value) {
-	if !k.double() {
-		k.emit("VMOVUPS", k.pick(inside, places, k.number(0xFFFFFFFF))[0], k.integers(planePlace+tap))
-		return
-	}
-	h, name := k.half(), "VCVTTPD2DQY"
-	if k.isa.masks {
-		name = "VCVTTPD2DQ"
-	}
-	k.emit(name, k.pick(inside, places, k.float(-1))[0], h)
-	k.emit("VMOVUPS", h, k.integers(planePlace+tap))
-}
-
-// inside returns where pixels are, along an axis.
+// inside returns where pixels, whole numbers, are inside along an axis.
 func (k *gridKernel) inside(axis int, pixels value) mask {
-	return k.both(k.compare(pixels, greaterEqual, k.zero()), k.compare(pixels, less, k.parameter(paramSize+axis)))
+	return k.atMost(pixels, k.integer(paramEnd+axis))
 }
 
-// locateTaps fills cells. Registers are few: floors wait where sums will be.
+// whole converts to integers, to a negative one where there is none: rounded by
+// the instruction VCVT or, towards zero, VCVTT.
+func (k *gridKernel) whole(name string, v value, n *gridKernel) value {
+	to := n.newValue()
+	switch {
+	case !k.double():
+		name += "PS2DQ"
+	case k.isa.masks:
+		name += "PD2DQ"
+	default:
+		name += "PD2DQY"
+	}
+	k.emit(name, v[0], to[0])
+	return to
+}
+
+// locateTaps fills cells.
 func (k *gridKernel) locateTaps(dims int) {
+	n := k.narrow()
+	k.holdCoordinates(n, dims)
+	if dims == 2 {
+		k.hold(n.integer, paramStep+1, 3)
+		k.hold(n.integer, paramEnd, 2)
+	}
+	one := n.number(1)
 	k.forVectors(func() {
-		var whole mask
+		var near, far [3]value
+		var pixels [3]value
+		for axis := range dims {
+			var floor value
+			floor, _, near[axis], far[axis] = k.distances(axis, true)
+			pixels[axis] = k.whole("VCVTT", floor, n)
+		}
+		side := func(axis, far int) mask {
+			if far == 1 {
+				return n.inside(axis, n.apply("VPADDD", one, pixels[axis]))
+			}
+			return n.inside(axis, pixels[axis])
+		}
+		var whole, some mask
 		var places value
 		for axis := range dims {
-			floor, next, _, _ := k.distances(axis, true)
-			all := k.both(k.compare(floor, greaterEqual, k.zero()), k.compare(next, less, k.parameter(paramSize+axis)))
-			if axis > 0 {
-				all = k.both(whole, all)
+			far, near := side(axis, 1), side(axis, 0)
+			all, any, distance := n.both(far, near), n.either(far, near), n.apply("VPMULLD", n.integer(paramStep+1<<axis), pixels[axis])
+			if axis == 0 {
+				whole, some, places = all, any, distance
+			} else {
+				whole, some, places = n.both(whole, all), n.both(some, any), n.apply("VPADDD", places, distance)
 			}
-			whole = all
-			places = k.stepAlong(axis, places, floor)
-			k.storePlane(planeSums+axis, floor)
 		}
-		k.storeBits(whole, k.integers(planeOutside))
-		live := k.float(1)
-		for axis := range dims {
-			some := k.within(k.loadPlane(planeSums+axis), k.float(-1), k.parameter(paramLast+axis))
-			live = k.keep(some, live)
-		}
-		k.storePlane(planeLive, live)
-		side := func(axis, far int) mask {
-			pixel := k.loadPlane(planeSums + axis)
-			if far == 1 {
-				pixel = k.add(pixel, k.float(1))
+		n.storeBits(whole, k.integers(planeOutside))
+		k.storePlane(planeLive, k.keep(k.wide(some), k.float(1)))
+		weight := func(axis, side int) value {
+			if k.isa.masks {
+				return [2]value{near[axis], far[axis]}[side]
 			}
-			return k.inside(axis, pixel)
+			return k.loadPlane([]int{planeS, planeT}[side] + axis) // registers are few
 		}
 		columns := [2]mask{side(0, 0), side(0, 1)}
 		for rest := range 1 << (dims - 1) {
 			rows := side(1, rest&1)
 			if dims == 3 {
-				rows = k.both(rows, side(2, rest>>1))
+				rows = n.both(rows, side(2, rest>>1))
 			}
 			for far, column := range columns {
 				tap := rest<<1 | far
-				inside, at := k.both(column, rows), places
+				inside, at := n.both(column, rows), places
 				if tap > 0 {
-					at = k.apply(map[bool]string{false: "VPADDD", true: "VADDPD"}[k.double()], k.step(tap), places)
+					at = n.apply("VPADDD", n.integer(paramStep+tap), places)
 				}
-				k.storePlace(tap, inside, at)
-				weight := k.loadPlane([]int{planeS, planeT}[far])
+				n.emit("VMOVUPS", n.pick(inside, at, n.number(0xFFFFFFFF))[0], k.integers(planePlace+tap))
+				w := weight(0, far)
 				for axis := 1; axis < dims; axis++ {
-					weight = k.mul(weight, k.loadPlane([]int{planeS, planeT}[tap>>axis&1]+axis))
+					w = k.mul(w, weight(axis, tap>>axis&1))
 				}
-				k.storePlane(planeWeight+tap, k.keep(inside, weight))
+				k.storePlane(planeWeight+tap, k.keep(k.wide(inside), w))
 			}
 		}
 	})

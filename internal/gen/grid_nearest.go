@@ -24,6 +24,14 @@ func (k *gridKernel) narrow() *gridKernel {
 	return &to
 }
 
+// wide returns a mask of integers as one of the compute type's.
+func (k *gridKernel) wide(m mask) mask {
+	if k.isa.masks || !k.double() {
+		return m
+	}
+	return mask(registers(k.apply("VPMOVSXDQ", m[0])))
+}
+
 // hold keeps parameters in registers where these are many.
 func (k *gridKernel) hold(load func(number int) value, first, count int) {
 	if k.isa.masks {
@@ -33,30 +41,29 @@ func (k *gridKernel) hold(load func(number int) value, first, count int) {
 	}
 }
 
-func (k *gridKernel) locateNearest(dims int) {
-	n := k.narrow()
+// holdCoordinates holds those that turn a grid's values into pixels. Those of n
+// are held with them.
+func (k *gridKernel) holdCoordinates(n *gridKernel, dims int) {
 	k.held = map[int]value{}
-	if n != k {
-		n.held = k.held
-	}
+	n.held = k.held
 	for _, first := range []int{paramScale, paramShift, paramFactor} {
 		k.hold(k.parameter, first, dims)
 	}
-	for _, first := range []int{paramApart, paramEnd} {
-		k.hold(n.integer, first, dims)
+}
+
+func (k *gridKernel) locateNearest(dims int) {
+	n := k.narrow()
+	k.holdCoordinates(n, dims)
+	for axis := range dims {
+		k.hold(n.integer, paramStep+1<<axis, 1)
 	}
-	convert := "VCVTPS2DQ"
-	if k.double() {
-		convert = map[bool]string{false: "VCVTPD2DQY", true: "VCVTPD2DQ"}[k.isa.masks]
-	}
+	k.hold(n.integer, paramEnd, dims)
 	k.forVectors(func() {
 		var inside mask
 		var places value
 		for axis := range dims {
-			// To the nearest, even; to a negative number where there is none.
-			pixel := n.newValue()
-			k.emit(convert, k.padded(axis, false)[0], pixel[0])
-			m, distance := n.atMost(pixel, n.integer(paramEnd+axis)), n.apply("VPMULLD", n.integer(paramApart+axis), pixel)
+			pixel := k.whole("VCVT", k.padded(axis, false), n) // the nearest, even
+			m, distance := n.inside(axis, pixel), n.apply("VPMULLD", n.integer(paramStep+1<<axis), pixel)
 			if axis == 0 {
 				inside, places = m, distance
 			} else {
