@@ -87,7 +87,6 @@ type gridKernel struct {
 	needs   ISA
 	dtype   tensor.DType
 	lanes   int
-	join    func(cells *byte, n int, to *[2]float32)
 	locate  func(cells *byte, n int)
 	place   func(cells *byte, n int) // without what only the grid's gradient needs
 	sample  func(cells *byte, n int, input *byte, row int, y *byte)
@@ -198,7 +197,7 @@ func (k *gridKernel) storeGradients(c *gridCells, b *GridBlock) {
 	pairs := unsafe.Slice((*[2]float32)(x.P), b.N)
 	whole := b.N - b.N%k.lanes
 	if whole > 0 {
-		k.join(c.start(), whole, &pairs[0])
+		cellsFor(k.needs, tensor.F32).join(c.start(), whole, (*byte)(x.P))
 	}
 	for i := whole; i < b.N; i++ {
 		pairs[i] = [2]float32{gx[i], gy[i]}

@@ -28,6 +28,7 @@ type gatherCell struct {
 	compute tensor.DType
 	lanes   int
 	split   [2]gridSplit
+	join    func(cells *byte, n int, to *byte) // of images
 	locate  [2]cellKernel
 	nearest [2]cellKernel
 	combine [2]cellKernel
@@ -201,7 +202,7 @@ func clearCoords[C Compute](b *GridBlock) bool {
 }
 
 // storeCoords stores the gradients of a block's coordinates.
-func storeCoords[C Compute](b *GridBlock, planes *[3]*[Block]C) {
+func storeCoords[C Compute](g *gatherCell, c *gridCells, b *GridBlock, planes *[3]*[Block]C) {
 	var out [3]Span
 	for axis := range b.Dims {
 		out[axis] = b.Output.Row(int64(axis), 0)
@@ -212,7 +213,10 @@ func storeCoords[C Compute](b *GridBlock, planes *[3]*[Block]C) {
 			Store(out[axis], planes[axis][:b.N])
 		}
 	case b.Dims == 2:
-		for i, to := 0, unsafe.Slice((*[2]C)(out[0].P), b.N); i < len(to); i++ {
+		to := unsafe.Slice((*[2]C)(out[0].P), b.N)
+		whole := b.N - b.N%g.lanes
+		g.join(c.start(), whole, (*byte)(out[0].P))
+		for i := whole; i < b.N; i++ {
 			to[i] = [2]C{x[i], y[i]}
 		}
 	default:
@@ -269,7 +273,7 @@ func gradientGather[C Compute](k *gridKernel, b *GridBlock) bool {
 		}
 		grads[axis] = grad
 	}
-	storeCoords(b, &grads)
+	storeCoords(g, c, b, &grads)
 	return true
 }
 

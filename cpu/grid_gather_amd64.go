@@ -24,6 +24,7 @@ var gatherCells = []gatherCell{
 	{
 		needs: AVX512, compute: tensor.F32, lanes: 16,
 		split:   [2]gridSplit{gatherSplit2AVX512F32, gatherSplit3AVX512F32},
+		join:    gatherJoinAVX512F32,
 		locate:  [2]cellKernel{gatherLocate2AVX512F32, gatherLocate3AVX512F32},
 		nearest: [2]cellKernel{gatherNearest2AVX512F32, gatherNearest3AVX512F32},
 		combine: [2]cellKernel{gatherCombine2AVX512F32, gatherCombine3AVX512F32},
@@ -34,6 +35,7 @@ var gatherCells = []gatherCell{
 	{
 		needs: AVX512, compute: tensor.F64, lanes: 8,
 		split:   [2]gridSplit{gatherSplit2AVX512F64, gatherSplit3AVX512F64},
+		join:    gatherJoinAVX512F64,
 		locate:  [2]cellKernel{gatherLocate2AVX512F64, gatherLocate3AVX512F64},
 		nearest: [2]cellKernel{gatherNearest2AVX512F64, gatherNearest3AVX512F64},
 		combine: [2]cellKernel{gatherCombine2AVX512F64, gatherCombine3AVX512F64},
@@ -44,6 +46,7 @@ var gatherCells = []gatherCell{
 	{
 		needs: AVX2, compute: tensor.F32, lanes: 8,
 		split:   [2]gridSplit{gatherSplit2AVX2F32, gatherSplit3AVX2F32},
+		join:    gatherJoinAVX2F32,
 		locate:  [2]cellKernel{gatherLocate2AVX2F32, gatherLocate3AVX2F32},
 		nearest: [2]cellKernel{gatherNearest2AVX2F32, gatherNearest3AVX2F32},
 		combine: [2]cellKernel{gatherCombine2AVX2F32, gatherCombine3AVX2F32},
@@ -54,6 +57,7 @@ var gatherCells = []gatherCell{
 	{
 		needs: AVX2, compute: tensor.F64, lanes: 4,
 		split:   [2]gridSplit{gatherSplit2AVX2F64, gatherSplit3AVX2F64},
+		join:    gatherJoinAVX2F64,
 		locate:  [2]cellKernel{gatherLocate2AVX2F64, gatherLocate3AVX2F64},
 		nearest: [2]cellKernel{gatherNearest2AVX2F64, gatherNearest3AVX2F64},
 		combine: [2]cellKernel{gatherCombine2AVX2F64, gatherCombine3AVX2F64},

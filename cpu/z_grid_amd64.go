@@ -50,11 +50,6 @@ func gridSampleAVX512F16(cells *byte, n int, input *byte, row int, y *byte)
 //go:noescape
 func gridTermsAVX512F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
 
-// gridJoinAVX512 puts n gradients together in pairs; n is of whole vectors.
-//
-//go:noescape
-func gridJoinAVX512(cells *byte, n int, to *[2]float32)
-
 // gridCombineAVX512 turns the cells' sums into gradients.
 //
 //go:noescape
@@ -141,11 +136,6 @@ func gridSampleAVX2F16(cells *byte, n int, input *byte, row int, y *byte)
 //
 //go:noescape
 func gridTermsAVX2F16(cells *byte, n int, input *byte, row int, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-
-// gridJoinAVX2 puts n gradients together in pairs; n is of whole vectors.
-//
-//go:noescape
-func gridJoinAVX2(cells *byte, n int, to *[2]float32)
 
 // gridCombineAVX2 turns the cells' sums into gradients.
 //

@@ -905,7 +905,7 @@ channel4:
 	VSHUFPS      $0x88, Z8, Z0, Z7
 	VSHUFPS      $0xdd, Z8, Z0, Z0
 	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within5
+	JEQ          within7
 	KMOVW        45696(AX)(DX*4), K1
 	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z9
@@ -927,7 +927,7 @@ channel4:
 	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
-within5:
+within7:
 	VMOVUPS (R10), Z8
 	VSUBPS  Z9, Z6, Z10
 	VMULPS  Z10, Z8, Z10
@@ -949,7 +949,7 @@ within5:
 	MOVQ    terms+64(FP), SI
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
-	JLE     few6
+	JLE     few8
 	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (SI), Z6
 	VMOVUPS 2048(SI), Z7
@@ -1086,9 +1086,9 @@ within5:
 	VADDPS  Z7, Z6, Z6
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, 27200(AX)(DX*4)
-	JMP     folded7
+	JMP     folded9
 
-few6:
+few8:
 	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (SI), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
@@ -1162,7 +1162,7 @@ few6:
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, 27200(AX)(DX*4)
 
-folded7:
+folded9:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
@@ -1536,7 +1536,7 @@ channel4:
 	VPSLLD       $0x10, Z0, Z7
 	VPANDD       all32_ffff0000<>+0(SB), Z0, Z0
 	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within5
+	JEQ          within7
 	KMOVW        45696(AX)(DX*4), K1
 	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z8
@@ -1558,7 +1558,7 @@ channel4:
 	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
-within5:
+within7:
 	VPMOVZXWD (R10), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VSUBPS    Z8, Z6, Z10
@@ -1581,7 +1581,7 @@ within5:
 	MOVQ      terms+64(FP), SI
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few6
+	JLE       few8
 	VMOVUPS   23936(AX)(DX*4), Z0
 	VMOVUPS   (SI), Z6
 	VMOVUPS   2048(SI), Z7
@@ -1718,9 +1718,9 @@ within5:
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
 	VMOVUPS   Z0, 27200(AX)(DX*4)
-	JMP       folded7
+	JMP       folded9
 
-few6:
+few8:
 	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (SI), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
@@ -1794,7 +1794,7 @@ few6:
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, 27200(AX)(DX*4)
 
-folded7:
+folded9:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
@@ -2102,7 +2102,7 @@ channel4:
 	VPMOVDW      Z0, Y0
 	VCVTPH2PS    Y0, Z0
 	CMPL         50048(AX)(DX*4), $0x00
-	JEQ          within5
+	JEQ          within7
 	KMOVW        45696(AX)(DX*4), K1
 	KMOVW        46784(AX)(DX*4), K2
 	VMOVAPS      Z6, K1, Z8
@@ -2124,7 +2124,7 @@ channel4:
 	KMOVW        44608(AX)(DX*4), K1
 	VMOVAPS.Z    Z0, K1, Z0
 
-within5:
+within7:
 	VCVTPH2PS (R10), Z9
 	VSUBPS    Z8, Z6, Z10
 	VMULPS    Z10, Z9, Z10
@@ -2146,7 +2146,7 @@ within5:
 	MOVQ      terms+64(FP), SI
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few6
+	JLE       few8
 	VMOVUPS   23936(AX)(DX*4), Z0
 	VMOVUPS   (SI), Z6
 	VMOVUPS   2048(SI), Z7
@@ -2283,9 +2283,9 @@ within5:
 	VADDPS    Z7, Z6, Z6
 	VADDPS    Z6, Z0, Z0
 	VMOVUPS   Z0, 27200(AX)(DX*4)
-	JMP       folded7
+	JMP       folded9
 
-few6:
+few8:
 	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (SI), Z6
 	VMOVUPS all32_0<>+0(SB), Z7
@@ -2359,75 +2359,13 @@ few6:
 	VADDPS  Z6, Z0, Z0
 	VMOVUPS Z0, 27200(AX)(DX*4)
 
-folded7:
+folded9:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
 done3:
 	VZEROUPPER
 	RET
-
-// func gridJoinAVX512(cells *byte, n int, to *[2]float32)
-// Requires: AVX, AVX512F
-TEXT ·gridJoinAVX512(SB), NOSPLIT, $0-24
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ to+16(FP), BX
-	XORQ DX, DX
-
-vector1:
-	CMPQ      DX, CX
-	JGE       done2
-	VMOVUPS   36992(AX)(DX*4), Z0
-	VMOVUPS   38080(AX)(DX*4), Z1
-	VMOVDQU32 zipped032<>+0(SB), Z2
-	VPERMI2PS Z1, Z0, Z2
-	VMOVUPS   Z2, (BX)(DX*8)
-	VMOVDQU32 zipped132<>+0(SB), Z2
-	VPERMI2PS Z1, Z0, Z2
-	VMOVUPS   Z2, 64(BX)(DX*8)
-	ADDQ      $0x00000010, DX
-	JMP       vector1
-
-done2:
-	VZEROUPPER
-	RET
-
-DATA zipped032<>+0(SB)/4, $0x00000000
-DATA zipped032<>+4(SB)/4, $0x00000010
-DATA zipped032<>+8(SB)/4, $0x00000001
-DATA zipped032<>+12(SB)/4, $0x00000011
-DATA zipped032<>+16(SB)/4, $0x00000002
-DATA zipped032<>+20(SB)/4, $0x00000012
-DATA zipped032<>+24(SB)/4, $0x00000003
-DATA zipped032<>+28(SB)/4, $0x00000013
-DATA zipped032<>+32(SB)/4, $0x00000004
-DATA zipped032<>+36(SB)/4, $0x00000014
-DATA zipped032<>+40(SB)/4, $0x00000005
-DATA zipped032<>+44(SB)/4, $0x00000015
-DATA zipped032<>+48(SB)/4, $0x00000006
-DATA zipped032<>+52(SB)/4, $0x00000016
-DATA zipped032<>+56(SB)/4, $0x00000007
-DATA zipped032<>+60(SB)/4, $0x00000017
-GLOBL zipped032<>(SB), RODATA|NOPTR, $64
-
-DATA zipped132<>+0(SB)/4, $0x00000008
-DATA zipped132<>+4(SB)/4, $0x00000018
-DATA zipped132<>+8(SB)/4, $0x00000009
-DATA zipped132<>+12(SB)/4, $0x00000019
-DATA zipped132<>+16(SB)/4, $0x0000000a
-DATA zipped132<>+20(SB)/4, $0x0000001a
-DATA zipped132<>+24(SB)/4, $0x0000000b
-DATA zipped132<>+28(SB)/4, $0x0000001b
-DATA zipped132<>+32(SB)/4, $0x0000000c
-DATA zipped132<>+36(SB)/4, $0x0000001c
-DATA zipped132<>+40(SB)/4, $0x0000000d
-DATA zipped132<>+44(SB)/4, $0x0000001d
-DATA zipped132<>+48(SB)/4, $0x0000000e
-DATA zipped132<>+52(SB)/4, $0x0000001e
-DATA zipped132<>+56(SB)/4, $0x0000000f
-DATA zipped132<>+60(SB)/4, $0x0000001f
-GLOBL zipped132<>(SB), RODATA|NOPTR, $64
 
 // func gridCombineAVX512(cells *byte, n int)
 // Requires: AVX, AVX512F
@@ -4693,7 +4631,7 @@ channel4:
 	VSHUFPS     $0x88, Y5, Y3, Y4
 	VSHUFPS     $0xdd, Y5, Y3, Y3
 	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within5
+	JEQ         within7
 	VMOVUPS     45696(AX)(DX*4), Y5
 	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y5, Y0, Y6, Y6
@@ -4715,7 +4653,7 @@ channel4:
 	VMOVUPS     44608(AX)(DX*4), Y5
 	VANDPS      Y5, Y3, Y3
 
-within5:
+within7:
 	VMOVUPS (R10), Y5
 	VSUBPS  Y6, Y0, Y7
 	VMULPS  Y7, Y5, Y7
@@ -4737,7 +4675,7 @@ within5:
 	MOVQ    terms+64(FP), SI
 	MOVQ    channels+56(FP), R9
 	CMPQ    R9, $0x04
-	JLE     few6
+	JLE     few8
 	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (SI), Y3
 	VMOVUPS 1024(SI), Y4
@@ -4874,9 +4812,9 @@ within5:
 	VADDPS  Y4, Y3, Y3
 	VADDPS  Y3, Y0, Y0
 	VMOVUPS Y0, 27200(AX)(DX*4)
-	JMP     folded7
+	JMP     folded9
 
-few6:
+few8:
 	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (SI), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
@@ -4950,7 +4888,7 @@ few6:
 	VADDPS  Y3, Y0, Y0
 	VMOVUPS Y0, 27200(AX)(DX*4)
 
-folded7:
+folded9:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 
@@ -5223,7 +5161,7 @@ channel4:
 	VPSLLD      $0x10, Y3, Y5
 	VPAND       all32_ffff0000<>+0(SB), Y3, Y3
 	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within5
+	JEQ         within7
 	VMOVUPS     45696(AX)(DX*4), Y6
 	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y0, Y4, Y4
@@ -5245,7 +5183,7 @@ channel4:
 	VMOVUPS     44608(AX)(DX*4), Y6
 	VANDPS      Y6, Y3, Y3
 
-within5:
+within7:
 	VPMOVZXWD (R10), Y6
 	VPSLLD    $0x10, Y6, Y6
 	VSUBPS    Y4, Y0, Y7
@@ -5268,7 +5206,7 @@ within5:
 	MOVQ      terms+64(FP), SI
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few6
+	JLE       few8
 	VMOVUPS   23936(AX)(DX*4), Y0
 	VMOVUPS   (SI), Y3
 	VMOVUPS   1024(SI), Y4
@@ -5405,9 +5343,9 @@ within5:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
 	VMOVUPS   Y0, 27200(AX)(DX*4)
-	JMP       folded7
+	JMP       folded9
 
-few6:
+few8:
 	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (SI), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
@@ -5481,7 +5419,7 @@ few6:
 	VADDPS  Y3, Y0, Y0
 	VMOVUPS Y0, 27200(AX)(DX*4)
 
-folded7:
+folded9:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 
@@ -5767,7 +5705,7 @@ channel4:
 	VPERMQ      $0xd8, Y3, Y3
 	VCVTPH2PS   X3, Y3
 	CMPL        50048(AX)(DX*4), $0x00
-	JEQ         within5
+	JEQ         within7
 	VMOVUPS     45696(AX)(DX*4), Y6
 	VMOVUPS     46784(AX)(DX*4), Y7
 	VBLENDVPS   Y6, Y0, Y4, Y4
@@ -5789,7 +5727,7 @@ channel4:
 	VMOVUPS     44608(AX)(DX*4), Y6
 	VANDPS      Y6, Y3, Y3
 
-within5:
+within7:
 	VCVTPH2PS (R10), Y6
 	VSUBPS    Y4, Y0, Y7
 	VMULPS    Y7, Y6, Y7
@@ -5811,7 +5749,7 @@ within5:
 	MOVQ      terms+64(FP), SI
 	MOVQ      channels+56(FP), R9
 	CMPQ      R9, $0x04
-	JLE       few6
+	JLE       few8
 	VMOVUPS   23936(AX)(DX*4), Y0
 	VMOVUPS   (SI), Y3
 	VMOVUPS   1024(SI), Y4
@@ -5948,9 +5886,9 @@ within5:
 	VADDPS    Y4, Y3, Y3
 	VADDPS    Y3, Y0, Y0
 	VMOVUPS   Y0, 27200(AX)(DX*4)
-	JMP       folded7
+	JMP       folded9
 
-few6:
+few8:
 	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (SI), Y3
 	VMOVUPS all32_0<>+0(SB), Y4
@@ -6024,39 +5962,11 @@ few6:
 	VADDPS  Y3, Y0, Y0
 	VMOVUPS Y0, 27200(AX)(DX*4)
 
-folded7:
+folded9:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 
 done3:
-	VZEROUPPER
-	RET
-
-// func gridJoinAVX2(cells *byte, n int, to *[2]float32)
-// Requires: AVX
-TEXT ·gridJoinAVX2(SB), NOSPLIT, $0-24
-	MOVQ cells+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ to+16(FP), BX
-	XORQ DX, DX
-
-vector1:
-	CMPQ       DX, CX
-	JGE        done2
-	VMOVUPS    36992(AX)(DX*4), Y0
-	VMOVUPS    38080(AX)(DX*4), Y1
-	VUNPCKLPS  Y1, Y0, Y2
-	VUNPCKHPS  Y1, Y0, Y3
-	VPERM2F128 $0x20, Y3, Y2, Y2
-	VMOVUPS    Y2, (BX)(DX*8)
-	VUNPCKLPS  Y1, Y0, Y2
-	VUNPCKHPS  Y1, Y0, Y0
-	VPERM2F128 $0x31, Y0, Y2, Y0
-	VMOVUPS    Y0, 32(BX)(DX*8)
-	ADDQ       $0x00000008, DX
-	JMP        vector1
-
-done2:
 	VZEROUPPER
 	RET
 

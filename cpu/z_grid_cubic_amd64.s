@@ -1595,9 +1595,9 @@ channel4:
 	MOVQ   AX, R11
 	MOVQ   $0x00000004, R12
 
-row5:
+row7:
 	CMPL         50048(AX)(DX*4), $0x00
-	JNE          edge6
+	JNE          edge8
 	MOVL         51136(R11)(DX*4), R13
 	VMOVUPS      (DI)(R13*4), X3
 	MOVL         51152(R11)(DX*4), R13
@@ -1656,9 +1656,9 @@ row5:
 	VADDPS       Z11, Z0, Z0
 	VMULPS       88128(R11)(DX*4), Z0, Z0
 	VADDPS       Z0, Z2, Z2
-	JMP          next7
+	JMP          next9
 
-edge6:
+edge8:
 	MOVL         51136(R11)(DX*4), R13
 	VMOVUPS      (DI)(R13*4), X7
 	MOVL         51152(R11)(DX*4), R13
@@ -1734,10 +1734,10 @@ edge6:
 	VMULPS       88128(R11)(DX*4), Z0, Z0
 	VADDPS       Z0, Z2, Z2
 
-next7:
+next9:
 	ADDQ    $0x00000440, R11
 	DECQ    R12
-	JNE     row5
+	JNE     row7
 	VMOVUPS (R8), Z0
 	VMULPS  Z1, Z0, Z11
 	VMOVUPS Z11, (R10)
@@ -1751,7 +1751,7 @@ next7:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few8
+	JLE     few10
 	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (DI), Z11
 	VMOVUPS 2048(DI), Z12
@@ -1820,9 +1820,9 @@ next7:
 	VADDPS  Z12, Z11, Z11
 	VADDPS  Z11, Z0, Z0
 	VMOVUPS Z0, 25024(AX)(DX*4)
-	JMP     folded9
+	JMP     folded11
 
-few8:
+few10:
 	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (DI), Z11
 	VMOVUPS all32_0<>+0(SB), Z12
@@ -1860,7 +1860,7 @@ few8:
 	VADDPS  Z11, Z0, Z0
 	VMOVUPS Z0, 25024(AX)(DX*4)
 
-folded9:
+folded11:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
@@ -2233,9 +2233,9 @@ channel4:
 	MOVQ   AX, R11
 	MOVQ   $0x00000004, R12
 
-row5:
+row7:
 	CMPL         50048(AX)(DX*4), $0x00
-	JNE          edge6
+	JNE          edge8
 	MOVL         51136(R11)(DX*4), R13
 	VPMOVZXWD    (DI)(R13*2), X3
 	MOVL         51152(R11)(DX*4), R13
@@ -2310,9 +2310,9 @@ row5:
 	VADDPS       Z0, Z11, Z0
 	VMULPS       88128(R11)(DX*4), Z0, Z0
 	VADDPS       Z0, Z2, Z2
-	JMP          next7
+	JMP          next9
 
-edge6:
+edge8:
 	MOVL         51136(R11)(DX*4), R13
 	VPMOVZXWD    (DI)(R13*2), X7
 	MOVL         51152(R11)(DX*4), R13
@@ -2404,10 +2404,10 @@ edge6:
 	VMULPS       88128(R11)(DX*4), Z0, Z0
 	VADDPS       Z0, Z2, Z2
 
-next7:
+next9:
 	ADDQ      $0x00000440, R11
 	DECQ      R12
-	JNE       row5
+	JNE       row7
 	VPMOVZXWD (R8), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VMULPS    Z1, Z0, Z11
@@ -2422,7 +2422,7 @@ next7:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few8
+	JLE       few10
 	VMOVUPS   23936(AX)(DX*4), Z0
 	VMOVUPS   (DI), Z11
 	VMOVUPS   2048(DI), Z12
@@ -2491,9 +2491,9 @@ next7:
 	VADDPS    Z12, Z11, Z11
 	VADDPS    Z11, Z0, Z0
 	VMOVUPS   Z0, 25024(AX)(DX*4)
-	JMP       folded9
+	JMP       folded11
 
-few8:
+few10:
 	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (DI), Z11
 	VMOVUPS all32_0<>+0(SB), Z12
@@ -2531,7 +2531,7 @@ few8:
 	VADDPS  Z11, Z0, Z0
 	VMOVUPS Z0, 25024(AX)(DX*4)
 
-folded9:
+folded11:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
@@ -2818,9 +2818,9 @@ channel4:
 	MOVQ   AX, R11
 	MOVQ   $0x00000004, R12
 
-row5:
+row7:
 	CMPL         50048(AX)(DX*4), $0x00
-	JNE          edge6
+	JNE          edge8
 	MOVL         51136(R11)(DX*4), R13
 	VCVTPH2PS    (DI)(R13*2), X3
 	MOVL         51152(R11)(DX*4), R13
@@ -2891,9 +2891,9 @@ row5:
 	VADDPS       Z11, Z0, Z0
 	VMULPS       88128(R11)(DX*4), Z0, Z0
 	VADDPS       Z0, Z2, Z2
-	JMP          next7
+	JMP          next9
 
-edge6:
+edge8:
 	MOVL         51136(R11)(DX*4), R13
 	VCVTPH2PS    (DI)(R13*2), X7
 	MOVL         51152(R11)(DX*4), R13
@@ -2981,10 +2981,10 @@ edge6:
 	VMULPS       88128(R11)(DX*4), Z0, Z0
 	VADDPS       Z0, Z2, Z2
 
-next7:
+next9:
 	ADDQ      $0x00000440, R11
 	DECQ      R12
-	JNE       row5
+	JNE       row7
 	VCVTPH2PS (R8), Z0
 	VMULPS    Z1, Z0, Z11
 	VMOVUPS   Z11, (R10)
@@ -2998,7 +2998,7 @@ next7:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few8
+	JLE       few10
 	VMOVUPS   23936(AX)(DX*4), Z0
 	VMOVUPS   (DI), Z11
 	VMOVUPS   2048(DI), Z12
@@ -3067,9 +3067,9 @@ next7:
 	VADDPS    Z12, Z11, Z11
 	VADDPS    Z11, Z0, Z0
 	VMOVUPS   Z0, 25024(AX)(DX*4)
-	JMP       folded9
+	JMP       folded11
 
-few8:
+few10:
 	VMOVUPS 23936(AX)(DX*4), Z0
 	VMOVUPS (DI), Z11
 	VMOVUPS all32_0<>+0(SB), Z12
@@ -3107,7 +3107,7 @@ few8:
 	VADDPS  Z11, Z0, Z0
 	VMOVUPS Z0, 25024(AX)(DX*4)
 
-folded9:
+folded11:
 	ADDQ $0x00000010, DX
 	JMP  vector2
 
@@ -4314,9 +4314,9 @@ channel4:
 	MOVQ  AX, R11
 	MOVQ  $0x00000004, R12
 
-row5:
+row7:
 	CMPL        50048(AX)(DX*4), $0x00
-	JNE         edge6
+	JNE         edge8
 	MOVL        51136(R11)(DX*4), R13
 	VMOVUPS     (DI)(R13*4), X1
 	MOVL        51152(R11)(DX*4), R13
@@ -4359,9 +4359,9 @@ row5:
 	VADDPS      Y11, Y10, Y10
 	VMULPS      88128(R11)(DX*4), Y10, Y10
 	VADDPS      Y10, Y9, Y9
-	JMP         next7
+	JMP         next9
 
-edge6:
+edge8:
 	MOVL        51136(R11)(DX*4), R13
 	VMOVUPS     (DI)(R13*4), X5
 	MOVL        51152(R11)(DX*4), R13
@@ -4421,10 +4421,10 @@ edge6:
 	VMULPS      88128(R11)(DX*4), Y10, Y10
 	VADDPS      Y10, Y9, Y9
 
-next7:
+next9:
 	ADDQ    $0x00000440, R11
 	DECQ    R12
-	JNE     row5
+	JNE     row7
 	VMOVUPS (R8), Y10
 	VMULPS  Y0, Y10, Y0
 	VMOVUPS Y0, (R10)
@@ -4438,7 +4438,7 @@ next7:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few8
+	JLE     few10
 	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (DI), Y9
 	VMOVUPS 1024(DI), Y10
@@ -4507,9 +4507,9 @@ next7:
 	VADDPS  Y10, Y9, Y9
 	VADDPS  Y9, Y0, Y0
 	VMOVUPS Y0, 25024(AX)(DX*4)
-	JMP     folded9
+	JMP     folded11
 
-few8:
+few10:
 	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (DI), Y9
 	VMOVUPS all32_0<>+0(SB), Y10
@@ -4547,7 +4547,7 @@ few8:
 	VADDPS  Y9, Y0, Y0
 	VMOVUPS Y0, 25024(AX)(DX*4)
 
-folded9:
+folded11:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 
@@ -4809,9 +4809,9 @@ channel4:
 	MOVQ  AX, R11
 	MOVQ  $0x00000004, R12
 
-row5:
+row7:
 	CMPL        50048(AX)(DX*4), $0x00
-	JNE         edge6
+	JNE         edge8
 	MOVL        51136(R11)(DX*4), R13
 	VPMOVZXWD   (DI)(R13*2), X1
 	MOVL        51152(R11)(DX*4), R13
@@ -4862,9 +4862,9 @@ row5:
 	VADDPS      Y10, Y11, Y10
 	VMULPS      88128(R11)(DX*4), Y10, Y10
 	VADDPS      Y10, Y9, Y9
-	JMP         next7
+	JMP         next9
 
-edge6:
+edge8:
 	MOVL        51136(R11)(DX*4), R13
 	VPMOVZXWD   (DI)(R13*2), X5
 	MOVL        51152(R11)(DX*4), R13
@@ -4932,10 +4932,10 @@ edge6:
 	VMULPS      88128(R11)(DX*4), Y10, Y10
 	VADDPS      Y10, Y9, Y9
 
-next7:
+next9:
 	ADDQ      $0x00000440, R11
 	DECQ      R12
-	JNE       row5
+	JNE       row7
 	VPMOVZXWD (R8), Y10
 	VPSLLD    $0x10, Y10, Y10
 	VMULPS    Y0, Y10, Y0
@@ -4950,7 +4950,7 @@ next7:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few8
+	JLE       few10
 	VMOVUPS   23936(AX)(DX*4), Y0
 	VMOVUPS   (DI), Y9
 	VMOVUPS   1024(DI), Y10
@@ -5019,9 +5019,9 @@ next7:
 	VADDPS    Y10, Y9, Y9
 	VADDPS    Y9, Y0, Y0
 	VMOVUPS   Y0, 25024(AX)(DX*4)
-	JMP       folded9
+	JMP       folded11
 
-few8:
+few10:
 	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (DI), Y9
 	VMOVUPS all32_0<>+0(SB), Y10
@@ -5059,7 +5059,7 @@ few8:
 	VADDPS  Y9, Y0, Y0
 	VMOVUPS Y0, 25024(AX)(DX*4)
 
-folded9:
+folded11:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 
@@ -5298,9 +5298,9 @@ channel4:
 	MOVQ  AX, R11
 	MOVQ  $0x00000004, R12
 
-row5:
+row7:
 	CMPL        50048(AX)(DX*4), $0x00
-	JNE         edge6
+	JNE         edge8
 	MOVL        51136(R11)(DX*4), R13
 	VCVTPH2PS   (DI)(R13*2), X1
 	MOVL        51152(R11)(DX*4), R13
@@ -5347,9 +5347,9 @@ row5:
 	VADDPS      Y11, Y10, Y10
 	VMULPS      88128(R11)(DX*4), Y10, Y10
 	VADDPS      Y10, Y9, Y9
-	JMP         next7
+	JMP         next9
 
-edge6:
+edge8:
 	MOVL        51136(R11)(DX*4), R13
 	VCVTPH2PS   (DI)(R13*2), X5
 	MOVL        51152(R11)(DX*4), R13
@@ -5413,10 +5413,10 @@ edge6:
 	VMULPS      88128(R11)(DX*4), Y10, Y10
 	VADDPS      Y10, Y9, Y9
 
-next7:
+next9:
 	ADDQ      $0x00000440, R11
 	DECQ      R12
-	JNE       row5
+	JNE       row7
 	VCVTPH2PS (R8), Y10
 	VMULPS    Y0, Y10, Y0
 	VMOVUPS   Y0, (R10)
@@ -5430,7 +5430,7 @@ next7:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few8
+	JLE       few10
 	VMOVUPS   23936(AX)(DX*4), Y0
 	VMOVUPS   (DI), Y9
 	VMOVUPS   1024(DI), Y10
@@ -5499,9 +5499,9 @@ next7:
 	VADDPS    Y10, Y9, Y9
 	VADDPS    Y9, Y0, Y0
 	VMOVUPS   Y0, 25024(AX)(DX*4)
-	JMP       folded9
+	JMP       folded11
 
-few8:
+few10:
 	VMOVUPS 23936(AX)(DX*4), Y0
 	VMOVUPS (DI), Y9
 	VMOVUPS all32_0<>+0(SB), Y10
@@ -5539,7 +5539,7 @@ few8:
 	VADDPS  Y9, Y0, Y0
 	VMOVUPS Y0, 25024(AX)(DX*4)
 
-folded9:
+folded11:
 	ADDQ $0x00000008, DX
 	JMP  vector2
 

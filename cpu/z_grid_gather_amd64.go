@@ -84,6 +84,16 @@ func gatherNearest3AVX512F64(cells *byte, n int)
 //go:noescape
 func gatherCombine3AVX512F64(cells *byte, n int)
 
+// gatherJoinAVX512F32 puts the gradients of n positions in images together; n is of whole vectors.
+//
+//go:noescape
+func gatherJoinAVX512F32(cells *byte, n int, to *byte)
+
+// gatherJoinAVX512F64 puts the gradients of n positions in images together; n is of whole vectors.
+//
+//go:noescape
+func gatherJoinAVX512F64(cells *byte, n int, to *byte)
+
 // gatherBandAVX512 numbers taps within a band of so many pixels; others become -1.
 //
 //go:noescape
@@ -275,6 +285,16 @@ func gatherNearest3AVX2F64(cells *byte, n int)
 //
 //go:noescape
 func gatherCombine3AVX2F64(cells *byte, n int)
+
+// gatherJoinAVX2F32 puts the gradients of n positions in images together; n is of whole vectors.
+//
+//go:noescape
+func gatherJoinAVX2F32(cells *byte, n int, to *byte)
+
+// gatherJoinAVX2F64 puts the gradients of n positions in images together; n is of whole vectors.
+//
+//go:noescape
+func gatherJoinAVX2F64(cells *byte, n int, to *byte)
 
 // gatherBandAVX2 numbers taps within a band of so many pixels; others become -1.
 //

@@ -2918,6 +2918,116 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherJoinAVX512F32(cells *byte, n int, to *byte)
+// Requires: AVX, AVX512F
+TEXT ·gatherJoinAVX512F32(SB), NOSPLIT, $0-24
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ to+16(FP), BX
+	XORQ AX, AX
+
+vector1:
+	CMPQ      AX, DX
+	JGE       done2
+	VMOVUPS   36992(CX)(AX*4), Z0
+	VMOVUPS   38080(CX)(AX*4), Z1
+	VMOVDQU32 zipped032<>+0(SB), Z2
+	VPERMI2PS Z1, Z0, Z2
+	VMOVUPS   Z2, (BX)
+	VMOVDQU32 zipped132<>+0(SB), Z2
+	VPERMI2PS Z1, Z0, Z2
+	VMOVUPS   Z2, 64(BX)
+	ADDQ      $0x00000080, BX
+	ADDQ      $0x00000010, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+DATA zipped032<>+0(SB)/4, $0x00000000
+DATA zipped032<>+4(SB)/4, $0x00000010
+DATA zipped032<>+8(SB)/4, $0x00000001
+DATA zipped032<>+12(SB)/4, $0x00000011
+DATA zipped032<>+16(SB)/4, $0x00000002
+DATA zipped032<>+20(SB)/4, $0x00000012
+DATA zipped032<>+24(SB)/4, $0x00000003
+DATA zipped032<>+28(SB)/4, $0x00000013
+DATA zipped032<>+32(SB)/4, $0x00000004
+DATA zipped032<>+36(SB)/4, $0x00000014
+DATA zipped032<>+40(SB)/4, $0x00000005
+DATA zipped032<>+44(SB)/4, $0x00000015
+DATA zipped032<>+48(SB)/4, $0x00000006
+DATA zipped032<>+52(SB)/4, $0x00000016
+DATA zipped032<>+56(SB)/4, $0x00000007
+DATA zipped032<>+60(SB)/4, $0x00000017
+GLOBL zipped032<>(SB), RODATA|NOPTR, $64
+
+DATA zipped132<>+0(SB)/4, $0x00000008
+DATA zipped132<>+4(SB)/4, $0x00000018
+DATA zipped132<>+8(SB)/4, $0x00000009
+DATA zipped132<>+12(SB)/4, $0x00000019
+DATA zipped132<>+16(SB)/4, $0x0000000a
+DATA zipped132<>+20(SB)/4, $0x0000001a
+DATA zipped132<>+24(SB)/4, $0x0000000b
+DATA zipped132<>+28(SB)/4, $0x0000001b
+DATA zipped132<>+32(SB)/4, $0x0000000c
+DATA zipped132<>+36(SB)/4, $0x0000001c
+DATA zipped132<>+40(SB)/4, $0x0000000d
+DATA zipped132<>+44(SB)/4, $0x0000001d
+DATA zipped132<>+48(SB)/4, $0x0000000e
+DATA zipped132<>+52(SB)/4, $0x0000001e
+DATA zipped132<>+56(SB)/4, $0x0000000f
+DATA zipped132<>+60(SB)/4, $0x0000001f
+GLOBL zipped132<>(SB), RODATA|NOPTR, $64
+
+// func gatherJoinAVX512F64(cells *byte, n int, to *byte)
+// Requires: AVX, AVX512F
+TEXT ·gatherJoinAVX512F64(SB), NOSPLIT, $0-24
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ to+16(FP), BX
+	XORQ AX, AX
+
+vector1:
+	CMPQ      AX, DX
+	JGE       done2
+	VMOVUPD   73984(CX)(AX*8), Z0
+	VMOVUPD   76160(CX)(AX*8), Z1
+	VMOVDQU32 zipped064<>+0(SB), Z2
+	VPERMI2PD Z1, Z0, Z2
+	VMOVUPD   Z2, (BX)
+	VMOVDQU32 zipped164<>+0(SB), Z2
+	VPERMI2PD Z1, Z0, Z2
+	VMOVUPD   Z2, 64(BX)
+	ADDQ      $0x00000080, BX
+	ADDQ      $0x00000008, AX
+	JMP       vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+DATA zipped064<>+0(SB)/8, $0x0000000000000000
+DATA zipped064<>+8(SB)/8, $0x0000000000000008
+DATA zipped064<>+16(SB)/8, $0x0000000000000001
+DATA zipped064<>+24(SB)/8, $0x0000000000000009
+DATA zipped064<>+32(SB)/8, $0x0000000000000002
+DATA zipped064<>+40(SB)/8, $0x000000000000000a
+DATA zipped064<>+48(SB)/8, $0x0000000000000003
+DATA zipped064<>+56(SB)/8, $0x000000000000000b
+GLOBL zipped064<>(SB), RODATA|NOPTR, $64
+
+DATA zipped164<>+0(SB)/8, $0x0000000000000004
+DATA zipped164<>+8(SB)/8, $0x000000000000000c
+DATA zipped164<>+16(SB)/8, $0x0000000000000005
+DATA zipped164<>+24(SB)/8, $0x000000000000000d
+DATA zipped164<>+32(SB)/8, $0x0000000000000006
+DATA zipped164<>+40(SB)/8, $0x000000000000000e
+DATA zipped164<>+48(SB)/8, $0x0000000000000007
+DATA zipped164<>+56(SB)/8, $0x000000000000000f
+GLOBL zipped164<>(SB), RODATA|NOPTR, $64
+
 // func gatherBandAVX512(places *byte, n int, taps int, first int, pixels int)
 // Requires: AVX, AVX512F
 TEXT ·gatherBandAVX512(SB), NOSPLIT, $0-40
@@ -3023,117 +3133,76 @@ taps5:
 	JMP          edgeDone4
 
 edge3:
-	XORQ R8, R8
-	LEAQ 40256(CX)(AX*4), R9
-	LEAQ 4352(CX)(AX*4), R10
-	MOVQ SI, R11
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ SI, R10
 
 taps6:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VMOVD        R12, X1
-	MOVLQSX      4(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      8(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      12(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      16(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VMOVD        R12, X2
-	MOVLQSX      20(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      24(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      28(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      32(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VMOVD        R12, X3
-	MOVLQSX      36(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      40(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      44(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      48(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VMOVD        R12, X4
-	MOVLQSX      52(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x01, R12, X4, X4
-	MOVLQSX      56(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x02, R12, X4, X4
-	MOVLQSX      60(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVL         (BX)(R12*4), R12
-	CMOVQLT      R8, R12
-	VPINSRD      $0x03, R12, X4, X4
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      (R8), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (BX)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (BX)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (BX)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (BX)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (BX)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (BX)(R11*4), X2, X2
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (BX)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (BX)(R11*4), X2, X2
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (BX)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (BX)(R11*4), X3, X3
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (BX)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (BX)(R11*4), X3, X3
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (BX)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (BX)(R11*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (BX)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (BX)(R11*4), X4, X4
+	VMOVDQU      (R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      16(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      32(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      48(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
 	VINSERTF32X4 $0x01, X2, Y1, Y2
 	VINSERTF32X4 $0x01, X4, Y3, Y4
 	VINSERTF64X4 $0x01, Y4, Z2, Z4
-	VMULPS       (R10), Z4, Z4
+	VMULPS       (R9), Z4, Z4
 	VADDPS       Z4, Z0, Z0
 	VMOVAPS      Z0, Z0
+	ADDQ         $0x00000440, R8
 	ADDQ         $0x00000440, R9
-	ADDQ         $0x00000440, R10
-	DECQ         R11
+	DECQ         R10
 	JNE          taps6
 
 edgeDone4:
@@ -3243,10 +3312,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*4), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL         48960(CX)(AX*4), $0x00
-	JNE          edge5
+	JNE          edge7
 	MOVQ         40256(CX)(AX*4), R11
 	MOVL         R11, R12
 	VMOVD        (DI)(R12*4), X1
@@ -3423,412 +3494,251 @@ channel4:
 	VINSERTF32X4 $0x01, X6, Y2, Y6
 	VINSERTF64X4 $0x01, Y6, Z3, Z6
 	VMOVAPS      Z6, Z6
-	JMP          edgeDone6
+	JMP          edgeDone8
 
-edge5:
-	XORQ         R11, R11
-	MOVLQSX      40256(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      40260(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      40264(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      40268(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      40272(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      40276(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      40280(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      40284(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      40288(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      40292(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      40296(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      40300(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      40304(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X0
-	MOVLQSX      40308(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X0, X0
-	MOVLQSX      40312(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X0, X0
-	MOVLQSX      40316(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X0, X0
+edge7:
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      40256(CX)(AX*4), Z4
+	VPMAXSD      Z0, Z4, Z0
+	VMOVUPS      Z0, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X0, X0
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X0, X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X0, X0
+	VMOVDQU      40256(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X1, X4, X1
+	VMOVDQU      40272(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X3, X4, X3
+	VMOVDQU      40288(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X2, X4, X2
+	VMOVDQU      40304(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X0, X4, X0
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X0, Y2, Y0
 	VINSERTF64X4 $0x01, Y0, Z3, Z0
 	VMOVAPS      Z0, Z0
-	MOVLQSX      41344(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      41348(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      41352(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      41356(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      41360(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      41364(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      41368(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      41372(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      41376(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      41380(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      41384(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      41388(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      41392(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X4
-	MOVLQSX      41396(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X4, X4
-	MOVLQSX      41400(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X4, X4
-	MOVLQSX      41404(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X4, X4
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      41344(CX)(AX*4), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	VMOVDQU      41344(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      41360(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      41376(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      41392(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X4, Y2, Y4
 	VINSERTF64X4 $0x01, Y4, Z3, Z4
 	VMOVAPS      Z4, Z4
-	MOVLQSX      42432(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      42436(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      42440(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      42444(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      42448(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      42452(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      42456(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      42460(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      42464(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      42468(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      42472(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      42476(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      42480(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X5
-	MOVLQSX      42484(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X5, X5
-	MOVLQSX      42488(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X5, X5
-	MOVLQSX      42492(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X5, X5
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      42432(CX)(AX*4), Z6
+	VPMAXSD      Z5, Z6, Z5
+	VMOVUPS      Z5, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	VMOVDQU      42432(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X1, X6, X1
+	VMOVDQU      42448(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      42464(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      42480(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X5, Y2, Y5
 	VINSERTF64X4 $0x01, Y5, Z3, Z5
 	VMOVAPS      Z5, Z5
-	MOVLQSX      43520(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      43524(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      43528(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      43532(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      43536(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      43540(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      43544(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      43548(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      43552(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      43556(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      43560(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      43564(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      43568(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X6
-	MOVLQSX      43572(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X6, X6
-	MOVLQSX      43576(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X6, X6
-	MOVLQSX      43580(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X6, X6
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VMOVUPS      43520(CX)(AX*4), Z7
+	VPMAXSD      Z6, Z7, Z6
+	VMOVUPS      Z6, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	VMOVDQU      43520(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X1, X7, X1
+	VMOVDQU      43536(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      43552(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X2, X7, X2
+	VMOVDQU      43568(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X6, Y2, Y6
 	VINSERTF64X4 $0x01, Y6, Z3, Z6
 	VMOVAPS      Z6, Z6
 
-edgeDone6:
+edgeDone8:
 	VMOVUPS (R8), Z7
 	VSUBPS  Z0, Z4, Z8
 	VMULPS  Z8, Z7, Z8
@@ -3850,7 +3760,7 @@ edgeDone6:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few7
+	JLE     few9
 	VMOVUPS 23936(CX)(AX*4), Z0
 	VMOVUPS (DI), Z4
 	VMOVUPS 2048(DI), Z5
@@ -3987,9 +3897,9 @@ edgeDone6:
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, 27200(CX)(AX*4)
-	JMP     folded8
+	JMP     folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Z0
 	VMOVUPS (DI), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
@@ -4063,7 +3973,464 @@ few7:
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, 27200(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge11
+	MOVQ         40256(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         40264(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         40272(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         40280(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         40288(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         40296(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         40304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X0, X0
+	MOVQ         40312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X0, X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X0, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	VMOVAPS      Z0, Z0
+	MOVQ         41344(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         41352(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         41360(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         41368(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         41376(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         41384(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         41392(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         41400(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         42432(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         42440(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         42448(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         42456(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         42464(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         42472(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         42480(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         42488(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X5, Y2, Y5
+	VINSERTF64X4 $0x01, Y5, Z3, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         43520(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         43528(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         43536(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         43544(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         43552(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         43560(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         43568(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         43576(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VMOVAPS      Z6, Z6
+	JMP          edgeDone12
+
+edge11:
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      40256(CX)(AX*4), Z4
+	VPMAXSD      Z0, Z4, Z0
+	VMOVUPS      Z0, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X0, X0
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X0, X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X0, X0
+	VMOVDQU      40256(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X1, X4, X1
+	VMOVDQU      40272(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X3, X4, X3
+	VMOVDQU      40288(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X2, X4, X2
+	VMOVDQU      40304(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X0, X4, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	VMOVAPS      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      41344(CX)(AX*4), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	VMOVDQU      41344(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      41360(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      41376(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      41392(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VMOVAPS      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      42432(CX)(AX*4), Z6
+	VPMAXSD      Z5, Z6, Z5
+	VMOVUPS      Z5, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	VMOVDQU      42432(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X1, X6, X1
+	VMOVDQU      42448(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      42464(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      42480(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X5, Y2, Y5
+	VINSERTF64X4 $0x01, Y5, Z3, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VMOVUPS      43520(CX)(AX*4), Z7
+	VPMAXSD      Z6, Z7, Z6
+	VMOVUPS      Z6, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	VMOVDQU      43520(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X1, X7, X1
+	VMOVDQU      43536(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      43552(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X2, X7, X2
+	VMOVDQU      43568(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VMOVAPS      Z6, Z6
+
+edgeDone12:
+	VMOVUPS (R8), Z7
+	VSUBPS  Z0, Z4, Z8
+	VMULPS  Z8, Z7, Z8
+	VMOVUPS all32_0<>+0(SB), Z9
+	VADDPS  Z9, Z8, Z8
+	VMOVUPS 23936(CX)(AX*4), Z9
+	VADDPS  Z8, Z9, Z8
+	VMOVUPS Z8, 23936(CX)(AX*4)
+	VSUBPS  Z5, Z6, Z8
+	VMULPS  Z8, Z7, Z8
+	VMOVUPS all32_0<>+0(SB), Z9
+	VADDPS  Z9, Z8, Z8
+	VMOVUPS 25024(CX)(AX*4), Z9
+	VADDPS  Z8, Z9, Z8
+	VMOVUPS Z8, 25024(CX)(AX*4)
+	VSUBPS  Z0, Z5, Z0
+	VMULPS  Z0, Z7, Z0
+	VMOVUPS all32_0<>+0(SB), Z5
+	VADDPS  Z5, Z0, Z0
+	VMOVUPS 26112(CX)(AX*4), Z5
+	VADDPS  Z0, Z5, Z0
+	VMOVUPS Z0, 26112(CX)(AX*4)
+	VSUBPS  Z4, Z6, Z0
+	VMULPS  Z0, Z7, Z0
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 27200(CX)(AX*4), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS Z0, 27200(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000010, AX
 	JMP  vector2
 
@@ -4293,10 +4660,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*4), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL         48960(CX)(AX*4), $0x00
-	JNE          edge5
+	JNE          edge7
 	MOVQ         40256(CX)(AX*4), R11
 	MOVL         R11, R12
 	VMOVD        (DI)(R12*4), X1
@@ -4649,812 +5018,491 @@ channel4:
 	VINSERTF32X4 $0x01, X10, Y2, Y10
 	VINSERTF64X4 $0x01, Y10, Z3, Z10
 	VMOVAPS      Z10, Z10
-	JMP          edgeDone6
+	JMP          edgeDone8
 
-edge5:
-	XORQ         R11, R11
-	MOVLQSX      40256(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      40260(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      40264(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      40268(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      40272(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      40276(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      40280(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      40284(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      40288(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      40292(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      40296(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      40300(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      40304(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X0
-	MOVLQSX      40308(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X0, X0
-	MOVLQSX      40312(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X0, X0
-	MOVLQSX      40316(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X0, X0
+edge7:
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      40256(CX)(AX*4), Z4
+	VPMAXSD      Z0, Z4, Z0
+	VMOVUPS      Z0, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X0, X0
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X0, X0
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X0, X0
+	VMOVDQU      40256(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X1, X4, X1
+	VMOVDQU      40272(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X3, X4, X3
+	VMOVDQU      40288(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X2, X4, X2
+	VMOVDQU      40304(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X0, X4, X0
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X0, Y2, Y0
 	VINSERTF64X4 $0x01, Y0, Z3, Z0
 	VMOVAPS      Z0, Z0
-	MOVLQSX      41344(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      41348(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      41352(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      41356(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      41360(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      41364(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      41368(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      41372(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      41376(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      41380(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      41384(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      41388(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      41392(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X4
-	MOVLQSX      41396(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X4, X4
-	MOVLQSX      41400(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X4, X4
-	MOVLQSX      41404(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X4, X4
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      41344(CX)(AX*4), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X4, X4
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X4, X4
+	VMOVDQU      41344(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      41360(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      41376(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      41392(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X4, Y2, Y4
 	VINSERTF64X4 $0x01, Y4, Z3, Z4
 	VMOVAPS      Z4, Z4
-	MOVLQSX      42432(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      42436(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      42440(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      42444(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      42448(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      42452(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      42456(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      42460(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      42464(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      42468(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      42472(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      42476(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      42480(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X5
-	MOVLQSX      42484(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X5, X5
-	MOVLQSX      42488(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X5, X5
-	MOVLQSX      42492(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X5, X5
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      42432(CX)(AX*4), Z6
+	VPMAXSD      Z5, Z6, Z5
+	VMOVUPS      Z5, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X5, X5
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X5, X5
+	VMOVDQU      42432(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X1, X6, X1
+	VMOVDQU      42448(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      42464(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      42480(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X5, Y2, Y5
 	VINSERTF64X4 $0x01, Y5, Z3, Z5
 	VMOVAPS      Z5, Z5
-	MOVLQSX      43520(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      43524(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      43528(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      43532(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      43536(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      43540(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      43544(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      43548(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      43552(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      43556(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      43560(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      43564(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      43568(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X6
-	MOVLQSX      43572(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X6, X6
-	MOVLQSX      43576(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X6, X6
-	MOVLQSX      43580(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X6, X6
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VMOVUPS      43520(CX)(AX*4), Z7
+	VPMAXSD      Z6, Z7, Z6
+	VMOVUPS      Z6, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X6, X6
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X6, X6
+	VMOVDQU      43520(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X1, X7, X1
+	VMOVDQU      43536(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      43552(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X2, X7, X2
+	VMOVDQU      43568(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X6, Y2, Y6
 	VINSERTF64X4 $0x01, Y6, Z3, Z6
 	VMOVAPS      Z6, Z6
-	MOVLQSX      44608(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      44612(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      44616(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      44620(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      44624(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      44628(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      44632(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      44636(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      44640(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      44644(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      44648(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      44652(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      44656(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X7
-	MOVLQSX      44660(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X7, X7
-	MOVLQSX      44664(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X7, X7
-	MOVLQSX      44668(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X7, X7
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VMOVUPS      44608(CX)(AX*4), Z8
+	VPMAXSD      Z7, Z8, Z7
+	VMOVUPS      Z7, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X7, X7
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X7, X7
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X7, X7
+	VMOVDQU      44608(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X1, X8, X1
+	VMOVDQU      44624(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X3, X8, X3
+	VMOVDQU      44640(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X2, X8, X2
+	VMOVDQU      44656(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X7, X8, X7
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X7, Y2, Y7
 	VINSERTF64X4 $0x01, Y7, Z3, Z7
 	VMOVAPS      Z7, Z7
-	MOVLQSX      45696(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      45700(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      45704(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      45708(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      45712(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      45716(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      45720(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      45724(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      45728(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      45732(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      45736(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      45740(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      45744(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X8
-	MOVLQSX      45748(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X8, X8
-	MOVLQSX      45752(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X8, X8
-	MOVLQSX      45756(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X8, X8
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VMOVUPS      45696(CX)(AX*4), Z9
+	VPMAXSD      Z8, Z9, Z8
+	VMOVUPS      Z8, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X8, X8
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X8, X8
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X8, X8
+	VMOVDQU      45696(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X1, X9, X1
+	VMOVDQU      45712(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X3, X9, X3
+	VMOVDQU      45728(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X2, X9, X2
+	VMOVDQU      45744(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X8, X9, X8
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X8, Y2, Y8
 	VINSERTF64X4 $0x01, Y8, Z3, Z8
 	VMOVAPS      Z8, Z8
-	MOVLQSX      46784(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      46788(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      46792(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      46796(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      46800(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      46804(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      46808(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      46812(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      46816(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      46820(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      46824(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      46828(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      46832(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X9
-	MOVLQSX      46836(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X9, X9
-	MOVLQSX      46840(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X9, X9
-	MOVLQSX      46844(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X9, X9
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VMOVUPS      46784(CX)(AX*4), Z10
+	VPMAXSD      Z9, Z10, Z9
+	VMOVUPS      Z9, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X9, X9
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X9, X9
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X9, X9
+	VMOVDQU      46784(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X1, X10, X1
+	VMOVDQU      46800(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X3, X10, X3
+	VMOVDQU      46816(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X2, X10, X2
+	VMOVDQU      46832(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X9, X10, X9
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X9, Y2, Y9
 	VINSERTF64X4 $0x01, Y9, Z3, Z9
 	VMOVAPS      Z9, Z9
-	MOVLQSX      47872(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X1
-	MOVLQSX      47876(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X1, X1
-	MOVLQSX      47880(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X1, X1
-	MOVLQSX      47884(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X1, X1
-	MOVLQSX      47888(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X3
-	MOVLQSX      47892(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X3, X3
-	MOVLQSX      47896(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X3, X3
-	MOVLQSX      47900(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X3, X3
-	MOVLQSX      47904(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X2
-	MOVLQSX      47908(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X2, X2
-	MOVLQSX      47912(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X2, X2
-	MOVLQSX      47916(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X2, X2
-	MOVLQSX      47920(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VMOVD        R12, X10
-	MOVLQSX      47924(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x01, R12, X10, X10
-	MOVLQSX      47928(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x02, R12, X10, X10
-	MOVLQSX      47932(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVL         (DI)(R12*4), R12
-	CMOVQLT      R11, R12
-	VPINSRD      $0x03, R12, X10, X10
+	VMOVUPS      all32_0<>+0(SB), Z10
+	VMOVUPS      47872(CX)(AX*4), Z11
+	VPMAXSD      Z10, Z11, Z10
+	VMOVUPS      Z10, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X1, X1
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X3, X3
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X2, X2
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVD        (DI)(R12*4), X10
+	SHRQ         $0x20, R11
+	VPINSRD      $0x01, (DI)(R11*4), X10, X10
+	MOVQ         50104(CX)(AX*4), R11
+	MOVL         R11, R12
+	VPINSRD      $0x02, (DI)(R12*4), X10, X10
+	SHRQ         $0x20, R11
+	VPINSRD      $0x03, (DI)(R11*4), X10, X10
+	VMOVDQU      47872(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X1, X11, X1
+	VMOVDQU      47888(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X3, X11, X3
+	VMOVDQU      47904(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X2, X11, X2
+	VMOVDQU      47920(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X10, X11, X10
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X10, Y2, Y10
 	VINSERTF64X4 $0x01, Y10, Z3, Z10
 	VMOVAPS      Z10, Z10
 
-edgeDone6:
+edgeDone8:
 	VMOVUPS (R8), Z11
 	VSUBPS  Z0, Z4, Z12
 	VMULPS  Z12, Z11, Z12
@@ -5500,7 +5548,7 @@ edgeDone6:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few7
+	JLE     few9
 	VMOVUPS 23936(CX)(AX*4), Z0
 	VMOVUPS (DI), Z4
 	VMOVUPS 6144(DI), Z5
@@ -5909,9 +5957,9 @@ edgeDone6:
 	VADDPS  Z5, Z4, Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, 35904(CX)(AX*4)
-	JMP     folded8
+	JMP     folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Z0
 	VMOVUPS (DI), Z4
 	VMOVUPS all32_0<>+0(SB), Z5
@@ -6129,7 +6177,936 @@ few7:
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS Z0, 35904(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL         48960(CX)(AX*4), $0x00
+	JNE          edge11
+	MOVQ         40256(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         40264(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         40272(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         40280(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         40288(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         40296(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         40304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X0, X0
+	MOVQ         40312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X0, X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X0, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	VMOVAPS      Z0, Z0
+	MOVQ         41344(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         41352(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         41360(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         41368(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         41376(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         41384(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         41392(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         41400(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         42432(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         42440(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         42448(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         42456(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         42464(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         42472(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         42480(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         42488(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X5, Y2, Y5
+	VINSERTF64X4 $0x01, Y5, Z3, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         43520(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         43528(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         43536(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         43544(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         43552(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         43560(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         43568(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         43576(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         44608(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         44616(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         44624(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         44632(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         44640(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         44648(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         44656(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         44664(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X7, Y2, Y7
+	VINSERTF64X4 $0x01, Y7, Z3, Z7
+	VMOVAPS      Z7, Z7
+	MOVQ         45696(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         45704(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         45712(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         45720(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         45728(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         45736(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         45744(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X8, X8
+	MOVQ         45752(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X8, X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X8, X8
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X8, Y2, Y8
+	VINSERTF64X4 $0x01, Y8, Z3, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         46784(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         46792(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         46800(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         46808(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         46816(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         46824(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         46832(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X9, X9
+	MOVQ         46840(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X9, X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X9, X9
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X9, Y2, Y9
+	VINSERTF64X4 $0x01, Y9, Z3, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         47872(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         47880(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         47888(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         47896(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         47904(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         47912(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         47920(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X10
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X10, X10
+	MOVQ         47928(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X10, X10
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X10, X10
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X10, Y2, Y10
+	VINSERTF64X4 $0x01, Y10, Z3, Z10
+	VMOVAPS      Z10, Z10
+	JMP          edgeDone12
+
+edge11:
+	VMOVUPS      all32_0<>+0(SB), Z0
+	VMOVUPS      40256(CX)(AX*4), Z4
+	VPMAXSD      Z0, Z4, Z0
+	VMOVUPS      Z0, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X0, X0
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X0, X0
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X0, X0
+	VMOVDQU      40256(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X1, X4, X1
+	VMOVDQU      40272(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X3, X4, X3
+	VMOVDQU      40288(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X2, X4, X2
+	VMOVDQU      40304(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPANDN       X0, X4, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	VMOVAPS      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Z4
+	VMOVUPS      41344(CX)(AX*4), Z5
+	VPMAXSD      Z4, Z5, Z4
+	VMOVUPS      Z4, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X4, X4
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X4, X4
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X4, X4
+	VMOVDQU      41344(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X1, X5, X1
+	VMOVDQU      41360(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X3, X5, X3
+	VMOVDQU      41376(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X2, X5, X2
+	VMOVDQU      41392(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VMOVAPS      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Z5
+	VMOVUPS      42432(CX)(AX*4), Z6
+	VPMAXSD      Z5, Z6, Z5
+	VMOVUPS      Z5, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X5, X5
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X5, X5
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X5, X5
+	VMOVDQU      42432(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X1, X6, X1
+	VMOVDQU      42448(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X3, X6, X3
+	VMOVDQU      42464(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X2, X6, X2
+	VMOVDQU      42480(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X5, Y2, Y5
+	VINSERTF64X4 $0x01, Y5, Z3, Z5
+	VMOVAPS      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Z6
+	VMOVUPS      43520(CX)(AX*4), Z7
+	VPMAXSD      Z6, Z7, Z6
+	VMOVUPS      Z6, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X6, X6
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X6, X6
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X6, X6
+	VMOVDQU      43520(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X1, X7, X1
+	VMOVDQU      43536(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X3, X7, X3
+	VMOVDQU      43552(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X2, X7, X2
+	VMOVDQU      43568(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VMOVAPS      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Z7
+	VMOVUPS      44608(CX)(AX*4), Z8
+	VPMAXSD      Z7, Z8, Z7
+	VMOVUPS      Z7, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X7, X7
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X7, X7
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X7, X7
+	VMOVDQU      44608(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X1, X8, X1
+	VMOVDQU      44624(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X3, X8, X3
+	VMOVDQU      44640(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X2, X8, X2
+	VMOVDQU      44656(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X7, Y2, Y7
+	VINSERTF64X4 $0x01, Y7, Z3, Z7
+	VMOVAPS      Z7, Z7
+	VMOVUPS      all32_0<>+0(SB), Z8
+	VMOVUPS      45696(CX)(AX*4), Z9
+	VPMAXSD      Z8, Z9, Z8
+	VMOVUPS      Z8, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X8, X8
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X8, X8
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X8, X8
+	VMOVDQU      45696(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X1, X9, X1
+	VMOVDQU      45712(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X3, X9, X3
+	VMOVDQU      45728(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X2, X9, X2
+	VMOVDQU      45744(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPANDN       X8, X9, X8
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X8, Y2, Y8
+	VINSERTF64X4 $0x01, Y8, Z3, Z8
+	VMOVAPS      Z8, Z8
+	VMOVUPS      all32_0<>+0(SB), Z9
+	VMOVUPS      46784(CX)(AX*4), Z10
+	VPMAXSD      Z9, Z10, Z9
+	VMOVUPS      Z9, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X9, X9
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X9, X9
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X9, X9
+	VMOVDQU      46784(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X1, X10, X1
+	VMOVDQU      46800(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X3, X10, X3
+	VMOVDQU      46816(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X2, X10, X2
+	VMOVDQU      46832(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPANDN       X9, X10, X9
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X9, Y2, Y9
+	VINSERTF64X4 $0x01, Y9, Z3, Z9
+	VMOVAPS      Z9, Z9
+	VMOVUPS      all32_0<>+0(SB), Z10
+	VMOVUPS      47872(CX)(AX*4), Z11
+	VPMAXSD      Z10, Z11, Z10
+	VMOVUPS      Z10, 50048(CX)(AX*4)
+	MOVQ         50048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X1, X1
+	MOVQ         50056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X1, X1
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X1, X1
+	MOVQ         50064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X3, X3
+	MOVQ         50072(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X3, X3
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X3, X3
+	MOVQ         50080(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X2, X2
+	MOVQ         50088(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X2, X2
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X2, X2
+	MOVQ         50096(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVD        (DI)(R10*4), X10
+	SHRQ         $0x20, R9
+	VPINSRD      $0x01, (DI)(R9*4), X10, X10
+	MOVQ         50104(CX)(AX*4), R9
+	MOVL         R9, R10
+	VPINSRD      $0x02, (DI)(R10*4), X10, X10
+	SHRQ         $0x20, R9
+	VPINSRD      $0x03, (DI)(R9*4), X10, X10
+	VMOVDQU      47872(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X1, X11, X1
+	VMOVDQU      47888(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X3, X11, X3
+	VMOVDQU      47904(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X2, X11, X2
+	VMOVDQU      47920(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPANDN       X10, X11, X10
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X10, Y2, Y10
+	VINSERTF64X4 $0x01, Y10, Z3, Z10
+	VMOVAPS      Z10, Z10
+
+edgeDone12:
+	VMOVUPS (R8), Z11
+	VSUBPS  Z0, Z4, Z12
+	VMULPS  Z12, Z11, Z12
+	VMOVUPS all32_0<>+0(SB), Z13
+	VADDPS  Z13, Z12, Z12
+	VMOVUPS 23936(CX)(AX*4), Z13
+	VADDPS  Z12, Z13, Z12
+	VMOVUPS Z12, 23936(CX)(AX*4)
+	VSUBPS  Z5, Z6, Z12
+	VMULPS  Z12, Z11, Z12
+	VMOVUPS all32_0<>+0(SB), Z13
+	VADDPS  Z13, Z12, Z12
+	VMOVUPS 25024(CX)(AX*4), Z13
+	VADDPS  Z12, Z13, Z12
+	VMOVUPS Z12, 25024(CX)(AX*4)
+	VSUBPS  Z7, Z8, Z12
+	VMULPS  Z12, Z11, Z12
+	VMOVUPS all32_0<>+0(SB), Z13
+	VADDPS  Z13, Z12, Z12
+	VMOVUPS 26112(CX)(AX*4), Z13
+	VADDPS  Z12, Z13, Z12
+	VMOVUPS Z12, 26112(CX)(AX*4)
+	VSUBPS  Z9, Z10, Z12
+	VMULPS  Z12, Z11, Z12
+	VMOVUPS all32_0<>+0(SB), Z13
+	VADDPS  Z13, Z12, Z12
+	VMOVUPS 27200(CX)(AX*4), Z13
+	VADDPS  Z12, Z13, Z12
+	VMOVUPS Z12, 27200(CX)(AX*4)
+	VSUBPS  Z0, Z5, Z12
+	VMULPS  Z12, Z11, Z12
+	VMOVUPS all32_0<>+0(SB), Z13
+	VADDPS  Z13, Z12, Z12
+	VMOVUPS 28288(CX)(AX*4), Z13
+	VADDPS  Z12, Z13, Z12
+	VMOVUPS Z12, 28288(CX)(AX*4)
+	VSUBPS  Z4, Z6, Z12
+	VMULPS  Z12, Z11, Z12
+	VMOVUPS all32_0<>+0(SB), Z13
+	VADDPS  Z13, Z12, Z12
+	VMOVUPS 29376(CX)(AX*4), Z13
+	VADDPS  Z12, Z13, Z12
+	VMOVUPS Z12, 29376(CX)(AX*4)
+	VSUBPS  Z7, Z9, Z12
+	VMULPS  Z12, Z11, Z12
+	VMOVUPS all32_0<>+0(SB), Z13
+	VADDPS  Z13, Z12, Z12
+	VMOVUPS 30464(CX)(AX*4), Z13
+	VADDPS  Z12, Z13, Z12
+	VMOVUPS Z12, 30464(CX)(AX*4)
+	VSUBPS  Z8, Z10, Z12
+	VMULPS  Z12, Z11, Z12
+	VMOVUPS all32_0<>+0(SB), Z13
+	VADDPS  Z13, Z12, Z12
+	VMOVUPS 31552(CX)(AX*4), Z13
+	VADDPS  Z12, Z13, Z12
+	VMOVUPS Z12, 31552(CX)(AX*4)
+	VSUBPS  Z0, Z7, Z0
+	VMULPS  Z0, Z11, Z0
+	VMOVUPS all32_0<>+0(SB), Z7
+	VADDPS  Z7, Z0, Z0
+	VMOVUPS 32640(CX)(AX*4), Z7
+	VADDPS  Z0, Z7, Z0
+	VMOVUPS Z0, 32640(CX)(AX*4)
+	VSUBPS  Z4, Z8, Z0
+	VMULPS  Z0, Z11, Z0
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 33728(CX)(AX*4), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS Z0, 33728(CX)(AX*4)
+	VSUBPS  Z5, Z9, Z0
+	VMULPS  Z0, Z11, Z0
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 34816(CX)(AX*4), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS Z0, 34816(CX)(AX*4)
+	VSUBPS  Z6, Z10, Z0
+	VMULPS  Z0, Z11, Z0
+	VMOVUPS all32_0<>+0(SB), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 35904(CX)(AX*4), Z4
+	VADDPS  Z0, Z4, Z0
+	VMOVUPS Z0, 35904(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000010, AX
 	JMP  vector2
 
@@ -6138,7 +7115,7 @@ done3:
 	RET
 
 // func gatherSampleAVX512F64(cells *byte, n int, input *byte, taps int, y *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
 TEXT ·gatherSampleAVX512F64(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
@@ -6192,69 +7169,60 @@ taps5:
 	JMP          edgeDone4
 
 edge3:
-	XORQ R8, R8
-	LEAQ 80512(CX)(AX*4), R9
-	LEAQ 8704(CX)(AX*8), R10
-	MOVQ SI, R11
+	LEAQ 80512(CX)(AX*4), R8
+	LEAQ 8704(CX)(AX*8), R9
+	MOVQ SI, R10
 
 taps6:
-	MOVLQSX      (R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVQ         (BX)(R12*8), R12
-	CMOVQLT      R8, R12
-	VMOVQ        R12, X1
-	MOVLQSX      4(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVQ         (BX)(R12*8), R12
-	CMOVQLT      R8, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      8(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVQ         (BX)(R12*8), R12
-	CMOVQLT      R8, R12
-	VMOVQ        R12, X2
-	MOVLQSX      12(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVQ         (BX)(R12*8), R12
-	CMOVQLT      R8, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      16(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVQ         (BX)(R12*8), R12
-	CMOVQLT      R8, R12
-	VMOVQ        R12, X3
-	MOVLQSX      20(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVQ         (BX)(R12*8), R12
-	CMOVQLT      R8, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      24(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVQ         (BX)(R12*8), R12
-	CMOVQLT      R8, R12
-	VMOVQ        R12, X4
-	MOVLQSX      28(R9), R12
-	TESTQ        R12, R12
-	CMOVQLT      R8, R12
-	MOVQ         (BX)(R12*8), R12
-	CMOVQLT      R8, R12
-	VPINSRQ      $0x01, R12, X4, X4
+	VMOVUPS      all32_0<>+0(SB), Y2
+	VMOVUPS      (R8), Y4
+	VPMAXSD      Y2, Y4, Y2
+	VMOVUPS      Y2, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (BX)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (BX)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (BX)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (BX)(R11*8), X2, X2
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (BX)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (BX)(R11*8), X3, X3
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (BX)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (BX)(R11*8), X4, X4
+	VPMOVSXDQ    (R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    8(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    16(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    24(R8), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
 	VINSERTF32X4 $0x01, X2, Y1, Y2
 	VINSERTF32X4 $0x01, X4, Y3, Y4
 	VINSERTF64X4 $0x01, Y4, Z2, Z4
-	VMULPD       (R10), Z4, Z4
+	VMULPD       (R9), Z4, Z4
 	VADDPD       Z4, Z0, Z0
 	VMOVAPD      Z0, Z0
-	ADDQ         $0x00000440, R9
-	ADDQ         $0x00000880, R10
-	DECQ         R11
+	ADDQ         $0x00000440, R8
+	ADDQ         $0x00000880, R9
+	DECQ         R10
 	JNE          taps6
 
 edgeDone4:
@@ -6271,7 +7239,7 @@ done2:
 	RET
 
 // func gatherTerms2AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
 TEXT ·gatherTerms2AVX512F64(SB), NOSPLIT, $0-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
@@ -6364,10 +7332,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*8), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL         89216(CX)(AX*4), $0x00
-	JNE          edge5
+	JNE          edge7
 	MOVQ         80512(CX)(AX*4), R11
 	MOVL         R11, R12
 	VMOVQ        (DI)(R12*8), X1
@@ -6464,220 +7434,187 @@ channel4:
 	VINSERTF32X4 $0x01, X6, Y2, Y6
 	VINSERTF64X4 $0x01, Y6, Z3, Z6
 	VMOVAPD      Z6, Z6
-	JMP          edgeDone6
+	JMP          edgeDone8
 
-edge5:
-	XORQ         R11, R11
-	MOVLQSX      80512(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      80516(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      80520(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      80524(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      80528(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      80532(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      80536(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X0
-	MOVLQSX      80540(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X0, X0
+edge7:
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      80512(CX)(AX*4), Y3
+	VPMAXSD      Y0, Y3, Y0
+	VMOVUPS      Y0, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X0
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X0, X0
+	VPMOVSXDQ    80512(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X1, X4, X1
+	VPMOVSXDQ    80520(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X3, X4, X3
+	VPMOVSXDQ    80528(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X2, X4, X2
+	VPMOVSXDQ    80536(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X0, X4, X0
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X0, Y2, Y0
 	VINSERTF64X4 $0x01, Y0, Z3, Z0
 	VMOVAPD      Z0, Z0
-	MOVLQSX      81600(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      81604(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      81608(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      81612(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      81616(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      81620(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      81624(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X4
-	MOVLQSX      81628(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X4, X4
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      81600(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	VPMOVSXDQ    81600(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    81608(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    81616(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    81624(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X4, Y2, Y4
 	VINSERTF64X4 $0x01, Y4, Z3, Z4
 	VMOVAPD      Z4, Z4
-	MOVLQSX      82688(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      82692(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      82696(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      82700(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      82704(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      82708(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      82712(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X5
-	MOVLQSX      82716(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X5, X5
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      82688(CX)(AX*4), Y5
+	VPMAXSD      Y3, Y5, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	VPMOVSXDQ    82688(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X1, X6, X1
+	VPMOVSXDQ    82696(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    82704(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    82712(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X5, Y2, Y5
 	VINSERTF64X4 $0x01, Y5, Z3, Z5
 	VMOVAPD      Z5, Z5
-	MOVLQSX      83776(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      83780(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      83784(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      83788(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      83792(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      83796(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      83800(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X6
-	MOVLQSX      83804(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X6, X6
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      83776(CX)(AX*4), Y6
+	VPMAXSD      Y3, Y6, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	VPMOVSXDQ    83776(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X1, X7, X1
+	VPMOVSXDQ    83784(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    83792(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X2, X7, X2
+	VPMOVSXDQ    83800(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X6, Y2, Y6
 	VINSERTF64X4 $0x01, Y6, Z3, Z6
 	VMOVAPD      Z6, Z6
 
-edgeDone6:
+edgeDone8:
 	VMOVUPD (R8), Z7
 	VSUBPD  Z0, Z4, Z8
 	VMULPD  Z8, Z7, Z8
@@ -6699,7 +7636,7 @@ edgeDone6:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few7
+	JLE     few9
 	VMOVUPD 47872(CX)(AX*8), Z0
 	VMOVUPD (DI), Z4
 	VMOVUPD 2048(DI), Z5
@@ -6836,9 +7773,9 @@ edgeDone6:
 	VADDPD  Z5, Z4, Z4
 	VADDPD  Z4, Z0, Z0
 	VMOVUPD Z0, 54400(CX)(AX*8)
-	JMP     folded8
+	JMP     folded10
 
-few7:
+few9:
 	VMOVUPD 47872(CX)(AX*8), Z0
 	VMOVUPD (DI), Z4
 	VMOVUPD all32_0<>+0(SB), Z5
@@ -6912,7 +7849,320 @@ few7:
 	VADDPD  Z4, Z0, Z0
 	VMOVUPD Z0, 54400(CX)(AX*8)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge11
+	MOVQ         80512(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         80520(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         80528(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         80536(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X0
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X0, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	VMOVAPD      Z0, Z0
+	MOVQ         81600(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         81608(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         81616(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         81624(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VMOVAPD      Z4, Z4
+	MOVQ         82688(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         82696(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         82704(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         82712(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X5, Y2, Y5
+	VINSERTF64X4 $0x01, Y5, Z3, Z5
+	VMOVAPD      Z5, Z5
+	MOVQ         83776(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         83784(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         83792(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         83800(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VMOVAPD      Z6, Z6
+	JMP          edgeDone12
+
+edge11:
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      80512(CX)(AX*4), Y3
+	VPMAXSD      Y0, Y3, Y0
+	VMOVUPS      Y0, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X0
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X0, X0
+	VPMOVSXDQ    80512(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X1, X4, X1
+	VPMOVSXDQ    80520(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X3, X4, X3
+	VPMOVSXDQ    80528(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X2, X4, X2
+	VPMOVSXDQ    80536(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X0, X4, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	VMOVAPD      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      81600(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	VPMOVSXDQ    81600(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    81608(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    81616(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    81624(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VMOVAPD      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      82688(CX)(AX*4), Y5
+	VPMAXSD      Y3, Y5, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	VPMOVSXDQ    82688(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X1, X6, X1
+	VPMOVSXDQ    82696(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    82704(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    82712(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X5, Y2, Y5
+	VINSERTF64X4 $0x01, Y5, Z3, Z5
+	VMOVAPD      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      83776(CX)(AX*4), Y6
+	VPMAXSD      Y3, Y6, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	VPMOVSXDQ    83776(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X1, X7, X1
+	VPMOVSXDQ    83784(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    83792(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X2, X7, X2
+	VPMOVSXDQ    83800(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VMOVAPD      Z6, Z6
+
+edgeDone12:
+	VMOVUPD (R8), Z7
+	VSUBPD  Z0, Z4, Z8
+	VMULPD  Z8, Z7, Z8
+	VMOVUPD all32_0<>+0(SB), Z9
+	VADDPD  Z9, Z8, Z8
+	VMOVUPD 47872(CX)(AX*8), Z9
+	VADDPD  Z8, Z9, Z8
+	VMOVUPD Z8, 47872(CX)(AX*8)
+	VSUBPD  Z5, Z6, Z8
+	VMULPD  Z8, Z7, Z8
+	VMOVUPD all32_0<>+0(SB), Z9
+	VADDPD  Z9, Z8, Z8
+	VMOVUPD 50048(CX)(AX*8), Z9
+	VADDPD  Z8, Z9, Z8
+	VMOVUPD Z8, 50048(CX)(AX*8)
+	VSUBPD  Z0, Z5, Z0
+	VMULPD  Z0, Z7, Z0
+	VMOVUPD all32_0<>+0(SB), Z5
+	VADDPD  Z5, Z0, Z0
+	VMOVUPD 52224(CX)(AX*8), Z5
+	VADDPD  Z0, Z5, Z0
+	VMOVUPD Z0, 52224(CX)(AX*8)
+	VSUBPD  Z4, Z6, Z0
+	VMULPD  Z0, Z7, Z0
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z0, Z0
+	VMOVUPD 54400(CX)(AX*8), Z4
+	VADDPD  Z0, Z4, Z0
+	VMOVUPD Z0, 54400(CX)(AX*8)
+
+summed6:
 	ADDQ $0x00000008, AX
 	JMP  vector2
 
@@ -6921,7 +8171,7 @@ done3:
 	RET
 
 // func gatherTerms3AVX512F64(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, AVX512F, AVX512VL, CMOV
+// Requires: AVX, AVX2, AVX512F, AVX512VL, CMOV
 TEXT ·gatherTerms3AVX512F64(SB), NOSPLIT, $0-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
@@ -7142,10 +8392,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*8), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL         89216(CX)(AX*4), $0x00
-	JNE          edge5
+	JNE          edge7
 	MOVQ         80512(CX)(AX*4), R11
 	MOVL         R11, R12
 	VMOVQ        (DI)(R12*8), X1
@@ -7338,428 +8590,363 @@ channel4:
 	VINSERTF32X4 $0x01, X10, Y2, Y10
 	VINSERTF64X4 $0x01, Y10, Z3, Z10
 	VMOVAPD      Z10, Z10
-	JMP          edgeDone6
+	JMP          edgeDone8
 
-edge5:
-	XORQ         R11, R11
-	MOVLQSX      80512(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      80516(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      80520(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      80524(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      80528(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      80532(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      80536(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X0
-	MOVLQSX      80540(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X0, X0
+edge7:
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      80512(CX)(AX*4), Y3
+	VPMAXSD      Y0, Y3, Y0
+	VMOVUPS      Y0, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X0
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X0, X0
+	VPMOVSXDQ    80512(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X1, X4, X1
+	VPMOVSXDQ    80520(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X3, X4, X3
+	VPMOVSXDQ    80528(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X2, X4, X2
+	VPMOVSXDQ    80536(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X0, X4, X0
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X0, Y2, Y0
 	VINSERTF64X4 $0x01, Y0, Z3, Z0
 	VMOVAPD      Z0, Z0
-	MOVLQSX      81600(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      81604(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      81608(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      81612(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      81616(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      81620(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      81624(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X4
-	MOVLQSX      81628(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X4, X4
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      81600(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X4
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X4, X4
+	VPMOVSXDQ    81600(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    81608(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    81616(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    81624(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X4, Y2, Y4
 	VINSERTF64X4 $0x01, Y4, Z3, Z4
 	VMOVAPD      Z4, Z4
-	MOVLQSX      82688(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      82692(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      82696(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      82700(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      82704(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      82708(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      82712(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X5
-	MOVLQSX      82716(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X5, X5
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      82688(CX)(AX*4), Y5
+	VPMAXSD      Y3, Y5, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X5
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X5, X5
+	VPMOVSXDQ    82688(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X1, X6, X1
+	VPMOVSXDQ    82696(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    82704(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    82712(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X5, Y2, Y5
 	VINSERTF64X4 $0x01, Y5, Z3, Z5
 	VMOVAPD      Z5, Z5
-	MOVLQSX      83776(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      83780(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      83784(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      83788(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      83792(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      83796(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      83800(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X6
-	MOVLQSX      83804(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X6, X6
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      83776(CX)(AX*4), Y6
+	VPMAXSD      Y3, Y6, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X6
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X6, X6
+	VPMOVSXDQ    83776(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X1, X7, X1
+	VPMOVSXDQ    83784(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    83792(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X2, X7, X2
+	VPMOVSXDQ    83800(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X6, Y2, Y6
 	VINSERTF64X4 $0x01, Y6, Z3, Z6
 	VMOVAPD      Z6, Z6
-	MOVLQSX      84864(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      84868(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      84872(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      84876(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      84880(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      84884(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      84888(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X7
-	MOVLQSX      84892(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X7, X7
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      84864(CX)(AX*4), Y7
+	VPMAXSD      Y3, Y7, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X7
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X7, X7
+	VPMOVSXDQ    84864(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X1, X8, X1
+	VPMOVSXDQ    84872(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X3, X8, X3
+	VPMOVSXDQ    84880(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X2, X8, X2
+	VPMOVSXDQ    84888(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X7, X8, X7
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X7, Y2, Y7
 	VINSERTF64X4 $0x01, Y7, Z3, Z7
 	VMOVAPD      Z7, Z7
-	MOVLQSX      85952(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      85956(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      85960(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      85964(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      85968(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      85972(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      85976(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X8
-	MOVLQSX      85980(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X8, X8
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      85952(CX)(AX*4), Y8
+	VPMAXSD      Y3, Y8, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X8
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X8, X8
+	VPMOVSXDQ    85952(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X1, X9, X1
+	VPMOVSXDQ    85960(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X3, X9, X3
+	VPMOVSXDQ    85968(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X2, X9, X2
+	VPMOVSXDQ    85976(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X8, X9, X8
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X8, Y2, Y8
 	VINSERTF64X4 $0x01, Y8, Z3, Z8
 	VMOVAPD      Z8, Z8
-	MOVLQSX      87040(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      87044(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      87048(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      87052(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      87056(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      87060(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      87064(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X9
-	MOVLQSX      87068(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X9, X9
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      87040(CX)(AX*4), Y9
+	VPMAXSD      Y3, Y9, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X9
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X9, X9
+	VPMOVSXDQ    87040(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X1, X10, X1
+	VPMOVSXDQ    87048(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X3, X10, X3
+	VPMOVSXDQ    87056(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X2, X10, X2
+	VPMOVSXDQ    87064(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X9, X10, X9
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X9, Y2, Y9
 	VINSERTF64X4 $0x01, Y9, Z3, Z9
 	VMOVAPD      Z9, Z9
-	MOVLQSX      88128(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X1
-	MOVLQSX      88132(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X1, X1
-	MOVLQSX      88136(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X3
-	MOVLQSX      88140(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X3, X3
-	MOVLQSX      88144(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X2
-	MOVLQSX      88148(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X2, X2
-	MOVLQSX      88152(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VMOVQ        R12, X10
-	MOVLQSX      88156(CX)(AX*4), R12
-	TESTQ        R12, R12
-	CMOVQLT      R11, R12
-	MOVQ         (DI)(R12*8), R12
-	CMOVQLT      R11, R12
-	VPINSRQ      $0x01, R12, X10, X10
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      88128(CX)(AX*4), Y10
+	VPMAXSD      Y3, Y10, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X1
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X3
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X2
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R11
+	MOVL         R11, R12
+	VMOVQ        (DI)(R12*8), X10
+	SHRQ         $0x20, R11
+	VPINSRQ      $0x01, (DI)(R11*8), X10, X10
+	VPMOVSXDQ    88128(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X1, X11, X1
+	VPMOVSXDQ    88136(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X3, X11, X3
+	VPMOVSXDQ    88144(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X2, X11, X2
+	VPMOVSXDQ    88152(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X10, X11, X10
 	VINSERTF32X4 $0x01, X3, Y1, Y3
 	VINSERTF32X4 $0x01, X10, Y2, Y10
 	VINSERTF64X4 $0x01, Y10, Z3, Z10
 	VMOVAPD      Z10, Z10
 
-edgeDone6:
+edgeDone8:
 	VMOVUPD (R8), Z11
 	VSUBPD  Z0, Z4, Z12
 	VMULPD  Z12, Z11, Z12
@@ -7805,7 +8992,7 @@ edgeDone6:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few7
+	JLE     few9
 	VMOVUPD 47872(CX)(AX*8), Z0
 	VMOVUPD (DI), Z4
 	VMOVUPD 6144(DI), Z5
@@ -8214,9 +9401,9 @@ edgeDone6:
 	VADDPD  Z5, Z4, Z4
 	VADDPD  Z4, Z0, Z0
 	VMOVUPD Z0, 71808(CX)(AX*8)
-	JMP     folded8
+	JMP     folded10
 
-few7:
+few9:
 	VMOVUPD 47872(CX)(AX*8), Z0
 	VMOVUPD (DI), Z4
 	VMOVUPD all32_0<>+0(SB), Z5
@@ -8434,7 +9621,648 @@ few7:
 	VADDPD  Z4, Z0, Z0
 	VMOVUPD Z0, 71808(CX)(AX*8)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL         89216(CX)(AX*4), $0x00
+	JNE          edge11
+	MOVQ         80512(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         80520(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         80528(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         80536(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X0
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X0, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	VMOVAPD      Z0, Z0
+	MOVQ         81600(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         81608(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         81616(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         81624(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VMOVAPD      Z4, Z4
+	MOVQ         82688(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         82696(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         82704(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         82712(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X5, Y2, Y5
+	VINSERTF64X4 $0x01, Y5, Z3, Z5
+	VMOVAPD      Z5, Z5
+	MOVQ         83776(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         83784(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         83792(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         83800(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VMOVAPD      Z6, Z6
+	MOVQ         84864(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         84872(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         84880(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         84888(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X7, Y2, Y7
+	VINSERTF64X4 $0x01, Y7, Z3, Z7
+	VMOVAPD      Z7, Z7
+	MOVQ         85952(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         85960(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         85968(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         85976(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X8
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X8, X8
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X8, Y2, Y8
+	VINSERTF64X4 $0x01, Y8, Z3, Z8
+	VMOVAPD      Z8, Z8
+	MOVQ         87040(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         87048(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         87056(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         87064(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X9
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X9, X9
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X9, Y2, Y9
+	VINSERTF64X4 $0x01, Y9, Z3, Z9
+	VMOVAPD      Z9, Z9
+	MOVQ         88128(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         88136(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         88144(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         88152(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X10
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X10, X10
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X10, Y2, Y10
+	VINSERTF64X4 $0x01, Y10, Z3, Z10
+	VMOVAPD      Z10, Z10
+	JMP          edgeDone12
+
+edge11:
+	VMOVUPS      all32_0<>+0(SB), Y0
+	VMOVUPS      80512(CX)(AX*4), Y3
+	VPMAXSD      Y0, Y3, Y0
+	VMOVUPS      Y0, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X0
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X0, X0
+	VPMOVSXDQ    80512(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X1, X4, X1
+	VPMOVSXDQ    80520(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X3, X4, X3
+	VPMOVSXDQ    80528(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X2, X4, X2
+	VPMOVSXDQ    80536(CX)(AX*4), X4
+	VPSRAD       $0x1f, X4, X4
+	VPSHUFD      $0xf5, X4, X4
+	VPANDN       X0, X4, X0
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X0, Y2, Y0
+	VINSERTF64X4 $0x01, Y0, Z3, Z0
+	VMOVAPD      Z0, Z0
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      81600(CX)(AX*4), Y4
+	VPMAXSD      Y3, Y4, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X4
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X4, X4
+	VPMOVSXDQ    81600(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X1, X5, X1
+	VPMOVSXDQ    81608(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X3, X5, X3
+	VPMOVSXDQ    81616(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X2, X5, X2
+	VPMOVSXDQ    81624(CX)(AX*4), X5
+	VPSRAD       $0x1f, X5, X5
+	VPSHUFD      $0xf5, X5, X5
+	VPANDN       X4, X5, X4
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X4, Y2, Y4
+	VINSERTF64X4 $0x01, Y4, Z3, Z4
+	VMOVAPD      Z4, Z4
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      82688(CX)(AX*4), Y5
+	VPMAXSD      Y3, Y5, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X5
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X5, X5
+	VPMOVSXDQ    82688(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X1, X6, X1
+	VPMOVSXDQ    82696(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X3, X6, X3
+	VPMOVSXDQ    82704(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X2, X6, X2
+	VPMOVSXDQ    82712(CX)(AX*4), X6
+	VPSRAD       $0x1f, X6, X6
+	VPSHUFD      $0xf5, X6, X6
+	VPANDN       X5, X6, X5
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X5, Y2, Y5
+	VINSERTF64X4 $0x01, Y5, Z3, Z5
+	VMOVAPD      Z5, Z5
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      83776(CX)(AX*4), Y6
+	VPMAXSD      Y3, Y6, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X6
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X6, X6
+	VPMOVSXDQ    83776(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X1, X7, X1
+	VPMOVSXDQ    83784(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X3, X7, X3
+	VPMOVSXDQ    83792(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X2, X7, X2
+	VPMOVSXDQ    83800(CX)(AX*4), X7
+	VPSRAD       $0x1f, X7, X7
+	VPSHUFD      $0xf5, X7, X7
+	VPANDN       X6, X7, X6
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X6, Y2, Y6
+	VINSERTF64X4 $0x01, Y6, Z3, Z6
+	VMOVAPD      Z6, Z6
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      84864(CX)(AX*4), Y7
+	VPMAXSD      Y3, Y7, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X7
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X7, X7
+	VPMOVSXDQ    84864(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X1, X8, X1
+	VPMOVSXDQ    84872(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X3, X8, X3
+	VPMOVSXDQ    84880(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X2, X8, X2
+	VPMOVSXDQ    84888(CX)(AX*4), X8
+	VPSRAD       $0x1f, X8, X8
+	VPSHUFD      $0xf5, X8, X8
+	VPANDN       X7, X8, X7
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X7, Y2, Y7
+	VINSERTF64X4 $0x01, Y7, Z3, Z7
+	VMOVAPD      Z7, Z7
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      85952(CX)(AX*4), Y8
+	VPMAXSD      Y3, Y8, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X8
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X8, X8
+	VPMOVSXDQ    85952(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X1, X9, X1
+	VPMOVSXDQ    85960(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X3, X9, X3
+	VPMOVSXDQ    85968(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X2, X9, X2
+	VPMOVSXDQ    85976(CX)(AX*4), X9
+	VPSRAD       $0x1f, X9, X9
+	VPSHUFD      $0xf5, X9, X9
+	VPANDN       X8, X9, X8
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X8, Y2, Y8
+	VINSERTF64X4 $0x01, Y8, Z3, Z8
+	VMOVAPD      Z8, Z8
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      87040(CX)(AX*4), Y9
+	VPMAXSD      Y3, Y9, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X9
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X9, X9
+	VPMOVSXDQ    87040(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X1, X10, X1
+	VPMOVSXDQ    87048(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X3, X10, X3
+	VPMOVSXDQ    87056(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X2, X10, X2
+	VPMOVSXDQ    87064(CX)(AX*4), X10
+	VPSRAD       $0x1f, X10, X10
+	VPSHUFD      $0xf5, X10, X10
+	VPANDN       X9, X10, X9
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X9, Y2, Y9
+	VINSERTF64X4 $0x01, Y9, Z3, Z9
+	VMOVAPD      Z9, Z9
+	VMOVUPS      all32_0<>+0(SB), Y3
+	VMOVUPS      88128(CX)(AX*4), Y10
+	VPMAXSD      Y3, Y10, Y3
+	VMOVUPS      Y3, 90304(CX)(AX*4)
+	MOVQ         90304(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X1
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X1, X1
+	MOVQ         90312(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X3
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X3, X3
+	MOVQ         90320(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X2
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X2, X2
+	MOVQ         90328(CX)(AX*4), R9
+	MOVL         R9, R10
+	VMOVQ        (DI)(R10*8), X10
+	SHRQ         $0x20, R9
+	VPINSRQ      $0x01, (DI)(R9*8), X10, X10
+	VPMOVSXDQ    88128(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X1, X11, X1
+	VPMOVSXDQ    88136(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X3, X11, X3
+	VPMOVSXDQ    88144(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X2, X11, X2
+	VPMOVSXDQ    88152(CX)(AX*4), X11
+	VPSRAD       $0x1f, X11, X11
+	VPSHUFD      $0xf5, X11, X11
+	VPANDN       X10, X11, X10
+	VINSERTF32X4 $0x01, X3, Y1, Y3
+	VINSERTF32X4 $0x01, X10, Y2, Y10
+	VINSERTF64X4 $0x01, Y10, Z3, Z10
+	VMOVAPD      Z10, Z10
+
+edgeDone12:
+	VMOVUPD (R8), Z11
+	VSUBPD  Z0, Z4, Z12
+	VMULPD  Z12, Z11, Z12
+	VMOVUPD all32_0<>+0(SB), Z13
+	VADDPD  Z13, Z12, Z12
+	VMOVUPD 47872(CX)(AX*8), Z13
+	VADDPD  Z12, Z13, Z12
+	VMOVUPD Z12, 47872(CX)(AX*8)
+	VSUBPD  Z5, Z6, Z12
+	VMULPD  Z12, Z11, Z12
+	VMOVUPD all32_0<>+0(SB), Z13
+	VADDPD  Z13, Z12, Z12
+	VMOVUPD 50048(CX)(AX*8), Z13
+	VADDPD  Z12, Z13, Z12
+	VMOVUPD Z12, 50048(CX)(AX*8)
+	VSUBPD  Z7, Z8, Z12
+	VMULPD  Z12, Z11, Z12
+	VMOVUPD all32_0<>+0(SB), Z13
+	VADDPD  Z13, Z12, Z12
+	VMOVUPD 52224(CX)(AX*8), Z13
+	VADDPD  Z12, Z13, Z12
+	VMOVUPD Z12, 52224(CX)(AX*8)
+	VSUBPD  Z9, Z10, Z12
+	VMULPD  Z12, Z11, Z12
+	VMOVUPD all32_0<>+0(SB), Z13
+	VADDPD  Z13, Z12, Z12
+	VMOVUPD 54400(CX)(AX*8), Z13
+	VADDPD  Z12, Z13, Z12
+	VMOVUPD Z12, 54400(CX)(AX*8)
+	VSUBPD  Z0, Z5, Z12
+	VMULPD  Z12, Z11, Z12
+	VMOVUPD all32_0<>+0(SB), Z13
+	VADDPD  Z13, Z12, Z12
+	VMOVUPD 56576(CX)(AX*8), Z13
+	VADDPD  Z12, Z13, Z12
+	VMOVUPD Z12, 56576(CX)(AX*8)
+	VSUBPD  Z4, Z6, Z12
+	VMULPD  Z12, Z11, Z12
+	VMOVUPD all32_0<>+0(SB), Z13
+	VADDPD  Z13, Z12, Z12
+	VMOVUPD 58752(CX)(AX*8), Z13
+	VADDPD  Z12, Z13, Z12
+	VMOVUPD Z12, 58752(CX)(AX*8)
+	VSUBPD  Z7, Z9, Z12
+	VMULPD  Z12, Z11, Z12
+	VMOVUPD all32_0<>+0(SB), Z13
+	VADDPD  Z13, Z12, Z12
+	VMOVUPD 60928(CX)(AX*8), Z13
+	VADDPD  Z12, Z13, Z12
+	VMOVUPD Z12, 60928(CX)(AX*8)
+	VSUBPD  Z8, Z10, Z12
+	VMULPD  Z12, Z11, Z12
+	VMOVUPD all32_0<>+0(SB), Z13
+	VADDPD  Z13, Z12, Z12
+	VMOVUPD 63104(CX)(AX*8), Z13
+	VADDPD  Z12, Z13, Z12
+	VMOVUPD Z12, 63104(CX)(AX*8)
+	VSUBPD  Z0, Z7, Z0
+	VMULPD  Z0, Z11, Z0
+	VMOVUPD all32_0<>+0(SB), Z7
+	VADDPD  Z7, Z0, Z0
+	VMOVUPD 65280(CX)(AX*8), Z7
+	VADDPD  Z0, Z7, Z0
+	VMOVUPD Z0, 65280(CX)(AX*8)
+	VSUBPD  Z4, Z8, Z0
+	VMULPD  Z0, Z11, Z0
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z0, Z0
+	VMOVUPD 67456(CX)(AX*8), Z4
+	VADDPD  Z0, Z4, Z0
+	VMOVUPD Z0, 67456(CX)(AX*8)
+	VSUBPD  Z5, Z9, Z0
+	VMULPD  Z0, Z11, Z0
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z0, Z0
+	VMOVUPD 69632(CX)(AX*8), Z4
+	VADDPD  Z0, Z4, Z0
+	VMOVUPD Z0, 69632(CX)(AX*8)
+	VSUBPD  Z6, Z10, Z0
+	VMULPD  Z0, Z11, Z0
+	VMOVUPD all32_0<>+0(SB), Z4
+	VADDPD  Z4, Z0, Z0
+	VMOVUPD 71808(CX)(AX*8), Z4
+	VADDPD  Z0, Z4, Z0
+	VMOVUPD Z0, 71808(CX)(AX*8)
+
+summed6:
 	ADDQ $0x00000008, AX
 	JMP  vector2
 
@@ -8519,117 +10347,78 @@ taps5:
 	JMP         edgeDone4
 
 edge3:
-	XORQ R8, R8
-	LEAQ 40256(CX)(AX*4), R9
-	LEAQ 4352(CX)(AX*4), R10
-	MOVQ SI, R11
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ SI, R10
 
 taps6:
-	MOVLQSX     (R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     (R8), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
 	VMOVD       R12, X1
-	MOVLQSX     4(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (BX)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (BX)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (BX)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (BX)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (BX)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (BX)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (BX)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     8(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     12(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     16(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     20(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     24(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     28(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     32(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
 	VMOVD       R12, X2
-	MOVLQSX     36(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x01, R12, X2, X2
-	MOVLQSX     40(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x02, R12, X2, X2
-	MOVLQSX     44(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x03, R12, X2, X2
-	MOVLQSX     48(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x04, R12, X2, X2
-	MOVLQSX     52(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x05, R12, X2, X2
-	MOVLQSX     56(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x06, R12, X2, X2
-	MOVLQSX     60(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x07, R12, X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (BX)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (BX)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (BX)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (BX)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (BX)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (BX)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (BX)(R11*2), X2, X2
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     (R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     48(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     32(R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y2
 	VPMOVZXWD   Y2, Z2
 	VPSLLD      $0x10, Z2, Z2
-	VMULPS      (R10), Z2, Z2
+	VMULPS      (R9), Z2, Z2
 	VADDPS      Z2, Z0, Z0
 	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
 	ADDQ        $0x00000440, R9
-	ADDQ        $0x00000440, R10
-	DECQ        R11
+	DECQ        R10
 	JNE         taps6
 
 edgeDone4:
@@ -8800,10 +10589,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*2), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL        48960(CX)(AX*4), $0x00
-	JNE         edge5
+	JNE         edge7
 	MOVQ        40256(CX)(AX*4), R11
 	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
@@ -8988,412 +10779,259 @@ channel4:
 	VPMOVZXWD   Y4, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         edgeDone6
+	JMP         edgeDone8
 
-edge5:
-	XORQ        R11, R11
-	MOVLQSX     40256(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z0, Z2, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     40260(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     40264(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     40268(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     40272(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     40276(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     40280(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     40284(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     40288(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X0
-	MOVLQSX     40292(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X0, X0
-	MOVLQSX     40296(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X0, X0
-	MOVLQSX     40300(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X0, X0
-	MOVLQSX     40304(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X0, X0
-	MOVLQSX     40308(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X0, X0
-	MOVLQSX     40312(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X0, X0
-	MOVLQSX     40316(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
 	VINSERTI128 $0x01, X0, Y1, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	MOVLQSX     41344(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     41348(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     41352(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     41356(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     41360(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     41364(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     41368(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     41372(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     41376(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X2
-	MOVLQSX     41380(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X2, X2
-	MOVLQSX     41384(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X2, X2
-	MOVLQSX     41388(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X2, X2
-	MOVLQSX     41392(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X2, X2
-	MOVLQSX     41396(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X2, X2
-	MOVLQSX     41400(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X2, X2
-	MOVLQSX     41404(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y2
 	VPMOVZXWD   Y2, Z2
 	VPSLLD      $0x10, Z2, Z2
 	VMOVAPS     Z2, Z2
-	MOVLQSX     42432(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     42436(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     42440(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     42444(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     42448(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     42452(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     42456(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     42460(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     42464(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X3
-	MOVLQSX     42468(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X3, X3
-	MOVLQSX     42472(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X3, X3
-	MOVLQSX     42476(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X3, X3
-	MOVLQSX     42480(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X3, X3
-	MOVLQSX     42484(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X3, X3
-	MOVLQSX     42488(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X3, X3
-	MOVLQSX     42492(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
 	VINSERTI128 $0x01, X3, Y1, Y3
 	VPMOVZXWD   Y3, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	MOVLQSX     43520(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     43524(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     43528(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     43532(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     43536(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     43540(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     43544(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     43548(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     43552(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X4
-	MOVLQSX     43556(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X4, X4
-	MOVLQSX     43560(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X4, X4
-	MOVLQSX     43564(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X4, X4
-	MOVLQSX     43568(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X4, X4
-	MOVLQSX     43572(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X4, X4
-	MOVLQSX     43576(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X4, X4
-	MOVLQSX     43580(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
 	VINSERTI128 $0x01, X4, Y1, Y4
 	VPMOVZXWD   Y4, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
 
-edgeDone6:
+edgeDone8:
 	VPMOVZXWD (R8), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VSUBPS    Z0, Z2, Z6
@@ -9416,7 +11054,7 @@ edgeDone6:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few7
+	JLE       few9
 	VMOVUPS   23936(CX)(AX*4), Z0
 	VMOVUPS   (DI), Z2
 	VMOVUPS   2048(DI), Z3
@@ -9553,9 +11191,9 @@ edgeDone6:
 	VADDPS    Z3, Z2, Z2
 	VADDPS    Z2, Z0, Z0
 	VMOVUPS   Z0, 27200(CX)(AX*4)
-	JMP       folded8
+	JMP       folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Z0
 	VMOVUPS (DI), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
@@ -9629,7 +11267,481 @@ few7:
 	VADDPS  Z2, Z0, Z0
 	VMOVUPS Z0, 27200(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        40288(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        40296(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        40304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        40312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	VINSERTI128 $0x01, X0, Y1, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        42464(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VINSERTI128 $0x01, X3, Y1, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        43552(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VINSERTI128 $0x01, X4, Y1, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z0, Z2, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VINSERTI128 $0x01, X0, Y1, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y1, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y1, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+
+edgeDone12:
+	VPMOVZXWD (R8), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VSUBPS    Z0, Z2, Z6
+	VMULPS    Z6, Z5, Z6
+	VMOVUPS   all32_0<>+0(SB), Z7
+	VADDPS    Z7, Z6, Z6
+	VMOVUPS   23936(CX)(AX*4), Z7
+	VADDPS    Z6, Z7, Z6
+	VMOVUPS   Z6, 23936(CX)(AX*4)
+	VSUBPS    Z3, Z4, Z6
+	VMULPS    Z6, Z5, Z6
+	VMOVUPS   all32_0<>+0(SB), Z7
+	VADDPS    Z7, Z6, Z6
+	VMOVUPS   25024(CX)(AX*4), Z7
+	VADDPS    Z6, Z7, Z6
+	VMOVUPS   Z6, 25024(CX)(AX*4)
+	VSUBPS    Z0, Z3, Z0
+	VMULPS    Z0, Z5, Z0
+	VMOVUPS   all32_0<>+0(SB), Z3
+	VADDPS    Z3, Z0, Z0
+	VMOVUPS   26112(CX)(AX*4), Z3
+	VADDPS    Z0, Z3, Z0
+	VMOVUPS   Z0, 26112(CX)(AX*4)
+	VSUBPS    Z2, Z4, Z0
+	VMULPS    Z0, Z5, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   27200(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 27200(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000010, AX
 	JMP  vector2
 
@@ -9859,10 +11971,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*2), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL        48960(CX)(AX*4), $0x00
-	JNE         edge5
+	JNE         edge7
 	MOVQ        40256(CX)(AX*4), R11
 	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
@@ -10231,812 +12345,507 @@ channel4:
 	VPMOVZXWD   Y8, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         edgeDone6
+	JMP         edgeDone8
 
-edge5:
-	XORQ        R11, R11
-	MOVLQSX     40256(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z0, Z2, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     40260(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     40264(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     40268(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     40272(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     40276(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     40280(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     40284(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     40288(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X0
-	MOVLQSX     40292(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X0, X0
-	MOVLQSX     40296(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X0, X0
-	MOVLQSX     40300(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X0, X0
-	MOVLQSX     40304(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X0, X0
-	MOVLQSX     40308(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X0, X0
-	MOVLQSX     40312(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X0, X0
-	MOVLQSX     40316(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
 	VINSERTI128 $0x01, X0, Y1, Y0
 	VPMOVZXWD   Y0, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	MOVLQSX     41344(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     41348(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     41352(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     41356(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     41360(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     41364(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     41368(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     41372(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     41376(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X2
-	MOVLQSX     41380(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X2, X2
-	MOVLQSX     41384(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X2, X2
-	MOVLQSX     41388(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X2, X2
-	MOVLQSX     41392(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X2, X2
-	MOVLQSX     41396(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X2, X2
-	MOVLQSX     41400(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X2, X2
-	MOVLQSX     41404(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y2
 	VPMOVZXWD   Y2, Z2
 	VPSLLD      $0x10, Z2, Z2
 	VMOVAPS     Z2, Z2
-	MOVLQSX     42432(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     42436(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     42440(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     42444(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     42448(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     42452(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     42456(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     42460(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     42464(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X3
-	MOVLQSX     42468(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X3, X3
-	MOVLQSX     42472(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X3, X3
-	MOVLQSX     42476(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X3, X3
-	MOVLQSX     42480(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X3, X3
-	MOVLQSX     42484(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X3, X3
-	MOVLQSX     42488(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X3, X3
-	MOVLQSX     42492(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
 	VINSERTI128 $0x01, X3, Y1, Y3
 	VPMOVZXWD   Y3, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	MOVLQSX     43520(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     43524(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     43528(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     43532(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     43536(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     43540(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     43544(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     43548(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     43552(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X4
-	MOVLQSX     43556(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X4, X4
-	MOVLQSX     43560(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X4, X4
-	MOVLQSX     43564(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X4, X4
-	MOVLQSX     43568(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X4, X4
-	MOVLQSX     43572(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X4, X4
-	MOVLQSX     43576(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X4, X4
-	MOVLQSX     43580(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
 	VINSERTI128 $0x01, X4, Y1, Y4
 	VPMOVZXWD   Y4, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	MOVLQSX     44608(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     44608(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     44612(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     44616(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     44620(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     44624(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     44628(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     44632(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     44636(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     44640(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X5
-	MOVLQSX     44644(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X5, X5
-	MOVLQSX     44648(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X5, X5
-	MOVLQSX     44652(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X5, X5
-	MOVLQSX     44656(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X5, X5
-	MOVLQSX     44660(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X5, X5
-	MOVLQSX     44664(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X5, X5
-	MOVLQSX     44668(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X1, X6, X1
+	VMOVDQU     44656(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44640(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
 	VINSERTI128 $0x01, X5, Y1, Y5
 	VPMOVZXWD   Y5, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	MOVLQSX     45696(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     45696(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     45700(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     45704(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     45708(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     45712(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     45716(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     45720(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     45724(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     45728(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X6
-	MOVLQSX     45732(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X6, X6
-	MOVLQSX     45736(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X6, X6
-	MOVLQSX     45740(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X6, X6
-	MOVLQSX     45744(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X6, X6
-	MOVLQSX     45748(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X6, X6
-	MOVLQSX     45752(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X6, X6
-	MOVLQSX     45756(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X1, X7, X1
+	VMOVDQU     45744(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45728(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
 	VINSERTI128 $0x01, X6, Y1, Y6
 	VPMOVZXWD   Y6, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	MOVLQSX     46784(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     46784(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     46788(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     46792(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     46796(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     46800(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     46804(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     46808(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     46812(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     46816(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X7
-	MOVLQSX     46820(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X7, X7
-	MOVLQSX     46824(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X7, X7
-	MOVLQSX     46828(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X7, X7
-	MOVLQSX     46832(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X7, X7
-	MOVLQSX     46836(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X7, X7
-	MOVLQSX     46840(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X7, X7
-	MOVLQSX     46844(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X1, X8, X1
+	VMOVDQU     46832(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46816(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
 	VINSERTI128 $0x01, X7, Y1, Y7
 	VPMOVZXWD   Y7, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	MOVLQSX     47872(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z8
+	VMOVUPS     47872(CX)(AX*4), Z9
+	VPMAXSD     Z8, Z9, Z8
+	VMOVUPS     Z8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     47876(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     47880(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     47884(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     47888(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     47892(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     47896(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     47900(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     47904(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X8
-	MOVLQSX     47908(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X8, X8
-	MOVLQSX     47912(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X8, X8
-	MOVLQSX     47916(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X8, X8
-	MOVLQSX     47920(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X8, X8
-	MOVLQSX     47924(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X8, X8
-	MOVLQSX     47928(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X8, X8
-	MOVLQSX     47932(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X8, X8
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X1, X9, X1
+	VMOVDQU     47920(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47904(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
 	VINSERTI128 $0x01, X8, Y1, Y8
 	VPMOVZXWD   Y8, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
 
-edgeDone6:
+edgeDone8:
 	VPMOVZXWD (R8), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VSUBPS    Z0, Z2, Z10
@@ -11083,7 +12892,7 @@ edgeDone6:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few7
+	JLE       few9
 	VMOVUPS   23936(CX)(AX*4), Z0
 	VMOVUPS   (DI), Z2
 	VMOVUPS   6144(DI), Z3
@@ -11492,9 +13301,9 @@ edgeDone6:
 	VADDPS    Z3, Z2, Z2
 	VADDPS    Z2, Z0, Z0
 	VMOVUPS   Z0, 35904(CX)(AX*4)
-	JMP       folded8
+	JMP       folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Z0
 	VMOVUPS (DI), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
@@ -11712,7 +13521,969 @@ few7:
 	VADDPS  Z2, Z0, Z0
 	VMOVUPS Z0, 35904(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        40288(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        40296(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        40304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        40312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	VINSERTI128 $0x01, X0, Y1, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        42464(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VINSERTI128 $0x01, X3, Y1, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        43552(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VINSERTI128 $0x01, X4, Y1, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	MOVQ        44608(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        44616(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        44624(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        44632(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        44640(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        44648(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        44656(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        44664(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	VINSERTI128 $0x01, X5, Y1, Y5
+	VPMOVZXWD   Y5, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	MOVQ        45696(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        45704(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        45712(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        45720(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        45728(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        45736(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        45744(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        45752(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	VINSERTI128 $0x01, X6, Y1, Y6
+	VPMOVZXWD   Y6, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	MOVQ        46784(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        46792(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        46800(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        46808(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        46816(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        46824(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        46832(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        46840(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	VINSERTI128 $0x01, X7, Y1, Y7
+	VPMOVZXWD   Y7, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	MOVQ        47872(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        47880(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        47888(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        47896(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        47904(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X8, X8
+	MOVQ        47912(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X8, X8
+	MOVQ        47920(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X8, X8
+	MOVQ        47928(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X8, X8
+	VINSERTI128 $0x01, X8, Y1, Y8
+	VPMOVZXWD   Y8, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z0, Z2, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VINSERTI128 $0x01, X0, Y1, Y0
+	VPMOVZXWD   Y0, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y2
+	VPMOVZXWD   Y2, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y1, Y3
+	VPMOVZXWD   Y3, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y1, Y4
+	VPMOVZXWD   Y4, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     44608(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X1, X6, X1
+	VMOVDQU     44656(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44640(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y1, Y5
+	VPMOVZXWD   Y5, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     45696(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X1, X7, X1
+	VMOVDQU     45744(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45728(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
+	VINSERTI128 $0x01, X6, Y1, Y6
+	VPMOVZXWD   Y6, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     46784(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X1, X8, X1
+	VMOVDQU     46832(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46816(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
+	VINSERTI128 $0x01, X7, Y1, Y7
+	VPMOVZXWD   Y7, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	VMOVUPS     all32_0<>+0(SB), Z8
+	VMOVUPS     47872(CX)(AX*4), Z9
+	VPMAXSD     Z8, Z9, Z8
+	VMOVUPS     Z8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X8, X8
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X1, X9, X1
+	VMOVDQU     47920(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47904(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
+	VINSERTI128 $0x01, X8, Y1, Y8
+	VPMOVZXWD   Y8, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+
+edgeDone12:
+	VPMOVZXWD (R8), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VSUBPS    Z0, Z2, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   23936(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 23936(CX)(AX*4)
+	VSUBPS    Z3, Z4, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   25024(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 25024(CX)(AX*4)
+	VSUBPS    Z5, Z6, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   26112(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 26112(CX)(AX*4)
+	VSUBPS    Z7, Z8, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   27200(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 27200(CX)(AX*4)
+	VSUBPS    Z0, Z3, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   28288(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 28288(CX)(AX*4)
+	VSUBPS    Z2, Z4, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   29376(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 29376(CX)(AX*4)
+	VSUBPS    Z5, Z7, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   30464(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 30464(CX)(AX*4)
+	VSUBPS    Z6, Z8, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   31552(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 31552(CX)(AX*4)
+	VSUBPS    Z0, Z5, Z0
+	VMULPS    Z0, Z9, Z0
+	VMOVUPS   all32_0<>+0(SB), Z5
+	VADDPS    Z5, Z0, Z0
+	VMOVUPS   32640(CX)(AX*4), Z5
+	VADDPS    Z0, Z5, Z0
+	VMOVUPS   Z0, 32640(CX)(AX*4)
+	VSUBPS    Z2, Z6, Z0
+	VMULPS    Z0, Z9, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   33728(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 33728(CX)(AX*4)
+	VSUBPS    Z3, Z7, Z0
+	VMULPS    Z0, Z9, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   34816(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 34816(CX)(AX*4)
+	VSUBPS    Z4, Z8, Z0
+	VMULPS    Z0, Z9, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   35904(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 35904(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000010, AX
 	JMP  vector2
 
@@ -11796,116 +14567,77 @@ taps5:
 	JMP         edgeDone4
 
 edge3:
-	XORQ R8, R8
-	LEAQ 40256(CX)(AX*4), R9
-	LEAQ 4352(CX)(AX*4), R10
-	MOVQ SI, R11
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ SI, R10
 
 taps6:
-	MOVLQSX     (R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     (R8), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
 	VMOVD       R12, X1
-	MOVLQSX     4(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (BX)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (BX)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (BX)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (BX)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (BX)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (BX)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (BX)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     8(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     12(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     16(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     20(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     24(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     28(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     32(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
 	VMOVD       R12, X2
-	MOVLQSX     36(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x01, R12, X2, X2
-	MOVLQSX     40(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x02, R12, X2, X2
-	MOVLQSX     44(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x03, R12, X2, X2
-	MOVLQSX     48(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x04, R12, X2, X2
-	MOVLQSX     52(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x05, R12, X2, X2
-	MOVLQSX     56(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x06, R12, X2, X2
-	MOVLQSX     60(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVWQZX     (BX)(R12*2), R12
-	CMOVQLT     R8, R12
-	VPINSRW     $0x07, R12, X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (BX)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (BX)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (BX)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (BX)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (BX)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (BX)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (BX)(R11*2), X2, X2
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     (R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     48(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     32(R8), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y2
 	VCVTPH2PS   Y2, Z2
-	VMULPS      (R10), Z2, Z2
+	VMULPS      (R9), Z2, Z2
 	VADDPS      Z2, Z0, Z0
 	VMOVAPS     Z0, Z0
+	ADDQ        $0x00000440, R8
 	ADDQ        $0x00000440, R9
-	ADDQ        $0x00000440, R10
-	DECQ        R11
+	DECQ        R10
 	JNE         taps6
 
 edgeDone4:
@@ -12016,10 +14748,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*2), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL        48960(CX)(AX*4), $0x00
-	JNE         edge5
+	JNE         edge7
 	MOVQ        40256(CX)(AX*4), R11
 	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
@@ -12200,408 +14934,255 @@ channel4:
 	VINSERTI128 $0x01, X4, Y1, Y4
 	VCVTPH2PS   Y4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         edgeDone6
+	JMP         edgeDone8
 
-edge5:
-	XORQ        R11, R11
-	MOVLQSX     40256(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z0, Z2, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     40260(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     40264(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     40268(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     40272(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     40276(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     40280(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     40284(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     40288(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X0
-	MOVLQSX     40292(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X0, X0
-	MOVLQSX     40296(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X0, X0
-	MOVLQSX     40300(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X0, X0
-	MOVLQSX     40304(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X0, X0
-	MOVLQSX     40308(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X0, X0
-	MOVLQSX     40312(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X0, X0
-	MOVLQSX     40316(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
 	VINSERTI128 $0x01, X0, Y1, Y0
 	VCVTPH2PS   Y0, Z0
 	VMOVAPS     Z0, Z0
-	MOVLQSX     41344(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     41348(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     41352(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     41356(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     41360(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     41364(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     41368(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     41372(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     41376(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X2
-	MOVLQSX     41380(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X2, X2
-	MOVLQSX     41384(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X2, X2
-	MOVLQSX     41388(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X2, X2
-	MOVLQSX     41392(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X2, X2
-	MOVLQSX     41396(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X2, X2
-	MOVLQSX     41400(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X2, X2
-	MOVLQSX     41404(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	MOVLQSX     42432(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     42436(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     42440(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     42444(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     42448(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     42452(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     42456(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     42460(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     42464(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X3
-	MOVLQSX     42468(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X3, X3
-	MOVLQSX     42472(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X3, X3
-	MOVLQSX     42476(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X3, X3
-	MOVLQSX     42480(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X3, X3
-	MOVLQSX     42484(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X3, X3
-	MOVLQSX     42488(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X3, X3
-	MOVLQSX     42492(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
 	VINSERTI128 $0x01, X3, Y1, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	MOVLQSX     43520(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     43524(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     43528(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     43532(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     43536(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     43540(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     43544(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     43548(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     43552(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X4
-	MOVLQSX     43556(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X4, X4
-	MOVLQSX     43560(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X4, X4
-	MOVLQSX     43564(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X4, X4
-	MOVLQSX     43568(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X4, X4
-	MOVLQSX     43572(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X4, X4
-	MOVLQSX     43576(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X4, X4
-	MOVLQSX     43580(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
 	VINSERTI128 $0x01, X4, Y1, Y4
 	VCVTPH2PS   Y4, Z4
 	VMOVAPS     Z4, Z4
 
-edgeDone6:
+edgeDone8:
 	VCVTPH2PS (R8), Z5
 	VSUBPS    Z0, Z2, Z6
 	VMULPS    Z6, Z5, Z6
@@ -12623,7 +15204,7 @@ edgeDone6:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few7
+	JLE       few9
 	VMOVUPS   23936(CX)(AX*4), Z0
 	VMOVUPS   (DI), Z2
 	VMOVUPS   2048(DI), Z3
@@ -12760,9 +15341,9 @@ edgeDone6:
 	VADDPS    Z3, Z2, Z2
 	VADDPS    Z2, Z0, Z0
 	VMOVUPS   Z0, 27200(CX)(AX*4)
-	JMP       folded8
+	JMP       folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Z0
 	VMOVUPS (DI), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
@@ -12836,7 +15417,472 @@ few7:
 	VADDPS  Z2, Z0, Z0
 	VMOVUPS Z0, 27200(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        40288(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        40296(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        40304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        40312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	VINSERTI128 $0x01, X0, Y1, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        42464(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VINSERTI128 $0x01, X3, Y1, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        43552(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VINSERTI128 $0x01, X4, Y1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z0, Z2, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VINSERTI128 $0x01, X0, Y1, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y1, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+
+edgeDone12:
+	VCVTPH2PS (R8), Z5
+	VSUBPS    Z0, Z2, Z6
+	VMULPS    Z6, Z5, Z6
+	VMOVUPS   all32_0<>+0(SB), Z7
+	VADDPS    Z7, Z6, Z6
+	VMOVUPS   23936(CX)(AX*4), Z7
+	VADDPS    Z6, Z7, Z6
+	VMOVUPS   Z6, 23936(CX)(AX*4)
+	VSUBPS    Z3, Z4, Z6
+	VMULPS    Z6, Z5, Z6
+	VMOVUPS   all32_0<>+0(SB), Z7
+	VADDPS    Z7, Z6, Z6
+	VMOVUPS   25024(CX)(AX*4), Z7
+	VADDPS    Z6, Z7, Z6
+	VMOVUPS   Z6, 25024(CX)(AX*4)
+	VSUBPS    Z0, Z3, Z0
+	VMULPS    Z0, Z5, Z0
+	VMOVUPS   all32_0<>+0(SB), Z3
+	VADDPS    Z3, Z0, Z0
+	VMOVUPS   26112(CX)(AX*4), Z3
+	VADDPS    Z0, Z3, Z0
+	VMOVUPS   Z0, 26112(CX)(AX*4)
+	VSUBPS    Z2, Z4, Z0
+	VMULPS    Z0, Z5, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   27200(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 27200(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000010, AX
 	JMP  vector2
 
@@ -13066,10 +16112,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*2), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL        48960(CX)(AX*4), $0x00
-	JNE         edge5
+	JNE         edge7
 	MOVQ        40256(CX)(AX*4), R11
 	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
@@ -13430,804 +16478,499 @@ channel4:
 	VINSERTI128 $0x01, X8, Y1, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         edgeDone6
+	JMP         edgeDone8
 
-edge5:
-	XORQ        R11, R11
-	MOVLQSX     40256(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z0, Z2, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     40260(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     40264(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     40268(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     40272(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     40276(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     40280(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     40284(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     40288(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X0
-	MOVLQSX     40292(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X0, X0
-	MOVLQSX     40296(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X0, X0
-	MOVLQSX     40300(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X0, X0
-	MOVLQSX     40304(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X0, X0
-	MOVLQSX     40308(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X0, X0
-	MOVLQSX     40312(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X0, X0
-	MOVLQSX     40316(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X0, X0
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X0, X0
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X0, X0
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
 	VINSERTI128 $0x01, X0, Y1, Y0
 	VCVTPH2PS   Y0, Z0
 	VMOVAPS     Z0, Z0
-	MOVLQSX     41344(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     41348(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     41352(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     41356(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     41360(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     41364(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     41368(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     41372(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     41376(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X2
-	MOVLQSX     41380(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X2, X2
-	MOVLQSX     41384(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X2, X2
-	MOVLQSX     41388(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X2, X2
-	MOVLQSX     41392(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X2, X2
-	MOVLQSX     41396(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X2, X2
-	MOVLQSX     41400(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X2, X2
-	MOVLQSX     41404(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
 	VINSERTI128 $0x01, X2, Y1, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	MOVLQSX     42432(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     42436(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     42440(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     42444(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     42448(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     42452(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     42456(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     42460(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     42464(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X3
-	MOVLQSX     42468(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X3, X3
-	MOVLQSX     42472(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X3, X3
-	MOVLQSX     42476(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X3, X3
-	MOVLQSX     42480(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X3, X3
-	MOVLQSX     42484(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X3, X3
-	MOVLQSX     42488(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X3, X3
-	MOVLQSX     42492(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
 	VINSERTI128 $0x01, X3, Y1, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	MOVLQSX     43520(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     43524(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     43528(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     43532(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     43536(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     43540(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     43544(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     43548(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     43552(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X4
-	MOVLQSX     43556(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X4, X4
-	MOVLQSX     43560(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X4, X4
-	MOVLQSX     43564(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X4, X4
-	MOVLQSX     43568(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X4, X4
-	MOVLQSX     43572(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X4, X4
-	MOVLQSX     43576(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X4, X4
-	MOVLQSX     43580(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
 	VINSERTI128 $0x01, X4, Y1, Y4
 	VCVTPH2PS   Y4, Z4
 	VMOVAPS     Z4, Z4
-	MOVLQSX     44608(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     44608(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     44612(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     44616(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     44620(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     44624(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     44628(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     44632(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     44636(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     44640(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X5
-	MOVLQSX     44644(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X5, X5
-	MOVLQSX     44648(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X5, X5
-	MOVLQSX     44652(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X5, X5
-	MOVLQSX     44656(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X5, X5
-	MOVLQSX     44660(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X5, X5
-	MOVLQSX     44664(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X5, X5
-	MOVLQSX     44668(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X5, X5
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X1, X6, X1
+	VMOVDQU     44656(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44640(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
 	VINSERTI128 $0x01, X5, Y1, Y5
 	VCVTPH2PS   Y5, Z5
 	VMOVAPS     Z5, Z5
-	MOVLQSX     45696(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     45696(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     45700(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     45704(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     45708(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     45712(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     45716(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     45720(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     45724(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     45728(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X6
-	MOVLQSX     45732(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X6, X6
-	MOVLQSX     45736(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X6, X6
-	MOVLQSX     45740(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X6, X6
-	MOVLQSX     45744(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X6, X6
-	MOVLQSX     45748(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X6, X6
-	MOVLQSX     45752(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X6, X6
-	MOVLQSX     45756(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X6, X6
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X1, X7, X1
+	VMOVDQU     45744(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45728(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
 	VINSERTI128 $0x01, X6, Y1, Y6
 	VCVTPH2PS   Y6, Z6
 	VMOVAPS     Z6, Z6
-	MOVLQSX     46784(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     46784(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     46788(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     46792(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     46796(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     46800(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     46804(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     46808(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     46812(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     46816(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X7
-	MOVLQSX     46820(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X7, X7
-	MOVLQSX     46824(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X7, X7
-	MOVLQSX     46828(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X7, X7
-	MOVLQSX     46832(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X7, X7
-	MOVLQSX     46836(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X7, X7
-	MOVLQSX     46840(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X7, X7
-	MOVLQSX     46844(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X7, X7
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X1, X8, X1
+	VMOVDQU     46832(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46816(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
 	VINSERTI128 $0x01, X7, Y1, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	MOVLQSX     47872(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	VMOVUPS     all32_0<>+0(SB), Z8
+	VMOVUPS     47872(CX)(AX*4), Z9
+	VPMAXSD     Z8, Z9, Z8
+	VMOVUPS     Z8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X1
-	MOVLQSX     47876(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R11
+	MOVL        R11, R12
 	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X1, X1
-	MOVLQSX     47880(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X1, X1
-	MOVLQSX     47884(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X1, X1
-	MOVLQSX     47888(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X1, X1
-	MOVLQSX     47892(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X1, X1
-	MOVLQSX     47896(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X1, X1
-	MOVLQSX     47900(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X1, X1
-	MOVLQSX     47904(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
 	VMOVD       R12, X8
-	MOVLQSX     47908(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x01, R12, X8, X8
-	MOVLQSX     47912(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x02, R12, X8, X8
-	MOVLQSX     47916(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x03, R12, X8, X8
-	MOVLQSX     47920(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x04, R12, X8, X8
-	MOVLQSX     47924(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x05, R12, X8, X8
-	MOVLQSX     47928(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x06, R12, X8, X8
-	MOVLQSX     47932(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVWQZX     (DI)(R12*2), R12
-	CMOVQLT     R11, R12
-	VPINSRW     $0x07, R12, X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x01, (DI)(R11*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x02, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x03, (DI)(R11*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x04, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x05, (DI)(R11*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRW     $0x06, (DI)(R12*2), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRW     $0x07, (DI)(R11*2), X8, X8
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X1, X9, X1
+	VMOVDQU     47920(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47904(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
 	VINSERTI128 $0x01, X8, Y1, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
 
-edgeDone6:
+edgeDone8:
 	VCVTPH2PS (R8), Z9
 	VSUBPS    Z0, Z2, Z10
 	VMULPS    Z10, Z9, Z10
@@ -14273,7 +17016,7 @@ edgeDone6:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few7
+	JLE       few9
 	VMOVUPS   23936(CX)(AX*4), Z0
 	VMOVUPS   (DI), Z2
 	VMOVUPS   6144(DI), Z3
@@ -14682,9 +17425,9 @@ edgeDone6:
 	VADDPS    Z3, Z2, Z2
 	VADDPS    Z2, Z0, Z0
 	VMOVUPS   Z0, 35904(CX)(AX*4)
-	JMP       folded8
+	JMP       folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Z0
 	VMOVUPS (DI), Z2
 	VMOVUPS all32_0<>+0(SB), Z3
@@ -14902,7 +17645,952 @@ few7:
 	VADDPS  Z2, Z0, Z0
 	VMOVUPS Z0, 35904(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        40288(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        40296(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        40304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        40312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	VINSERTI128 $0x01, X0, Y1, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        41376(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        41384(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        41392(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        41400(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VINSERTI128 $0x01, X2, Y1, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        42464(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        42472(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        42480(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        42488(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VINSERTI128 $0x01, X3, Y1, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        43552(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        43560(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        43568(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        43576(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VINSERTI128 $0x01, X4, Y1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	MOVQ        44608(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        44616(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        44624(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        44632(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        44640(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        44648(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        44656(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        44664(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	VINSERTI128 $0x01, X5, Y1, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVAPS     Z5, Z5
+	MOVQ        45696(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        45704(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        45712(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        45720(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        45728(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        45736(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        45744(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        45752(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	VINSERTI128 $0x01, X6, Y1, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	MOVQ        46784(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        46792(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        46800(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        46808(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        46816(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        46824(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        46832(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        46840(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	VINSERTI128 $0x01, X7, Y1, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+	MOVQ        47872(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        47880(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        47888(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        47896(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        47904(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X8, X8
+	MOVQ        47912(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X8, X8
+	MOVQ        47920(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X8, X8
+	MOVQ        47928(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X8, X8
+	VINSERTI128 $0x01, X8, Y1, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Z0
+	VMOVUPS     40256(CX)(AX*4), Z2
+	VPMAXSD     Z0, Z2, Z0
+	VMOVUPS     Z0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X0, X0
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X0, X0
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X0, X0
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40256(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40304(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VMOVDQU     40288(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPACKSSDW   X2, X3, X2
+	VPANDN      X0, X2, X0
+	VINSERTI128 $0x01, X0, Y1, Y0
+	VCVTPH2PS   Y0, Z0
+	VMOVAPS     Z0, Z0
+	VMOVUPS     all32_0<>+0(SB), Z2
+	VMOVUPS     41344(CX)(AX*4), Z3
+	VPMAXSD     Z2, Z3, Z2
+	VMOVUPS     Z2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X2, X2
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X2, X2
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X2, X2
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41344(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41392(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VMOVDQU     41376(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPACKSSDW   X3, X4, X3
+	VPANDN      X2, X3, X2
+	VINSERTI128 $0x01, X2, Y1, Y2
+	VCVTPH2PS   Y2, Z2
+	VMOVAPS     Z2, Z2
+	VMOVUPS     all32_0<>+0(SB), Z3
+	VMOVUPS     42432(CX)(AX*4), Z4
+	VPMAXSD     Z3, Z4, Z3
+	VMOVUPS     Z3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X3, X3
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X3, X3
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X3, X3
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42432(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42480(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VMOVDQU     42464(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPACKSSDW   X4, X5, X4
+	VPANDN      X3, X4, X3
+	VINSERTI128 $0x01, X3, Y1, Y3
+	VCVTPH2PS   Y3, Z3
+	VMOVAPS     Z3, Z3
+	VMOVUPS     all32_0<>+0(SB), Z4
+	VMOVUPS     43520(CX)(AX*4), Z5
+	VPMAXSD     Z4, Z5, Z4
+	VMOVUPS     Z4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X4, X4
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X4, X4
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X4, X4
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43520(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43568(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VMOVDQU     43552(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPACKSSDW   X5, X6, X5
+	VPANDN      X4, X5, X4
+	VINSERTI128 $0x01, X4, Y1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	VMOVUPS     all32_0<>+0(SB), Z5
+	VMOVUPS     44608(CX)(AX*4), Z6
+	VPMAXSD     Z5, Z6, Z5
+	VMOVUPS     Z5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X5, X5
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X5, X5
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X5, X5
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X5, X5
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44608(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X1, X6, X1
+	VMOVDQU     44656(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VMOVDQU     44640(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPACKSSDW   X6, X7, X6
+	VPANDN      X5, X6, X5
+	VINSERTI128 $0x01, X5, Y1, Y5
+	VCVTPH2PS   Y5, Z5
+	VMOVAPS     Z5, Z5
+	VMOVUPS     all32_0<>+0(SB), Z6
+	VMOVUPS     45696(CX)(AX*4), Z7
+	VPMAXSD     Z6, Z7, Z6
+	VMOVUPS     Z6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X6, X6
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X6, X6
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X6, X6
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X6, X6
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45696(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X1, X7, X1
+	VMOVDQU     45744(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VMOVDQU     45728(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPACKSSDW   X7, X8, X7
+	VPANDN      X6, X7, X6
+	VINSERTI128 $0x01, X6, Y1, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	VMOVUPS     all32_0<>+0(SB), Z7
+	VMOVUPS     46784(CX)(AX*4), Z8
+	VPMAXSD     Z7, Z8, Z7
+	VMOVUPS     Z7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X7, X7
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X7, X7
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X7, X7
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X7, X7
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46784(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X1, X8, X1
+	VMOVDQU     46832(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VMOVDQU     46816(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPACKSSDW   X8, X9, X8
+	VPANDN      X7, X8, X7
+	VINSERTI128 $0x01, X7, Y1, Y7
+	VCVTPH2PS   Y7, Z7
+	VMOVAPS     Z7, Z7
+	VMOVUPS     all32_0<>+0(SB), Z8
+	VMOVUPS     47872(CX)(AX*4), Z9
+	VPMAXSD     Z8, Z9, Z8
+	VMOVUPS     Z8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X1, X1
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X1, X1
+	MOVQ        50080(CX)(AX*4), R9
+	MOVL        R9, R10
+	MOVWQZX     (DI)(R10*2), R10
+	VMOVD       R10, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x01, (DI)(R9*2), X8, X8
+	MOVQ        50088(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x02, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x03, (DI)(R9*2), X8, X8
+	MOVQ        50096(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x04, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x05, (DI)(R9*2), X8, X8
+	MOVQ        50104(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRW     $0x06, (DI)(R10*2), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRW     $0x07, (DI)(R9*2), X8, X8
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47872(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X1, X9, X1
+	VMOVDQU     47920(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VMOVDQU     47904(CX)(AX*4), X10
+	VPSRAD      $0x1f, X10, X10
+	VPACKSSDW   X9, X10, X9
+	VPANDN      X8, X9, X8
+	VINSERTI128 $0x01, X8, Y1, Y8
+	VCVTPH2PS   Y8, Z8
+	VMOVAPS     Z8, Z8
+
+edgeDone12:
+	VCVTPH2PS (R8), Z9
+	VSUBPS    Z0, Z2, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   23936(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 23936(CX)(AX*4)
+	VSUBPS    Z3, Z4, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   25024(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 25024(CX)(AX*4)
+	VSUBPS    Z5, Z6, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   26112(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 26112(CX)(AX*4)
+	VSUBPS    Z7, Z8, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   27200(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 27200(CX)(AX*4)
+	VSUBPS    Z0, Z3, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   28288(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 28288(CX)(AX*4)
+	VSUBPS    Z2, Z4, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   29376(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 29376(CX)(AX*4)
+	VSUBPS    Z5, Z7, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   30464(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 30464(CX)(AX*4)
+	VSUBPS    Z6, Z8, Z10
+	VMULPS    Z10, Z9, Z10
+	VMOVUPS   all32_0<>+0(SB), Z11
+	VADDPS    Z11, Z10, Z10
+	VMOVUPS   31552(CX)(AX*4), Z11
+	VADDPS    Z10, Z11, Z10
+	VMOVUPS   Z10, 31552(CX)(AX*4)
+	VSUBPS    Z0, Z5, Z0
+	VMULPS    Z0, Z9, Z0
+	VMOVUPS   all32_0<>+0(SB), Z5
+	VADDPS    Z5, Z0, Z0
+	VMOVUPS   32640(CX)(AX*4), Z5
+	VADDPS    Z0, Z5, Z0
+	VMOVUPS   Z0, 32640(CX)(AX*4)
+	VSUBPS    Z2, Z6, Z0
+	VMULPS    Z0, Z9, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   33728(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 33728(CX)(AX*4)
+	VSUBPS    Z3, Z7, Z0
+	VMULPS    Z0, Z9, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   34816(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 34816(CX)(AX*4)
+	VSUBPS    Z4, Z8, Z0
+	VMULPS    Z0, Z9, Z0
+	VMOVUPS   all32_0<>+0(SB), Z2
+	VADDPS    Z2, Z0, Z0
+	VMOVUPS   35904(CX)(AX*4), Z2
+	VADDPS    Z0, Z2, Z0
+	VMOVUPS   Z0, 35904(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000010, AX
 	JMP  vector2
 
@@ -15011,122 +18699,121 @@ TEXT ·gatherCopy32AVX512(SB), NOSPLIT, $0-32
 vector1:
 	CMPQ    AX, DX
 	JGE     done2
-	MOVQ    AX, R8
-	LEAQ    -16(DX), DI
-	CMPQ    R8, DI
-	CMOVQGT DI, R8
-	LEAQ    40256(CX)(AX*4), DI
+	MOVQ    AX, DI
+	LEAQ    -16(DX), R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
 	CMPL    48960(CX)(AX*4), $0x00
-	JEQ     whole3
+	JNE     edge3
+	MOVQ    40256(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X0
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X0, X0
+	MOVQ    40264(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X0, X0
+	MOVQ    40272(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X1
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X1, X1
+	MOVQ    40280(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X1, X1
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X1, X1
+	MOVQ    40288(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X2
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X2, X2
+	MOVQ    40296(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X2, X2
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X2, X2
+	MOVQ    40304(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X3
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X3, X3
+	MOVQ    40312(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X3, X3
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X3, X3
+	VMOVUPS X0, (SI)(DI*4)
+	VMOVUPS X1, 16(SI)(DI*4)
+	VMOVUPS X2, 32(SI)(DI*4)
+	VMOVUPS X3, 48(SI)(DI*4)
+	JMP     edgeDone4
+
+edge3:
 	VMOVUPS all32_0<>+0(SB), Z0
-	VMOVUPS (DI), Z1
+	VMOVUPS 40256(CX)(AX*4), Z1
 	VPMAXSD Z0, Z1, Z0
-	VMOVUPS Z0, 1088(DI)
-	MOVQ    1088(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X0
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X0, X0
-	MOVQ    1096(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X0, X0
-	MOVQ    1104(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X1
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X1, X1
-	MOVQ    1112(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X1, X1
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X1, X1
-	MOVQ    1120(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X2
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X2, X2
-	MOVQ    1128(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X2, X2
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X2, X2
-	MOVQ    1136(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X3
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X3, X3
-	MOVQ    1144(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X3, X3
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X3, X3
-	VMOVDQU (DI), X4
+	VMOVUPS Z0, 50048(CX)(AX*4)
+	MOVQ    50048(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X0
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X0, X0
+	MOVQ    50056(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X0, X0
+	MOVQ    50064(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X1
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X1, X1
+	MOVQ    50072(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X1, X1
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X1, X1
+	MOVQ    50080(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X2
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X2, X2
+	MOVQ    50088(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X2, X2
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X2, X2
+	MOVQ    50096(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X3
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X3, X3
+	MOVQ    50104(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X3, X3
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X3, X3
+	VMOVDQU 40256(CX)(AX*4), X4
 	VPSRAD  $0x1f, X4, X4
 	VPANDN  X0, X4, X0
-	VMOVUPS X0, (SI)(R8*4)
-	VMOVDQU 16(DI), X0
-	VPSRAD  $0x1f, X0, X0
-	VPANDN  X1, X0, X1
-	VMOVUPS X1, 16(SI)(R8*4)
-	VMOVDQU 32(DI), X0
-	VPSRAD  $0x1f, X0, X0
-	VPANDN  X2, X0, X2
-	VMOVUPS X2, 32(SI)(R8*4)
-	VMOVDQU 48(DI), X0
-	VPSRAD  $0x1f, X0, X0
-	VPANDN  X3, X0, X3
-	VMOVUPS X3, 48(SI)(R8*4)
-	JMP     copied4
+	VMOVDQU 40272(CX)(AX*4), X4
+	VPSRAD  $0x1f, X4, X4
+	VPANDN  X1, X4, X1
+	VMOVDQU 40288(CX)(AX*4), X4
+	VPSRAD  $0x1f, X4, X4
+	VPANDN  X2, X4, X2
+	VMOVDQU 40304(CX)(AX*4), X4
+	VPSRAD  $0x1f, X4, X4
+	VPANDN  X3, X4, X3
+	VMOVUPS X0, (SI)(DI*4)
+	VMOVUPS X1, 16(SI)(DI*4)
+	VMOVUPS X2, 32(SI)(DI*4)
+	VMOVUPS X3, 48(SI)(DI*4)
 
-whole3:
-	MOVQ    (DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X0
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X0, X0
-	MOVQ    8(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X0, X0
-	MOVQ    16(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X1
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X1, X1
-	MOVQ    24(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X1, X1
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X1, X1
-	MOVQ    32(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X2
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X2, X2
-	MOVQ    40(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X2, X2
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X2, X2
-	MOVQ    48(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X3
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X3, X3
-	MOVQ    56(DI), DI
-	MOVL    DI, R9
-	VPINSRD $0x02, (BX)(R9*4), X3, X3
-	SHRQ    $0x20, DI
-	VPINSRD $0x03, (BX)(DI*4), X3, X3
-	VMOVUPS X0, (SI)(R8*4)
-	VMOVUPS X1, 16(SI)(R8*4)
-	VMOVUPS X2, 32(SI)(R8*4)
-	VMOVUPS X3, 48(SI)(R8*4)
-
-copied4:
+edgeDone4:
 	ADDQ $0x00000010, AX
 	JMP  vector1
 
@@ -15144,88 +18831,87 @@ TEXT ·gatherCopy64AVX512(SB), NOSPLIT, $0-32
 	XORQ AX, AX
 
 vector1:
-	CMPQ      AX, DX
-	JGE       done2
-	MOVQ      AX, R8
-	LEAQ      -8(DX), DI
-	CMPQ      R8, DI
-	CMOVQGT   DI, R8
-	LEAQ      80512(CX)(AX*4), DI
-	CMPL      89216(CX)(AX*4), $0x00
-	JEQ       whole3
+	CMPQ    AX, DX
+	JGE     done2
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	CMPL    89216(CX)(AX*4), $0x00
+	JNE     edge3
+	MOVQ    80512(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVQ   (BX)(R9*8), X0
+	SHRQ    $0x20, R8
+	VPINSRQ $0x01, (BX)(R8*8), X0, X0
+	MOVQ    80520(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVQ   (BX)(R9*8), X1
+	SHRQ    $0x20, R8
+	VPINSRQ $0x01, (BX)(R8*8), X1, X1
+	MOVQ    80528(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVQ   (BX)(R9*8), X2
+	SHRQ    $0x20, R8
+	VPINSRQ $0x01, (BX)(R8*8), X2, X2
+	MOVQ    80536(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVQ   (BX)(R9*8), X3
+	SHRQ    $0x20, R8
+	VPINSRQ $0x01, (BX)(R8*8), X3, X3
+	VMOVUPS X0, (SI)(DI*8)
+	VMOVUPS X1, 16(SI)(DI*8)
+	VMOVUPS X2, 32(SI)(DI*8)
+	VMOVUPS X3, 48(SI)(DI*8)
+	JMP     edgeDone4
+
+edge3:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (DI), Y1
+	VMOVUPS   80512(CX)(AX*4), Y1
 	VPMAXSD   Y0, Y1, Y0
-	VMOVUPS   Y0, 1088(DI)
-	MOVQ      1088(DI), R9
-	MOVL      R9, R10
-	VMOVQ     (BX)(R10*8), X0
-	SHRQ      $0x20, R9
-	VPINSRQ   $0x01, (BX)(R9*8), X0, X0
-	MOVQ      1096(DI), R9
-	MOVL      R9, R10
-	VMOVQ     (BX)(R10*8), X1
-	SHRQ      $0x20, R9
-	VPINSRQ   $0x01, (BX)(R9*8), X1, X1
-	MOVQ      1104(DI), R9
-	MOVL      R9, R10
-	VMOVQ     (BX)(R10*8), X2
-	SHRQ      $0x20, R9
-	VPINSRQ   $0x01, (BX)(R9*8), X2, X2
-	MOVQ      1112(DI), R9
-	MOVL      R9, R10
-	VMOVQ     (BX)(R10*8), X3
-	SHRQ      $0x20, R9
-	VPINSRQ   $0x01, (BX)(R9*8), X3, X3
-	VPMOVSXDQ (DI), X4
+	VMOVUPS   Y0, 90304(CX)(AX*4)
+	MOVQ      90304(CX)(AX*4), R8
+	MOVL      R8, R9
+	VMOVQ     (BX)(R9*8), X0
+	SHRQ      $0x20, R8
+	VPINSRQ   $0x01, (BX)(R8*8), X0, X0
+	MOVQ      90312(CX)(AX*4), R8
+	MOVL      R8, R9
+	VMOVQ     (BX)(R9*8), X1
+	SHRQ      $0x20, R8
+	VPINSRQ   $0x01, (BX)(R8*8), X1, X1
+	MOVQ      90320(CX)(AX*4), R8
+	MOVL      R8, R9
+	VMOVQ     (BX)(R9*8), X2
+	SHRQ      $0x20, R8
+	VPINSRQ   $0x01, (BX)(R8*8), X2, X2
+	MOVQ      90328(CX)(AX*4), R8
+	MOVL      R8, R9
+	VMOVQ     (BX)(R9*8), X3
+	SHRQ      $0x20, R8
+	VPINSRQ   $0x01, (BX)(R8*8), X3, X3
+	VPMOVSXDQ 80512(CX)(AX*4), X4
 	VPSRAD    $0x1f, X4, X4
 	VPSHUFD   $0xf5, X4, X4
 	VPANDN    X0, X4, X0
-	VMOVUPS   X0, (SI)(R8*8)
-	VPMOVSXDQ 8(DI), X0
-	VPSRAD    $0x1f, X0, X0
-	VPSHUFD   $0xf5, X0, X0
-	VPANDN    X1, X0, X1
-	VMOVUPS   X1, 16(SI)(R8*8)
-	VPMOVSXDQ 16(DI), X0
-	VPSRAD    $0x1f, X0, X0
-	VPSHUFD   $0xf5, X0, X0
-	VPANDN    X2, X0, X2
-	VMOVUPS   X2, 32(SI)(R8*8)
-	VPMOVSXDQ 24(DI), X0
-	VPSRAD    $0x1f, X0, X0
-	VPSHUFD   $0xf5, X0, X0
-	VPANDN    X3, X0, X3
-	VMOVUPS   X3, 48(SI)(R8*8)
-	JMP       copied4
+	VPMOVSXDQ 80520(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPSHUFD   $0xf5, X4, X4
+	VPANDN    X1, X4, X1
+	VPMOVSXDQ 80528(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPSHUFD   $0xf5, X4, X4
+	VPANDN    X2, X4, X2
+	VPMOVSXDQ 80536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPSHUFD   $0xf5, X4, X4
+	VPANDN    X3, X4, X3
+	VMOVUPS   X0, (SI)(DI*8)
+	VMOVUPS   X1, 16(SI)(DI*8)
+	VMOVUPS   X2, 32(SI)(DI*8)
+	VMOVUPS   X3, 48(SI)(DI*8)
 
-whole3:
-	MOVQ    (DI), R9
-	MOVL    R9, R10
-	VMOVQ   (BX)(R10*8), X0
-	SHRQ    $0x20, R9
-	VPINSRQ $0x01, (BX)(R9*8), X0, X0
-	MOVQ    8(DI), R9
-	MOVL    R9, R10
-	VMOVQ   (BX)(R10*8), X1
-	SHRQ    $0x20, R9
-	VPINSRQ $0x01, (BX)(R9*8), X1, X1
-	MOVQ    16(DI), R9
-	MOVL    R9, R10
-	VMOVQ   (BX)(R10*8), X2
-	SHRQ    $0x20, R9
-	VPINSRQ $0x01, (BX)(R9*8), X2, X2
-	MOVQ    24(DI), DI
-	MOVL    DI, R9
-	VMOVQ   (BX)(R9*8), X3
-	SHRQ    $0x20, DI
-	VPINSRQ $0x01, (BX)(DI*8), X3, X3
-	VMOVUPS X0, (SI)(R8*8)
-	VMOVUPS X1, 16(SI)(R8*8)
-	VMOVUPS X2, 32(SI)(R8*8)
-	VMOVUPS X3, 48(SI)(R8*8)
-
-copied4:
+edgeDone4:
 	ADDQ $0x00000008, AX
 	JMP  vector1
 
@@ -15243,124 +18929,123 @@ TEXT ·gatherCopy16AVX512(SB), NOSPLIT, $0-32
 	XORQ AX, AX
 
 vector1:
-	CMPQ      AX, DX
-	JGE       done2
-	MOVQ      AX, R8
-	LEAQ      -16(DX), DI
-	CMPQ      R8, DI
-	CMOVQGT   DI, R8
-	LEAQ      40256(CX)(AX*4), DI
-	CMPL      48960(CX)(AX*4), $0x00
-	JEQ       whole3
+	CMPQ    AX, DX
+	JGE     done2
+	MOVQ    AX, DI
+	LEAQ    -16(DX), R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge3
+	MOVQ    40256(CX)(AX*4), R8
+	MOVL    R8, R9
+	MOVWQZX (BX)(R9*2), R9
+	VMOVD   R9, X0
+	SHRQ    $0x20, R8
+	VPINSRW $0x01, (BX)(R8*2), X0, X0
+	MOVQ    40264(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x02, (BX)(R9*2), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRW $0x03, (BX)(R8*2), X0, X0
+	MOVQ    40272(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x04, (BX)(R9*2), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRW $0x05, (BX)(R8*2), X0, X0
+	MOVQ    40280(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x06, (BX)(R9*2), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRW $0x07, (BX)(R8*2), X0, X0
+	MOVQ    40288(CX)(AX*4), R8
+	MOVL    R8, R9
+	MOVWQZX (BX)(R9*2), R9
+	VMOVD   R9, X1
+	SHRQ    $0x20, R8
+	VPINSRW $0x01, (BX)(R8*2), X1, X1
+	MOVQ    40296(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x02, (BX)(R9*2), X1, X1
+	SHRQ    $0x20, R8
+	VPINSRW $0x03, (BX)(R8*2), X1, X1
+	MOVQ    40304(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x04, (BX)(R9*2), X1, X1
+	SHRQ    $0x20, R8
+	VPINSRW $0x05, (BX)(R8*2), X1, X1
+	MOVQ    40312(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x06, (BX)(R9*2), X1, X1
+	SHRQ    $0x20, R8
+	VPINSRW $0x07, (BX)(R8*2), X1, X1
+	VMOVUPS X0, (SI)(DI*2)
+	VMOVUPS X1, 16(SI)(DI*2)
+	JMP     edgeDone4
+
+edge3:
 	VMOVUPS   all32_0<>+0(SB), Z0
-	VMOVUPS   (DI), Z1
+	VMOVUPS   40256(CX)(AX*4), Z1
 	VPMAXSD   Z0, Z1, Z0
-	VMOVUPS   Z0, 1088(DI)
-	MOVQ      1088(DI), R9
-	MOVL      R9, R10
-	MOVWQZX   (BX)(R10*2), R10
-	VMOVD     R10, X0
-	SHRQ      $0x20, R9
-	VPINSRW   $0x01, (BX)(R9*2), X0, X0
-	MOVQ      1096(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x02, (BX)(R10*2), X0, X0
-	SHRQ      $0x20, R9
-	VPINSRW   $0x03, (BX)(R9*2), X0, X0
-	MOVQ      1104(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x04, (BX)(R10*2), X0, X0
-	SHRQ      $0x20, R9
-	VPINSRW   $0x05, (BX)(R9*2), X0, X0
-	MOVQ      1112(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x06, (BX)(R10*2), X0, X0
-	SHRQ      $0x20, R9
-	VPINSRW   $0x07, (BX)(R9*2), X0, X0
-	MOVQ      1120(DI), R9
-	MOVL      R9, R10
-	MOVWQZX   (BX)(R10*2), R10
-	VMOVD     R10, X1
-	SHRQ      $0x20, R9
-	VPINSRW   $0x01, (BX)(R9*2), X1, X1
-	MOVQ      1128(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x02, (BX)(R10*2), X1, X1
-	SHRQ      $0x20, R9
-	VPINSRW   $0x03, (BX)(R9*2), X1, X1
-	MOVQ      1136(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x04, (BX)(R10*2), X1, X1
-	SHRQ      $0x20, R9
-	VPINSRW   $0x05, (BX)(R9*2), X1, X1
-	MOVQ      1144(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x06, (BX)(R10*2), X1, X1
-	SHRQ      $0x20, R9
-	VPINSRW   $0x07, (BX)(R9*2), X1, X1
-	VMOVDQU   16(DI), X2
+	VMOVUPS   Z0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X0
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X0, X0
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X0, X0
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X0, X0
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X0, X0
+	MOVQ      50080(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X1, X1
+	MOVQ      50088(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X1, X1
+	MOVQ      50096(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X1, X1
+	MOVQ      50104(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X1, X1
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X1, X1
+	VMOVDQU   40272(CX)(AX*4), X2
 	VPSRAD    $0x1f, X2, X2
-	VMOVDQU   (DI), X3
+	VMOVDQU   40256(CX)(AX*4), X3
 	VPSRAD    $0x1f, X3, X3
 	VPACKSSDW X2, X3, X2
 	VPANDN    X0, X2, X0
-	VMOVUPS   X0, (SI)(R8*2)
-	VMOVDQU   48(DI), X0
-	VPSRAD    $0x1f, X0, X0
-	VMOVDQU   32(DI), X2
+	VMOVDQU   40304(CX)(AX*4), X2
 	VPSRAD    $0x1f, X2, X2
-	VPACKSSDW X0, X2, X0
-	VPANDN    X1, X0, X1
-	VMOVUPS   X1, 16(SI)(R8*2)
-	JMP       copied4
+	VMOVDQU   40288(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VMOVUPS   X0, (SI)(DI*2)
+	VMOVUPS   X1, 16(SI)(DI*2)
 
-whole3:
-	MOVQ    (DI), R9
-	MOVL    R9, R10
-	MOVWQZX (BX)(R10*2), R10
-	VMOVD   R10, X0
-	SHRQ    $0x20, R9
-	VPINSRW $0x01, (BX)(R9*2), X0, X0
-	MOVQ    8(DI), R9
-	MOVL    R9, R10
-	VPINSRW $0x02, (BX)(R10*2), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRW $0x03, (BX)(R9*2), X0, X0
-	MOVQ    16(DI), R9
-	MOVL    R9, R10
-	VPINSRW $0x04, (BX)(R10*2), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRW $0x05, (BX)(R9*2), X0, X0
-	MOVQ    24(DI), R9
-	MOVL    R9, R10
-	VPINSRW $0x06, (BX)(R10*2), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRW $0x07, (BX)(R9*2), X0, X0
-	MOVQ    32(DI), R9
-	MOVL    R9, R10
-	MOVWQZX (BX)(R10*2), R10
-	VMOVD   R10, X1
-	SHRQ    $0x20, R9
-	VPINSRW $0x01, (BX)(R9*2), X1, X1
-	MOVQ    40(DI), R9
-	MOVL    R9, R10
-	VPINSRW $0x02, (BX)(R10*2), X1, X1
-	SHRQ    $0x20, R9
-	VPINSRW $0x03, (BX)(R9*2), X1, X1
-	MOVQ    48(DI), R9
-	MOVL    R9, R10
-	VPINSRW $0x04, (BX)(R10*2), X1, X1
-	SHRQ    $0x20, R9
-	VPINSRW $0x05, (BX)(R9*2), X1, X1
-	MOVQ    56(DI), DI
-	MOVL    DI, R9
-	VPINSRW $0x06, (BX)(R9*2), X1, X1
-	SHRQ    $0x20, DI
-	VPINSRW $0x07, (BX)(DI*2), X1, X1
-	VMOVUPS X0, (SI)(R8*2)
-	VMOVUPS X1, 16(SI)(R8*2)
-
-copied4:
+edgeDone4:
 	ADDQ $0x00000010, AX
 	JMP  vector1
 
@@ -18136,6 +21821,64 @@ done2:
 	VZEROUPPER
 	RET
 
+// func gatherJoinAVX2F32(cells *byte, n int, to *byte)
+// Requires: AVX
+TEXT ·gatherJoinAVX2F32(SB), NOSPLIT, $0-24
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ to+16(FP), BX
+	XORQ AX, AX
+
+vector1:
+	CMPQ       AX, DX
+	JGE        done2
+	VMOVUPS    36992(CX)(AX*4), Y0
+	VMOVUPS    38080(CX)(AX*4), Y1
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y2
+	VMOVUPS    Y2, (BX)
+	VUNPCKLPS  Y1, Y0, Y2
+	VUNPCKHPS  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y2, Y0
+	VMOVUPS    Y0, 32(BX)
+	ADDQ       $0x00000040, BX
+	ADDQ       $0x00000008, AX
+	JMP        vector1
+
+done2:
+	VZEROUPPER
+	RET
+
+// func gatherJoinAVX2F64(cells *byte, n int, to *byte)
+// Requires: AVX
+TEXT ·gatherJoinAVX2F64(SB), NOSPLIT, $0-24
+	MOVQ cells+0(FP), CX
+	MOVQ n+8(FP), DX
+	MOVQ to+16(FP), BX
+	XORQ AX, AX
+
+vector1:
+	CMPQ       AX, DX
+	JGE        done2
+	VMOVUPD    73984(CX)(AX*8), Y0
+	VMOVUPD    76160(CX)(AX*8), Y1
+	VUNPCKLPD  Y1, Y0, Y2
+	VUNPCKHPD  Y1, Y0, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y2
+	VMOVUPD    Y2, (BX)
+	VUNPCKLPD  Y1, Y0, Y2
+	VUNPCKHPD  Y1, Y0, Y0
+	VPERM2F128 $0x31, Y0, Y2, Y0
+	VMOVUPD    Y0, 32(BX)
+	ADDQ       $0x00000040, BX
+	ADDQ       $0x00000004, AX
+	JMP        vector1
+
+done2:
+	VZEROUPPER
+	RET
+
 // func gatherBandAVX2(places *byte, n int, taps int, first int, pixels int)
 // Requires: AVX, AVX2
 TEXT ·gatherBandAVX2(SB), NOSPLIT, $0-40
@@ -18167,7 +21910,7 @@ vector2:
 	RET
 
 // func gatherSampleAVX2F32(cells *byte, n int, input *byte, taps int, y *byte)
-// Requires: AVX, CMOV
+// Requires: AVX, AVX2, CMOV
 TEXT ·gatherSampleAVX2F32(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
@@ -18219,67 +21962,48 @@ taps5:
 	JMP         edgeDone4
 
 edge3:
-	XORQ R8, R8
-	LEAQ 40256(CX)(AX*4), R9
-	LEAQ 4352(CX)(AX*4), R10
-	MOVQ SI, R11
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ SI, R10
 
 taps6:
-	MOVLQSX     (R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVL        (BX)(R12*4), R12
-	CMOVQLT     R8, R12
-	VMOVD       R12, X1
-	MOVLQSX     4(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVL        (BX)(R12*4), R12
-	CMOVQLT     R8, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     8(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVL        (BX)(R12*4), R12
-	CMOVQLT     R8, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     12(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVL        (BX)(R12*4), R12
-	CMOVQLT     R8, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     16(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVL        (BX)(R12*4), R12
-	CMOVQLT     R8, R12
-	VMOVD       R12, X2
-	MOVLQSX     20(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVL        (BX)(R12*4), R12
-	CMOVQLT     R8, R12
-	VPINSRD     $0x01, R12, X2, X2
-	MOVLQSX     24(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVL        (BX)(R12*4), R12
-	CMOVQLT     R8, R12
-	VPINSRD     $0x02, R12, X2, X2
-	MOVLQSX     28(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVL        (BX)(R12*4), R12
-	CMOVQLT     R8, R12
-	VPINSRD     $0x03, R12, X2, X2
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     (R8), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (BX)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (BX)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (BX)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (BX)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (BX)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (BX)(R11*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (BX)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (BX)(R11*4), X2, X2
+	VMOVDQU     (R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     16(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
 	VINSERTF128 $0x01, X2, Y1, Y2
-	VMULPS      (R10), Y2, Y2
+	VMULPS      (R9), Y2, Y2
 	VADDPS      Y2, Y0, Y0
 	VMOVAPS     Y0, Y0
+	ADDQ        $0x00000440, R8
 	ADDQ        $0x00000440, R9
-	ADDQ        $0x00000440, R10
-	DECQ        R11
+	DECQ        R10
 	JNE         taps6
 
 edgeDone4:
@@ -18296,7 +22020,7 @@ done2:
 	RET
 
 // func gatherTerms2AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, CMOV
+// Requires: AVX, AVX2, CMOV
 TEXT ·gatherTerms2AVX2F32(SB), NOSPLIT, $0-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
@@ -18389,10 +22113,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*4), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL        48960(CX)(AX*4), $0x00
-	JNE         edge5
+	JNE         edge7
 	MOVQ        40256(CX)(AX*4), R11
 	MOVL        R11, R12
 	VMOVD       (DI)(R12*4), X1
@@ -18481,212 +22207,139 @@ channel4:
 	VPINSRD     $0x03, (DI)(R11*4), X4, X4
 	VINSERTF128 $0x01, X4, Y1, Y4
 	VMOVAPS     Y4, Y4
-	JMP         edgeDone6
+	JMP         edgeDone8
 
-edge5:
-	XORQ        R11, R11
-	MOVLQSX     40256(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     40260(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     40264(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     40268(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     40272(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X0
-	MOVLQSX     40276(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X0, X0
-	MOVLQSX     40280(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X0, X0
-	MOVLQSX     40284(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X0, X0
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVUPS     40256(CX)(AX*4), Y2
+	VPMAXSD     Y0, Y2, Y0
+	VMOVUPS     Y0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X0, X0
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X0, X0
+	VMOVDQU     40256(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X0, X2, X0
 	VINSERTF128 $0x01, X0, Y1, Y0
 	VMOVAPS     Y0, Y0
-	MOVLQSX     41344(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     41348(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     41352(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     41356(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     41360(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X2
-	MOVLQSX     41364(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X2, X2
-	MOVLQSX     41368(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X2, X2
-	MOVLQSX     41372(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X2, X2
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     41344(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	VMOVDQU     41344(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
 	VINSERTF128 $0x01, X2, Y1, Y2
 	VMOVAPS     Y2, Y2
-	MOVLQSX     42432(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     42436(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     42440(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     42444(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     42448(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X3
-	MOVLQSX     42452(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X3, X3
-	MOVLQSX     42456(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X3, X3
-	MOVLQSX     42460(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X3, X3
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     42432(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	VMOVDQU     42432(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
 	VINSERTF128 $0x01, X3, Y1, Y3
 	VMOVAPS     Y3, Y3
-	MOVLQSX     43520(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     43524(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     43528(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     43532(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     43536(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X4
-	MOVLQSX     43540(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X4, X4
-	MOVLQSX     43544(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X4, X4
-	MOVLQSX     43548(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X4, X4
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     43520(CX)(AX*4), Y5
+	VPMAXSD     Y4, Y5, Y4
+	VMOVUPS     Y4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X4, X4
+	VMOVDQU     43520(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
 	VINSERTF128 $0x01, X4, Y1, Y4
 	VMOVAPS     Y4, Y4
 
-edgeDone6:
+edgeDone8:
 	VMOVUPS (R8), Y5
 	VSUBPS  Y0, Y2, Y6
 	VMULPS  Y6, Y5, Y6
@@ -18708,7 +22361,7 @@ edgeDone6:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few7
+	JLE     few9
 	VMOVUPS 23936(CX)(AX*4), Y0
 	VMOVUPS (DI), Y2
 	VMOVUPS 1024(DI), Y3
@@ -18845,9 +22498,9 @@ edgeDone6:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS Y0, 27200(CX)(AX*4)
-	JMP     folded8
+	JMP     folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Y0
 	VMOVUPS (DI), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
@@ -18921,7 +22574,264 @@ few7:
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS Y0, 27200(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X0, X0
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X0, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	VMOVAPS     Y0, Y0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VMOVAPS     Y2, Y2
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	VINSERTF128 $0x01, X3, Y1, Y3
+	VMOVAPS     Y3, Y3
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VMOVAPS     Y4, Y4
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVUPS     40256(CX)(AX*4), Y2
+	VPMAXSD     Y0, Y2, Y0
+	VMOVUPS     Y0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X0, X0
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X0, X0
+	VMOVDQU     40256(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X0, X2, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	VMOVAPS     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     41344(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	VMOVDQU     41344(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VMOVAPS     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     42432(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	VMOVDQU     42432(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y1, Y3
+	VMOVAPS     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     43520(CX)(AX*4), Y5
+	VPMAXSD     Y4, Y5, Y4
+	VMOVUPS     Y4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	VMOVDQU     43520(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VMOVAPS     Y4, Y4
+
+edgeDone12:
+	VMOVUPS (R8), Y5
+	VSUBPS  Y0, Y2, Y6
+	VMULPS  Y6, Y5, Y6
+	VMOVUPS all32_0<>+0(SB), Y7
+	VADDPS  Y7, Y6, Y6
+	VMOVUPS 23936(CX)(AX*4), Y7
+	VADDPS  Y6, Y7, Y6
+	VMOVUPS Y6, 23936(CX)(AX*4)
+	VSUBPS  Y3, Y4, Y6
+	VMULPS  Y6, Y5, Y6
+	VMOVUPS all32_0<>+0(SB), Y7
+	VADDPS  Y7, Y6, Y6
+	VMOVUPS 25024(CX)(AX*4), Y7
+	VADDPS  Y6, Y7, Y6
+	VMOVUPS Y6, 25024(CX)(AX*4)
+	VSUBPS  Y0, Y3, Y0
+	VMULPS  Y0, Y5, Y0
+	VMOVUPS all32_0<>+0(SB), Y3
+	VADDPS  Y3, Y0, Y0
+	VMOVUPS 26112(CX)(AX*4), Y3
+	VADDPS  Y0, Y3, Y0
+	VMOVUPS Y0, 26112(CX)(AX*4)
+	VSUBPS  Y2, Y4, Y0
+	VMULPS  Y0, Y5, Y0
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 27200(CX)(AX*4), Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS Y0, 27200(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000008, AX
 	JMP  vector2
 
@@ -18930,7 +22840,7 @@ done3:
 	RET
 
 // func gatherTerms3AVX2F32(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, CMOV
+// Requires: AVX, AVX2, CMOV
 TEXT ·gatherTerms3AVX2F32(SB), NOSPLIT, $0-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
@@ -19151,10 +23061,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*4), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL        48960(CX)(AX*4), $0x00
-	JNE         edge5
+	JNE         edge7
 	MOVQ        40256(CX)(AX*4), R11
 	MOVL        R11, R12
 	VMOVD       (DI)(R12*4), X1
@@ -19331,412 +23243,267 @@ channel4:
 	VPINSRD     $0x03, (DI)(R11*4), X8, X8
 	VINSERTF128 $0x01, X8, Y1, Y8
 	VMOVAPS     Y8, Y8
-	JMP         edgeDone6
+	JMP         edgeDone8
 
-edge5:
-	XORQ        R11, R11
-	MOVLQSX     40256(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     40260(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     40264(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     40268(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     40272(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X0
-	MOVLQSX     40276(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X0, X0
-	MOVLQSX     40280(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X0, X0
-	MOVLQSX     40284(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X0, X0
+edge7:
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVUPS     40256(CX)(AX*4), Y2
+	VPMAXSD     Y0, Y2, Y0
+	VMOVUPS     Y0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X0, X0
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X0, X0
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X0, X0
+	VMOVDQU     40256(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X0, X2, X0
 	VINSERTF128 $0x01, X0, Y1, Y0
 	VMOVAPS     Y0, Y0
-	MOVLQSX     41344(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     41348(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     41352(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     41356(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     41360(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X2
-	MOVLQSX     41364(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X2, X2
-	MOVLQSX     41368(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X2, X2
-	MOVLQSX     41372(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X2, X2
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     41344(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X2, X2
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X2, X2
+	VMOVDQU     41344(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
 	VINSERTF128 $0x01, X2, Y1, Y2
 	VMOVAPS     Y2, Y2
-	MOVLQSX     42432(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     42436(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     42440(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     42444(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     42448(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X3
-	MOVLQSX     42452(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X3, X3
-	MOVLQSX     42456(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X3, X3
-	MOVLQSX     42460(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X3, X3
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     42432(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X3, X3
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X3, X3
+	VMOVDQU     42432(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
 	VINSERTF128 $0x01, X3, Y1, Y3
 	VMOVAPS     Y3, Y3
-	MOVLQSX     43520(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     43524(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     43528(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     43532(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     43536(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X4
-	MOVLQSX     43540(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X4, X4
-	MOVLQSX     43544(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X4, X4
-	MOVLQSX     43548(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X4, X4
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     43520(CX)(AX*4), Y5
+	VPMAXSD     Y4, Y5, Y4
+	VMOVUPS     Y4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X4, X4
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X4, X4
+	VMOVDQU     43520(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
 	VINSERTF128 $0x01, X4, Y1, Y4
 	VMOVAPS     Y4, Y4
-	MOVLQSX     44608(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     44612(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     44616(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     44620(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     44624(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X5
-	MOVLQSX     44628(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X5, X5
-	MOVLQSX     44632(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X5, X5
-	MOVLQSX     44636(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X5, X5
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VMOVUPS     44608(CX)(AX*4), Y6
+	VPMAXSD     Y5, Y6, Y5
+	VMOVUPS     Y5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X5, X5
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X5, X5
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X5, X5
+	VMOVDQU     44608(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X1, X6, X1
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X5, X6, X5
 	VINSERTF128 $0x01, X5, Y1, Y5
 	VMOVAPS     Y5, Y5
-	MOVLQSX     45696(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     45700(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     45704(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     45708(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     45712(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X6
-	MOVLQSX     45716(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X6, X6
-	MOVLQSX     45720(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X6, X6
-	MOVLQSX     45724(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X6, X6
+	VMOVUPS     all32_0<>+0(SB), Y6
+	VMOVUPS     45696(CX)(AX*4), Y7
+	VPMAXSD     Y6, Y7, Y6
+	VMOVUPS     Y6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X6, X6
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X6, X6
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X6, X6
+	VMOVDQU     45696(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X1, X7, X1
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X6, X7, X6
 	VINSERTF128 $0x01, X6, Y1, Y6
 	VMOVAPS     Y6, Y6
-	MOVLQSX     46784(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     46788(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     46792(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     46796(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     46800(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X7
-	MOVLQSX     46804(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X7, X7
-	MOVLQSX     46808(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X7, X7
-	MOVLQSX     46812(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X7, X7
+	VMOVUPS     all32_0<>+0(SB), Y7
+	VMOVUPS     46784(CX)(AX*4), Y8
+	VPMAXSD     Y7, Y8, Y7
+	VMOVUPS     Y7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X7, X7
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X7, X7
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X7, X7
+	VMOVDQU     46784(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X1, X8, X1
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X7, X8, X7
 	VINSERTF128 $0x01, X7, Y1, Y7
 	VMOVAPS     Y7, Y7
-	MOVLQSX     47872(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X1
-	MOVLQSX     47876(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X1, X1
-	MOVLQSX     47880(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X1, X1
-	MOVLQSX     47884(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X1, X1
-	MOVLQSX     47888(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VMOVD       R12, X8
-	MOVLQSX     47892(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x01, R12, X8, X8
-	MOVLQSX     47896(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x02, R12, X8, X8
-	MOVLQSX     47900(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVL        (DI)(R12*4), R12
-	CMOVQLT     R11, R12
-	VPINSRD     $0x03, R12, X8, X8
+	VMOVUPS     all32_0<>+0(SB), Y8
+	VMOVUPS     47872(CX)(AX*4), Y9
+	VPMAXSD     Y8, Y9, Y8
+	VMOVUPS     Y8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X1, X1
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVD       (DI)(R12*4), X8
+	SHRQ        $0x20, R11
+	VPINSRD     $0x01, (DI)(R11*4), X8, X8
+	MOVQ        50072(CX)(AX*4), R11
+	MOVL        R11, R12
+	VPINSRD     $0x02, (DI)(R12*4), X8, X8
+	SHRQ        $0x20, R11
+	VPINSRD     $0x03, (DI)(R11*4), X8, X8
+	VMOVDQU     47872(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X1, X9, X1
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X8, X9, X8
 	VINSERTF128 $0x01, X8, Y1, Y8
 	VMOVAPS     Y8, Y8
 
-edgeDone6:
+edgeDone8:
 	VMOVUPS (R8), Y9
 	VSUBPS  Y0, Y2, Y10
 	VMULPS  Y10, Y9, Y10
@@ -19782,7 +23549,7 @@ edgeDone6:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few7
+	JLE     few9
 	VMOVUPS 23936(CX)(AX*4), Y0
 	VMOVUPS (DI), Y2
 	VMOVUPS 3072(DI), Y3
@@ -20191,9 +23958,9 @@ edgeDone6:
 	VADDPS  Y3, Y2, Y2
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS Y0, 35904(CX)(AX*4)
-	JMP     folded8
+	JMP     folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Y0
 	VMOVUPS (DI), Y2
 	VMOVUPS all32_0<>+0(SB), Y3
@@ -20411,7 +24178,536 @@ few7:
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS Y0, 35904(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        48960(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        40256(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        40264(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        40272(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X0, X0
+	MOVQ        40280(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X0, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	VMOVAPS     Y0, Y0
+	MOVQ        41344(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        41352(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        41360(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        41368(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VMOVAPS     Y2, Y2
+	MOVQ        42432(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        42440(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        42448(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        42456(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	VINSERTF128 $0x01, X3, Y1, Y3
+	VMOVAPS     Y3, Y3
+	MOVQ        43520(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        43528(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        43536(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        43544(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VMOVAPS     Y4, Y4
+	MOVQ        44608(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        44616(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        44624(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X5, X5
+	MOVQ        44632(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X5, X5
+	VINSERTF128 $0x01, X5, Y1, Y5
+	VMOVAPS     Y5, Y5
+	MOVQ        45696(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        45704(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        45712(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X6, X6
+	MOVQ        45720(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X6, X6
+	VINSERTF128 $0x01, X6, Y1, Y6
+	VMOVAPS     Y6, Y6
+	MOVQ        46784(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        46792(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        46800(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X7, X7
+	MOVQ        46808(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X7, X7
+	VINSERTF128 $0x01, X7, Y1, Y7
+	VMOVAPS     Y7, Y7
+	MOVQ        47872(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        47880(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        47888(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X8
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X8, X8
+	MOVQ        47896(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X8, X8
+	VINSERTF128 $0x01, X8, Y1, Y8
+	VMOVAPS     Y8, Y8
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), Y0
+	VMOVUPS     40256(CX)(AX*4), Y2
+	VPMAXSD     Y0, Y2, Y0
+	VMOVUPS     Y0, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X0, X0
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X0, X0
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X0, X0
+	VMOVDQU     40256(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X1, X2, X1
+	VMOVDQU     40272(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPANDN      X0, X2, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	VMOVAPS     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), Y2
+	VMOVUPS     41344(CX)(AX*4), Y3
+	VPMAXSD     Y2, Y3, Y2
+	VMOVUPS     Y2, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X2, X2
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X2, X2
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X2, X2
+	VMOVDQU     41344(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X1, X3, X1
+	VMOVDQU     41360(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VMOVAPS     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), Y3
+	VMOVUPS     42432(CX)(AX*4), Y4
+	VPMAXSD     Y3, Y4, Y3
+	VMOVUPS     Y3, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X3, X3
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X3, X3
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X3, X3
+	VMOVDQU     42432(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X1, X4, X1
+	VMOVDQU     42448(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y1, Y3
+	VMOVAPS     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), Y4
+	VMOVUPS     43520(CX)(AX*4), Y5
+	VPMAXSD     Y4, Y5, Y4
+	VMOVUPS     Y4, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X4, X4
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X4, X4
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X4, X4
+	VMOVDQU     43520(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X1, X5, X1
+	VMOVDQU     43536(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VMOVAPS     Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), Y5
+	VMOVUPS     44608(CX)(AX*4), Y6
+	VPMAXSD     Y5, Y6, Y5
+	VMOVUPS     Y5, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X5, X5
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X5, X5
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X5, X5
+	VMOVDQU     44608(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X1, X6, X1
+	VMOVDQU     44624(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y1, Y5
+	VMOVAPS     Y5, Y5
+	VMOVUPS     all32_0<>+0(SB), Y6
+	VMOVUPS     45696(CX)(AX*4), Y7
+	VPMAXSD     Y6, Y7, Y6
+	VMOVUPS     Y6, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X6, X6
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X6, X6
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X6, X6
+	VMOVDQU     45696(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X1, X7, X1
+	VMOVDQU     45712(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPANDN      X6, X7, X6
+	VINSERTF128 $0x01, X6, Y1, Y6
+	VMOVAPS     Y6, Y6
+	VMOVUPS     all32_0<>+0(SB), Y7
+	VMOVUPS     46784(CX)(AX*4), Y8
+	VPMAXSD     Y7, Y8, Y7
+	VMOVUPS     Y7, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X7, X7
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X7, X7
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X7, X7
+	VMOVDQU     46784(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X1, X8, X1
+	VMOVDQU     46800(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPANDN      X7, X8, X7
+	VINSERTF128 $0x01, X7, Y1, Y7
+	VMOVAPS     Y7, Y7
+	VMOVUPS     all32_0<>+0(SB), Y8
+	VMOVUPS     47872(CX)(AX*4), Y9
+	VPMAXSD     Y8, Y9, Y8
+	VMOVUPS     Y8, 50048(CX)(AX*4)
+	MOVQ        50048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X1, X1
+	MOVQ        50056(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X1, X1
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X1, X1
+	MOVQ        50064(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVD       (DI)(R10*4), X8
+	SHRQ        $0x20, R9
+	VPINSRD     $0x01, (DI)(R9*4), X8, X8
+	MOVQ        50072(CX)(AX*4), R9
+	MOVL        R9, R10
+	VPINSRD     $0x02, (DI)(R10*4), X8, X8
+	SHRQ        $0x20, R9
+	VPINSRD     $0x03, (DI)(R9*4), X8, X8
+	VMOVDQU     47872(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X1, X9, X1
+	VMOVDQU     47888(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPANDN      X8, X9, X8
+	VINSERTF128 $0x01, X8, Y1, Y8
+	VMOVAPS     Y8, Y8
+
+edgeDone12:
+	VMOVUPS (R8), Y9
+	VSUBPS  Y0, Y2, Y10
+	VMULPS  Y10, Y9, Y10
+	VMOVUPS all32_0<>+0(SB), Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS 23936(CX)(AX*4), Y11
+	VADDPS  Y10, Y11, Y10
+	VMOVUPS Y10, 23936(CX)(AX*4)
+	VSUBPS  Y3, Y4, Y10
+	VMULPS  Y10, Y9, Y10
+	VMOVUPS all32_0<>+0(SB), Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS 25024(CX)(AX*4), Y11
+	VADDPS  Y10, Y11, Y10
+	VMOVUPS Y10, 25024(CX)(AX*4)
+	VSUBPS  Y5, Y6, Y10
+	VMULPS  Y10, Y9, Y10
+	VMOVUPS all32_0<>+0(SB), Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS 26112(CX)(AX*4), Y11
+	VADDPS  Y10, Y11, Y10
+	VMOVUPS Y10, 26112(CX)(AX*4)
+	VSUBPS  Y7, Y8, Y10
+	VMULPS  Y10, Y9, Y10
+	VMOVUPS all32_0<>+0(SB), Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS 27200(CX)(AX*4), Y11
+	VADDPS  Y10, Y11, Y10
+	VMOVUPS Y10, 27200(CX)(AX*4)
+	VSUBPS  Y0, Y3, Y10
+	VMULPS  Y10, Y9, Y10
+	VMOVUPS all32_0<>+0(SB), Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS 28288(CX)(AX*4), Y11
+	VADDPS  Y10, Y11, Y10
+	VMOVUPS Y10, 28288(CX)(AX*4)
+	VSUBPS  Y2, Y4, Y10
+	VMULPS  Y10, Y9, Y10
+	VMOVUPS all32_0<>+0(SB), Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS 29376(CX)(AX*4), Y11
+	VADDPS  Y10, Y11, Y10
+	VMOVUPS Y10, 29376(CX)(AX*4)
+	VSUBPS  Y5, Y7, Y10
+	VMULPS  Y10, Y9, Y10
+	VMOVUPS all32_0<>+0(SB), Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS 30464(CX)(AX*4), Y11
+	VADDPS  Y10, Y11, Y10
+	VMOVUPS Y10, 30464(CX)(AX*4)
+	VSUBPS  Y6, Y8, Y10
+	VMULPS  Y10, Y9, Y10
+	VMOVUPS all32_0<>+0(SB), Y11
+	VADDPS  Y11, Y10, Y10
+	VMOVUPS 31552(CX)(AX*4), Y11
+	VADDPS  Y10, Y11, Y10
+	VMOVUPS Y10, 31552(CX)(AX*4)
+	VSUBPS  Y0, Y5, Y0
+	VMULPS  Y0, Y9, Y0
+	VMOVUPS all32_0<>+0(SB), Y5
+	VADDPS  Y5, Y0, Y0
+	VMOVUPS 32640(CX)(AX*4), Y5
+	VADDPS  Y0, Y5, Y0
+	VMOVUPS Y0, 32640(CX)(AX*4)
+	VSUBPS  Y2, Y6, Y0
+	VMULPS  Y0, Y9, Y0
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 33728(CX)(AX*4), Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS Y0, 33728(CX)(AX*4)
+	VSUBPS  Y3, Y7, Y0
+	VMULPS  Y0, Y9, Y0
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 34816(CX)(AX*4), Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS Y0, 34816(CX)(AX*4)
+	VSUBPS  Y4, Y8, Y0
+	VMULPS  Y0, Y9, Y0
+	VMOVUPS all32_0<>+0(SB), Y2
+	VADDPS  Y2, Y0, Y0
+	VMOVUPS 35904(CX)(AX*4), Y2
+	VADDPS  Y0, Y2, Y0
+	VMOVUPS Y0, 35904(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000008, AX
 	JMP  vector2
 
@@ -20462,43 +24758,40 @@ taps5:
 	JMP         edgeDone4
 
 edge3:
-	XORQ R8, R8
-	LEAQ 80512(CX)(AX*4), R9
-	LEAQ 8704(CX)(AX*8), R10
-	MOVQ SI, R11
+	LEAQ 80512(CX)(AX*4), R8
+	LEAQ 8704(CX)(AX*8), R9
+	MOVQ SI, R10
 
 taps6:
-	MOVLQSX     (R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVQ        (BX)(R12*8), R12
-	CMOVQLT     R8, R12
-	VMOVQ       R12, X1
-	MOVLQSX     4(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVQ        (BX)(R12*8), R12
-	CMOVQLT     R8, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     8(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVQ        (BX)(R12*8), R12
-	CMOVQLT     R8, R12
-	VMOVQ       R12, X2
-	MOVLQSX     12(R9), R12
-	TESTQ       R12, R12
-	CMOVQLT     R8, R12
-	MOVQ        (BX)(R12*8), R12
-	CMOVQLT     R8, R12
-	VPINSRQ     $0x01, R12, X2, X2
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     (R8), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (BX)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (BX)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (BX)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (BX)(R11*8), X2, X2
+	VPMOVSXDQ   (R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   8(R8), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
 	VINSERTF128 $0x01, X2, Y1, Y2
-	VMULPD      (R10), Y2, Y2
+	VMULPD      (R9), Y2, Y2
 	VADDPD      Y2, Y0, Y0
 	VMOVAPD     Y0, Y0
-	ADDQ        $0x00000440, R9
-	ADDQ        $0x00000880, R10
-	DECQ        R11
+	ADDQ        $0x00000440, R8
+	ADDQ        $0x00000880, R9
+	DECQ        R10
 	JNE         taps6
 
 edgeDone4:
@@ -20608,10 +24901,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*8), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL        89216(CX)(AX*4), $0x00
-	JNE         edge5
+	JNE         edge7
 	MOVQ        80512(CX)(AX*4), R11
 	MOVL        R11, R12
 	VMOVQ       (DI)(R12*8), X1
@@ -20660,116 +24955,107 @@ channel4:
 	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
 	VINSERTF128 $0x01, X4, Y1, Y4
 	VMOVAPD     Y4, Y4
-	JMP         edgeDone6
+	JMP         edgeDone8
 
-edge5:
-	XORQ        R11, R11
-	MOVLQSX     80512(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     80516(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     80520(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X0
-	MOVLQSX     80524(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X0, X0
+edge7:
+	VMOVUPS     all32_0<>+0(SB), X0
+	VMOVUPS     80512(CX)(AX*4), X1
+	VPMAXSD     X0, X1, X0
+	VMOVUPS     X0, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X0
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X0, X0
+	VPMOVSXDQ   80512(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X1, X2, X1
+	VPMOVSXDQ   80520(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X0, X2, X0
 	VINSERTF128 $0x01, X0, Y1, Y0
 	VMOVAPD     Y0, Y0
-	MOVLQSX     81600(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     81604(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     81608(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X2
-	MOVLQSX     81612(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X2, X2
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     81600(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	VPMOVSXDQ   81600(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   81608(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
 	VINSERTF128 $0x01, X2, Y1, Y2
 	VMOVAPD     Y2, Y2
-	MOVLQSX     82688(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     82692(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     82696(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X3
-	MOVLQSX     82700(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X3, X3
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     82688(CX)(AX*4), X3
+	VPMAXSD     X1, X3, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	VPMOVSXDQ   82688(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X1, X4, X1
+	VPMOVSXDQ   82696(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
 	VINSERTF128 $0x01, X3, Y1, Y3
 	VMOVAPD     Y3, Y3
-	MOVLQSX     83776(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     83780(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     83784(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X4
-	MOVLQSX     83788(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X4, X4
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     83776(CX)(AX*4), X4
+	VPMAXSD     X1, X4, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X4
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
+	VPMOVSXDQ   83776(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X1, X5, X1
+	VPMOVSXDQ   83784(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
 	VINSERTF128 $0x01, X4, Y1, Y4
 	VMOVAPD     Y4, Y4
 
-edgeDone6:
+edgeDone8:
 	VMOVUPD (R8), Y5
 	VSUBPD  Y0, Y2, Y6
 	VMULPD  Y6, Y5, Y6
@@ -20791,7 +25077,7 @@ edgeDone6:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few7
+	JLE     few9
 	VMOVUPD 47872(CX)(AX*8), Y0
 	VMOVUPD (DI), Y2
 	VMOVUPD 1024(DI), Y3
@@ -20928,9 +25214,9 @@ edgeDone6:
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y0, Y0
 	VMOVUPD Y0, 54400(CX)(AX*8)
-	JMP     folded8
+	JMP     folded10
 
-few7:
+few9:
 	VMOVUPD 47872(CX)(AX*8), Y0
 	VMOVUPD (DI), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
@@ -21004,7 +25290,192 @@ few7:
 	VADDPD  Y2, Y0, Y0
 	VMOVUPD Y0, 54400(CX)(AX*8)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        80512(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        80520(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X0
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X0, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	VMOVAPD     Y0, Y0
+	MOVQ        81600(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        81608(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VMOVAPD     Y2, Y2
+	MOVQ        82688(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        82696(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	VINSERTF128 $0x01, X3, Y1, Y3
+	VMOVAPD     Y3, Y3
+	MOVQ        83776(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        83784(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VMOVAPD     Y4, Y4
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), X0
+	VMOVUPS     80512(CX)(AX*4), X1
+	VPMAXSD     X0, X1, X0
+	VMOVUPS     X0, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X0
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X0, X0
+	VPMOVSXDQ   80512(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X1, X2, X1
+	VPMOVSXDQ   80520(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X0, X2, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	VMOVAPD     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     81600(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	VPMOVSXDQ   81600(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   81608(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VMOVAPD     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     82688(CX)(AX*4), X3
+	VPMAXSD     X1, X3, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	VPMOVSXDQ   82688(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X1, X4, X1
+	VPMOVSXDQ   82696(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y1, Y3
+	VMOVAPD     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     83776(CX)(AX*4), X4
+	VPMAXSD     X1, X4, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	VPMOVSXDQ   83776(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X1, X5, X1
+	VPMOVSXDQ   83784(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VMOVAPD     Y4, Y4
+
+edgeDone12:
+	VMOVUPD (R8), Y5
+	VSUBPD  Y0, Y2, Y6
+	VMULPD  Y6, Y5, Y6
+	VMOVUPD all32_0<>+0(SB), Y7
+	VADDPD  Y7, Y6, Y6
+	VMOVUPD 47872(CX)(AX*8), Y7
+	VADDPD  Y6, Y7, Y6
+	VMOVUPD Y6, 47872(CX)(AX*8)
+	VSUBPD  Y3, Y4, Y6
+	VMULPD  Y6, Y5, Y6
+	VMOVUPD all32_0<>+0(SB), Y7
+	VADDPD  Y7, Y6, Y6
+	VMOVUPD 50048(CX)(AX*8), Y7
+	VADDPD  Y6, Y7, Y6
+	VMOVUPD Y6, 50048(CX)(AX*8)
+	VSUBPD  Y0, Y3, Y0
+	VMULPD  Y0, Y5, Y0
+	VMOVUPD all32_0<>+0(SB), Y3
+	VADDPD  Y3, Y0, Y0
+	VMOVUPD 52224(CX)(AX*8), Y3
+	VADDPD  Y0, Y3, Y0
+	VMOVUPD Y0, 52224(CX)(AX*8)
+	VSUBPD  Y2, Y4, Y0
+	VMULPD  Y0, Y5, Y0
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y0, Y0
+	VMOVUPD 54400(CX)(AX*8), Y2
+	VADDPD  Y0, Y2, Y0
+	VMOVUPD Y0, 54400(CX)(AX*8)
+
+summed6:
 	ADDQ $0x00000004, AX
 	JMP  vector2
 
@@ -21234,10 +25705,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*8), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL        89216(CX)(AX*4), $0x00
-	JNE         edge5
+	JNE         edge7
 	MOVQ        80512(CX)(AX*4), R11
 	MOVL        R11, R12
 	VMOVQ       (DI)(R12*8), X1
@@ -21334,220 +25807,203 @@ channel4:
 	VPINSRQ     $0x01, (DI)(R11*8), X8, X8
 	VINSERTF128 $0x01, X8, Y1, Y8
 	VMOVAPD     Y8, Y8
-	JMP         edgeDone6
+	JMP         edgeDone8
 
-edge5:
-	XORQ        R11, R11
-	MOVLQSX     80512(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     80516(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     80520(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X0
-	MOVLQSX     80524(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X0, X0
+edge7:
+	VMOVUPS     all32_0<>+0(SB), X0
+	VMOVUPS     80512(CX)(AX*4), X1
+	VPMAXSD     X0, X1, X0
+	VMOVUPS     X0, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X0
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X0, X0
+	VPMOVSXDQ   80512(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X1, X2, X1
+	VPMOVSXDQ   80520(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X0, X2, X0
 	VINSERTF128 $0x01, X0, Y1, Y0
 	VMOVAPD     Y0, Y0
-	MOVLQSX     81600(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     81604(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     81608(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X2
-	MOVLQSX     81612(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X2, X2
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     81600(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X2
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X2, X2
+	VPMOVSXDQ   81600(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   81608(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
 	VINSERTF128 $0x01, X2, Y1, Y2
 	VMOVAPD     Y2, Y2
-	MOVLQSX     82688(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     82692(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     82696(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X3
-	MOVLQSX     82700(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X3, X3
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     82688(CX)(AX*4), X3
+	VPMAXSD     X1, X3, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X3
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X3, X3
+	VPMOVSXDQ   82688(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X1, X4, X1
+	VPMOVSXDQ   82696(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
 	VINSERTF128 $0x01, X3, Y1, Y3
 	VMOVAPD     Y3, Y3
-	MOVLQSX     83776(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     83780(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     83784(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X4
-	MOVLQSX     83788(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X4, X4
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     83776(CX)(AX*4), X4
+	VPMAXSD     X1, X4, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X4
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X4, X4
+	VPMOVSXDQ   83776(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X1, X5, X1
+	VPMOVSXDQ   83784(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
 	VINSERTF128 $0x01, X4, Y1, Y4
 	VMOVAPD     Y4, Y4
-	MOVLQSX     84864(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     84868(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     84872(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X5
-	MOVLQSX     84876(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X5, X5
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     84864(CX)(AX*4), X5
+	VPMAXSD     X1, X5, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X5
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X5, X5
+	VPMOVSXDQ   84864(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X1, X6, X1
+	VPMOVSXDQ   84872(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X5, X6, X5
 	VINSERTF128 $0x01, X5, Y1, Y5
 	VMOVAPD     Y5, Y5
-	MOVLQSX     85952(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     85956(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     85960(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X6
-	MOVLQSX     85964(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X6, X6
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     85952(CX)(AX*4), X6
+	VPMAXSD     X1, X6, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X6
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X6, X6
+	VPMOVSXDQ   85952(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X1, X7, X1
+	VPMOVSXDQ   85960(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X6, X7, X6
 	VINSERTF128 $0x01, X6, Y1, Y6
 	VMOVAPD     Y6, Y6
-	MOVLQSX     87040(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     87044(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     87048(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X7
-	MOVLQSX     87052(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X7, X7
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     87040(CX)(AX*4), X7
+	VPMAXSD     X1, X7, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X7
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X7, X7
+	VPMOVSXDQ   87040(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X1, X8, X1
+	VPMOVSXDQ   87048(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X7, X8, X7
 	VINSERTF128 $0x01, X7, Y1, Y7
 	VMOVAPD     Y7, Y7
-	MOVLQSX     88128(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X1
-	MOVLQSX     88132(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X1, X1
-	MOVLQSX     88136(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VMOVQ       R12, X8
-	MOVLQSX     88140(CX)(AX*4), R12
-	TESTQ       R12, R12
-	CMOVQLT     R11, R12
-	MOVQ        (DI)(R12*8), R12
-	CMOVQLT     R11, R12
-	VPINSRQ     $0x01, R12, X8, X8
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     88128(CX)(AX*4), X8
+	VPMAXSD     X1, X8, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X1
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R11
+	MOVL        R11, R12
+	VMOVQ       (DI)(R12*8), X8
+	SHRQ        $0x20, R11
+	VPINSRQ     $0x01, (DI)(R11*8), X8, X8
+	VPMOVSXDQ   88128(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X1, X9, X1
+	VPMOVSXDQ   88136(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X8, X9, X8
 	VINSERTF128 $0x01, X8, Y1, Y8
 	VMOVAPD     Y8, Y8
 
-edgeDone6:
+edgeDone8:
 	VMOVUPD (R8), Y9
 	VSUBPD  Y0, Y2, Y10
 	VMULPD  Y10, Y9, Y10
@@ -21593,7 +26049,7 @@ edgeDone6:
 	MOVQ    terms+56(FP), DI
 	MOVQ    channels+48(FP), R8
 	CMPQ    R8, $0x04
-	JLE     few7
+	JLE     few9
 	VMOVUPD 47872(CX)(AX*8), Y0
 	VMOVUPD (DI), Y2
 	VMOVUPD 3072(DI), Y3
@@ -22002,9 +26458,9 @@ edgeDone6:
 	VADDPD  Y3, Y2, Y2
 	VADDPD  Y2, Y0, Y0
 	VMOVUPD Y0, 71808(CX)(AX*8)
-	JMP     folded8
+	JMP     folded10
 
-few7:
+few9:
 	VMOVUPD 47872(CX)(AX*8), Y0
 	VMOVUPD (DI), Y2
 	VMOVUPD all32_0<>+0(SB), Y3
@@ -22222,7 +26678,392 @@ few7:
 	VADDPD  Y2, Y0, Y0
 	VMOVUPD Y0, 71808(CX)(AX*8)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL        89216(CX)(AX*4), $0x00
+	JNE         edge11
+	MOVQ        80512(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        80520(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X0
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X0, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	VMOVAPD     Y0, Y0
+	MOVQ        81600(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        81608(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VMOVAPD     Y2, Y2
+	MOVQ        82688(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        82696(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	VINSERTF128 $0x01, X3, Y1, Y3
+	VMOVAPD     Y3, Y3
+	MOVQ        83776(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        83784(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VMOVAPD     Y4, Y4
+	MOVQ        84864(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        84872(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X5
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X5, X5
+	VINSERTF128 $0x01, X5, Y1, Y5
+	VMOVAPD     Y5, Y5
+	MOVQ        85952(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        85960(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X6
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X6, X6
+	VINSERTF128 $0x01, X6, Y1, Y6
+	VMOVAPD     Y6, Y6
+	MOVQ        87040(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        87048(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X7
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X7, X7
+	VINSERTF128 $0x01, X7, Y1, Y7
+	VMOVAPD     Y7, Y7
+	MOVQ        88128(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        88136(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X8
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X8, X8
+	VINSERTF128 $0x01, X8, Y1, Y8
+	VMOVAPD     Y8, Y8
+	JMP         edgeDone12
+
+edge11:
+	VMOVUPS     all32_0<>+0(SB), X0
+	VMOVUPS     80512(CX)(AX*4), X1
+	VPMAXSD     X0, X1, X0
+	VMOVUPS     X0, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X0
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X0, X0
+	VPMOVSXDQ   80512(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X1, X2, X1
+	VPMOVSXDQ   80520(CX)(AX*4), X2
+	VPSRAD      $0x1f, X2, X2
+	VPSHUFD     $0xf5, X2, X2
+	VPANDN      X0, X2, X0
+	VINSERTF128 $0x01, X0, Y1, Y0
+	VMOVAPD     Y0, Y0
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     81600(CX)(AX*4), X2
+	VPMAXSD     X1, X2, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X2
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X2, X2
+	VPMOVSXDQ   81600(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X1, X3, X1
+	VPMOVSXDQ   81608(CX)(AX*4), X3
+	VPSRAD      $0x1f, X3, X3
+	VPSHUFD     $0xf5, X3, X3
+	VPANDN      X2, X3, X2
+	VINSERTF128 $0x01, X2, Y1, Y2
+	VMOVAPD     Y2, Y2
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     82688(CX)(AX*4), X3
+	VPMAXSD     X1, X3, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X3
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X3, X3
+	VPMOVSXDQ   82688(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X1, X4, X1
+	VPMOVSXDQ   82696(CX)(AX*4), X4
+	VPSRAD      $0x1f, X4, X4
+	VPSHUFD     $0xf5, X4, X4
+	VPANDN      X3, X4, X3
+	VINSERTF128 $0x01, X3, Y1, Y3
+	VMOVAPD     Y3, Y3
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     83776(CX)(AX*4), X4
+	VPMAXSD     X1, X4, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X4
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X4, X4
+	VPMOVSXDQ   83776(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X1, X5, X1
+	VPMOVSXDQ   83784(CX)(AX*4), X5
+	VPSRAD      $0x1f, X5, X5
+	VPSHUFD     $0xf5, X5, X5
+	VPANDN      X4, X5, X4
+	VINSERTF128 $0x01, X4, Y1, Y4
+	VMOVAPD     Y4, Y4
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     84864(CX)(AX*4), X5
+	VPMAXSD     X1, X5, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X5
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X5, X5
+	VPMOVSXDQ   84864(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X1, X6, X1
+	VPMOVSXDQ   84872(CX)(AX*4), X6
+	VPSRAD      $0x1f, X6, X6
+	VPSHUFD     $0xf5, X6, X6
+	VPANDN      X5, X6, X5
+	VINSERTF128 $0x01, X5, Y1, Y5
+	VMOVAPD     Y5, Y5
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     85952(CX)(AX*4), X6
+	VPMAXSD     X1, X6, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X6
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X6, X6
+	VPMOVSXDQ   85952(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X1, X7, X1
+	VPMOVSXDQ   85960(CX)(AX*4), X7
+	VPSRAD      $0x1f, X7, X7
+	VPSHUFD     $0xf5, X7, X7
+	VPANDN      X6, X7, X6
+	VINSERTF128 $0x01, X6, Y1, Y6
+	VMOVAPD     Y6, Y6
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     87040(CX)(AX*4), X7
+	VPMAXSD     X1, X7, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X7
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X7, X7
+	VPMOVSXDQ   87040(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X1, X8, X1
+	VPMOVSXDQ   87048(CX)(AX*4), X8
+	VPSRAD      $0x1f, X8, X8
+	VPSHUFD     $0xf5, X8, X8
+	VPANDN      X7, X8, X7
+	VINSERTF128 $0x01, X7, Y1, Y7
+	VMOVAPD     Y7, Y7
+	VMOVUPS     all32_0<>+0(SB), X1
+	VMOVUPS     88128(CX)(AX*4), X8
+	VPMAXSD     X1, X8, X1
+	VMOVUPS     X1, 90304(CX)(AX*4)
+	MOVQ        90304(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X1
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X1, X1
+	MOVQ        90312(CX)(AX*4), R9
+	MOVL        R9, R10
+	VMOVQ       (DI)(R10*8), X8
+	SHRQ        $0x20, R9
+	VPINSRQ     $0x01, (DI)(R9*8), X8, X8
+	VPMOVSXDQ   88128(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X1, X9, X1
+	VPMOVSXDQ   88136(CX)(AX*4), X9
+	VPSRAD      $0x1f, X9, X9
+	VPSHUFD     $0xf5, X9, X9
+	VPANDN      X8, X9, X8
+	VINSERTF128 $0x01, X8, Y1, Y8
+	VMOVAPD     Y8, Y8
+
+edgeDone12:
+	VMOVUPD (R8), Y9
+	VSUBPD  Y0, Y2, Y10
+	VMULPD  Y10, Y9, Y10
+	VMOVUPD all32_0<>+0(SB), Y11
+	VADDPD  Y11, Y10, Y10
+	VMOVUPD 47872(CX)(AX*8), Y11
+	VADDPD  Y10, Y11, Y10
+	VMOVUPD Y10, 47872(CX)(AX*8)
+	VSUBPD  Y3, Y4, Y10
+	VMULPD  Y10, Y9, Y10
+	VMOVUPD all32_0<>+0(SB), Y11
+	VADDPD  Y11, Y10, Y10
+	VMOVUPD 50048(CX)(AX*8), Y11
+	VADDPD  Y10, Y11, Y10
+	VMOVUPD Y10, 50048(CX)(AX*8)
+	VSUBPD  Y5, Y6, Y10
+	VMULPD  Y10, Y9, Y10
+	VMOVUPD all32_0<>+0(SB), Y11
+	VADDPD  Y11, Y10, Y10
+	VMOVUPD 52224(CX)(AX*8), Y11
+	VADDPD  Y10, Y11, Y10
+	VMOVUPD Y10, 52224(CX)(AX*8)
+	VSUBPD  Y7, Y8, Y10
+	VMULPD  Y10, Y9, Y10
+	VMOVUPD all32_0<>+0(SB), Y11
+	VADDPD  Y11, Y10, Y10
+	VMOVUPD 54400(CX)(AX*8), Y11
+	VADDPD  Y10, Y11, Y10
+	VMOVUPD Y10, 54400(CX)(AX*8)
+	VSUBPD  Y0, Y3, Y10
+	VMULPD  Y10, Y9, Y10
+	VMOVUPD all32_0<>+0(SB), Y11
+	VADDPD  Y11, Y10, Y10
+	VMOVUPD 56576(CX)(AX*8), Y11
+	VADDPD  Y10, Y11, Y10
+	VMOVUPD Y10, 56576(CX)(AX*8)
+	VSUBPD  Y2, Y4, Y10
+	VMULPD  Y10, Y9, Y10
+	VMOVUPD all32_0<>+0(SB), Y11
+	VADDPD  Y11, Y10, Y10
+	VMOVUPD 58752(CX)(AX*8), Y11
+	VADDPD  Y10, Y11, Y10
+	VMOVUPD Y10, 58752(CX)(AX*8)
+	VSUBPD  Y5, Y7, Y10
+	VMULPD  Y10, Y9, Y10
+	VMOVUPD all32_0<>+0(SB), Y11
+	VADDPD  Y11, Y10, Y10
+	VMOVUPD 60928(CX)(AX*8), Y11
+	VADDPD  Y10, Y11, Y10
+	VMOVUPD Y10, 60928(CX)(AX*8)
+	VSUBPD  Y6, Y8, Y10
+	VMULPD  Y10, Y9, Y10
+	VMOVUPD all32_0<>+0(SB), Y11
+	VADDPD  Y11, Y10, Y10
+	VMOVUPD 63104(CX)(AX*8), Y11
+	VADDPD  Y10, Y11, Y10
+	VMOVUPD Y10, 63104(CX)(AX*8)
+	VSUBPD  Y0, Y5, Y0
+	VMULPD  Y0, Y9, Y0
+	VMOVUPD all32_0<>+0(SB), Y5
+	VADDPD  Y5, Y0, Y0
+	VMOVUPD 65280(CX)(AX*8), Y5
+	VADDPD  Y0, Y5, Y0
+	VMOVUPD Y0, 65280(CX)(AX*8)
+	VSUBPD  Y2, Y6, Y0
+	VMULPD  Y0, Y9, Y0
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y0, Y0
+	VMOVUPD 67456(CX)(AX*8), Y2
+	VADDPD  Y0, Y2, Y0
+	VMOVUPD Y0, 67456(CX)(AX*8)
+	VSUBPD  Y3, Y7, Y0
+	VMULPD  Y0, Y9, Y0
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y0, Y0
+	VMOVUPD 69632(CX)(AX*8), Y2
+	VADDPD  Y0, Y2, Y0
+	VMOVUPD Y0, 69632(CX)(AX*8)
+	VSUBPD  Y4, Y8, Y0
+	VMULPD  Y0, Y9, Y0
+	VMOVUPD all32_0<>+0(SB), Y2
+	VADDPD  Y2, Y0, Y0
+	VMOVUPD 71808(CX)(AX*8), Y2
+	VADDPD  Y0, Y2, Y0
+	VMOVUPD Y0, 71808(CX)(AX*8)
+
+summed6:
 	ADDQ $0x00000004, AX
 	JMP  vector2
 
@@ -22285,68 +27126,50 @@ taps5:
 	JMP       edgeDone4
 
 edge3:
-	XORQ R8, R8
-	LEAQ 40256(CX)(AX*4), R9
-	LEAQ 4352(CX)(AX*4), R10
-	MOVQ SI, R11
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ SI, R10
 
 taps6:
-	MOVLQSX   (R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   (R8), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
 	VMOVD     R12, X1
-	MOVLQSX   4(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x01, R12, X1, X1
-	MOVLQSX   8(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x02, R12, X1, X1
-	MOVLQSX   12(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x03, R12, X1, X1
-	MOVLQSX   16(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x04, R12, X1, X1
-	MOVLQSX   20(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x05, R12, X1, X1
-	MOVLQSX   24(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x06, R12, X1, X1
-	MOVLQSX   28(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x07, R12, X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (BX)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (BX)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (BX)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (BX)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (BX)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (BX)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (BX)(R11*2), X1, X1
+	VMOVDQU   16(R8), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   (R8), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
-	VMULPS    (R10), Y1, Y1
+	VMULPS    (R9), Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
 	ADDQ      $0x00000440, R9
-	ADDQ      $0x00000440, R10
-	DECQ      R11
+	DECQ      R10
 	JNE       taps6
 
 edgeDone4:
@@ -22472,10 +27295,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*2), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL      48960(CX)(AX*4), $0x00
-	JNE       edge5
+	JNE       edge7
 	MOVQ      40256(CX)(AX*4), R11
 	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
@@ -22572,216 +27397,147 @@ channel4:
 	VPMOVZXWD X3, Y3
 	VPSLLD    $0x10, Y3, Y3
 	VMOVAPS   Y3, Y3
-	JMP       edgeDone6
+	JMP       edgeDone8
 
-edge5:
-	XORQ      R11, R11
-	MOVLQSX   40256(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+edge7:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X0
-	MOVLQSX   40260(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X0, X0
-	MOVLQSX   40264(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X0, X0
-	MOVLQSX   40268(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X0, X0
-	MOVLQSX   40272(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X0, X0
-	MOVLQSX   40276(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X0, X0
-	MOVLQSX   40280(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X0, X0
-	MOVLQSX   40284(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVAPS   Y0, Y0
-	MOVLQSX   41344(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X1
-	MOVLQSX   41348(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X1, X1
-	MOVLQSX   41352(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X1, X1
-	MOVLQSX   41356(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X1, X1
-	MOVLQSX   41360(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X1, X1
-	MOVLQSX   41364(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X1, X1
-	MOVLQSX   41368(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X1, X1
-	MOVLQSX   41372(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
 	VMOVAPS   Y1, Y1
-	MOVLQSX   42432(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X2
-	MOVLQSX   42436(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X2, X2
-	MOVLQSX   42440(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X2, X2
-	MOVLQSX   42444(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X2, X2
-	MOVLQSX   42448(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X2, X2
-	MOVLQSX   42452(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X2, X2
-	MOVLQSX   42456(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X2, X2
-	MOVLQSX   42460(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
 	VPMOVZXWD X2, Y2
 	VPSLLD    $0x10, Y2, Y2
 	VMOVAPS   Y2, Y2
-	MOVLQSX   43520(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X3
-	MOVLQSX   43524(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X3, X3
-	MOVLQSX   43528(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X3, X3
-	MOVLQSX   43532(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X3, X3
-	MOVLQSX   43536(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X3, X3
-	MOVLQSX   43540(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X3, X3
-	MOVLQSX   43544(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X3, X3
-	MOVLQSX   43548(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
 	VPMOVZXWD X3, Y3
 	VPSLLD    $0x10, Y3, Y3
 	VMOVAPS   Y3, Y3
 
-edgeDone6:
+edgeDone8:
 	VPMOVZXWD (R8), Y4
 	VPSLLD    $0x10, Y4, Y4
 	VSUBPS    Y0, Y1, Y5
@@ -22804,7 +27560,7 @@ edgeDone6:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few7
+	JLE       few9
 	VMOVUPS   23936(CX)(AX*4), Y0
 	VMOVUPS   (DI), Y1
 	VMOVUPS   1024(DI), Y2
@@ -22941,9 +27697,9 @@ edgeDone6:
 	VADDPS    Y2, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   Y0, 27200(CX)(AX*4)
-	JMP       folded8
+	JMP       folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Y0
 	VMOVUPS (DI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -23017,7 +27773,281 @@ few7:
 	VADDPS  Y1, Y0, Y0
 	VMOVUPS Y0, 27200(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge11
+	MOVQ      40256(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	JMP       edgeDone12
+
+edge11:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+
+edgeDone12:
+	VPMOVZXWD (R8), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VSUBPS    Y0, Y1, Y5
+	VMULPS    Y5, Y4, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VADDPS    Y6, Y5, Y5
+	VMOVUPS   23936(CX)(AX*4), Y6
+	VADDPS    Y5, Y6, Y5
+	VMOVUPS   Y5, 23936(CX)(AX*4)
+	VSUBPS    Y2, Y3, Y5
+	VMULPS    Y5, Y4, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VADDPS    Y6, Y5, Y5
+	VMOVUPS   25024(CX)(AX*4), Y6
+	VADDPS    Y5, Y6, Y5
+	VMOVUPS   Y5, 25024(CX)(AX*4)
+	VSUBPS    Y0, Y2, Y0
+	VMULPS    Y0, Y4, Y0
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VADDPS    Y2, Y0, Y0
+	VMOVUPS   26112(CX)(AX*4), Y2
+	VADDPS    Y0, Y2, Y0
+	VMOVUPS   Y0, 26112(CX)(AX*4)
+	VSUBPS    Y1, Y3, Y0
+	VMULPS    Y0, Y4, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   27200(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 27200(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000008, AX
 	JMP  vector2
 
@@ -23247,10 +28277,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*2), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL      48960(CX)(AX*4), $0x00
-	JNE       edge5
+	JNE       edge7
 	MOVQ      40256(CX)(AX*4), R11
 	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
@@ -23443,420 +28475,283 @@ channel4:
 	VPMOVZXWD X7, Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       edgeDone6
+	JMP       edgeDone8
 
-edge5:
-	XORQ      R11, R11
-	MOVLQSX   40256(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+edge7:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X0
-	MOVLQSX   40260(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X0, X0
-	MOVLQSX   40264(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X0, X0
-	MOVLQSX   40268(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X0, X0
-	MOVLQSX   40272(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X0, X0
-	MOVLQSX   40276(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X0, X0
-	MOVLQSX   40280(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X0, X0
-	MOVLQSX   40284(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
 	VPMOVZXWD X0, Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVAPS   Y0, Y0
-	MOVLQSX   41344(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X1
-	MOVLQSX   41348(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X1, X1
-	MOVLQSX   41352(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X1, X1
-	MOVLQSX   41356(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X1, X1
-	MOVLQSX   41360(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X1, X1
-	MOVLQSX   41364(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X1, X1
-	MOVLQSX   41368(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X1, X1
-	MOVLQSX   41372(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
 	VPMOVZXWD X1, Y1
 	VPSLLD    $0x10, Y1, Y1
 	VMOVAPS   Y1, Y1
-	MOVLQSX   42432(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X2
-	MOVLQSX   42436(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X2, X2
-	MOVLQSX   42440(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X2, X2
-	MOVLQSX   42444(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X2, X2
-	MOVLQSX   42448(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X2, X2
-	MOVLQSX   42452(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X2, X2
-	MOVLQSX   42456(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X2, X2
-	MOVLQSX   42460(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
 	VPMOVZXWD X2, Y2
 	VPSLLD    $0x10, Y2, Y2
 	VMOVAPS   Y2, Y2
-	MOVLQSX   43520(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X3
-	MOVLQSX   43524(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X3, X3
-	MOVLQSX   43528(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X3, X3
-	MOVLQSX   43532(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X3, X3
-	MOVLQSX   43536(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X3, X3
-	MOVLQSX   43540(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X3, X3
-	MOVLQSX   43544(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X3, X3
-	MOVLQSX   43548(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
 	VPMOVZXWD X3, Y3
 	VPSLLD    $0x10, Y3, Y3
 	VMOVAPS   Y3, Y3
-	MOVLQSX   44608(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   44608(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X4
-	MOVLQSX   44612(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X4, X4
-	MOVLQSX   44616(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X4, X4
-	MOVLQSX   44620(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X4, X4
-	MOVLQSX   44624(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X4, X4
-	MOVLQSX   44628(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X4, X4
-	MOVLQSX   44632(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X4, X4
-	MOVLQSX   44636(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU   44624(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   44608(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
 	VPMOVZXWD X4, Y4
 	VPSLLD    $0x10, Y4, Y4
 	VMOVAPS   Y4, Y4
-	MOVLQSX   45696(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   45696(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X5
-	MOVLQSX   45700(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X5, X5
-	MOVLQSX   45704(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X5, X5
-	MOVLQSX   45708(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X5, X5
-	MOVLQSX   45712(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X5, X5
-	MOVLQSX   45716(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X5, X5
-	MOVLQSX   45720(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X5, X5
-	MOVLQSX   45724(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X5, X5
+	VMOVDQU   45712(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   45696(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
 	VPMOVZXWD X5, Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMOVAPS   Y5, Y5
-	MOVLQSX   46784(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   46784(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X6
-	MOVLQSX   46788(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X6, X6
-	MOVLQSX   46792(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X6, X6
-	MOVLQSX   46796(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X6, X6
-	MOVLQSX   46800(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X6, X6
-	MOVLQSX   46804(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X6, X6
-	MOVLQSX   46808(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X6, X6
-	MOVLQSX   46812(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X6, X6
+	VMOVDQU   46800(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   46784(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
 	VPMOVZXWD X6, Y6
 	VPSLLD    $0x10, Y6, Y6
 	VMOVAPS   Y6, Y6
-	MOVLQSX   47872(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   47872(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X7
-	MOVLQSX   47876(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X7, X7
-	MOVLQSX   47880(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X7, X7
-	MOVLQSX   47884(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X7, X7
-	MOVLQSX   47888(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X7, X7
-	MOVLQSX   47892(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X7, X7
-	MOVLQSX   47896(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X7, X7
-	MOVLQSX   47900(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X7, X7
+	VMOVDQU   47888(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   47872(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
 	VPMOVZXWD X7, Y7
 	VPSLLD    $0x10, Y7, Y7
 	VMOVAPS   Y7, Y7
 
-edgeDone6:
+edgeDone8:
 	VPMOVZXWD (R8), Y8
 	VPSLLD    $0x10, Y8, Y8
 	VSUBPS    Y0, Y1, Y9
@@ -23903,7 +28798,7 @@ edgeDone6:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few7
+	JLE       few9
 	VMOVUPS   23936(CX)(AX*4), Y0
 	VMOVUPS   (DI), Y1
 	VMOVUPS   3072(DI), Y2
@@ -24312,9 +29207,9 @@ edgeDone6:
 	VADDPS    Y2, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   Y0, 35904(CX)(AX*4)
-	JMP       folded8
+	JMP       folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Y0
 	VMOVUPS (DI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -24532,7 +29427,569 @@ few7:
 	VADDPS  Y1, Y0, Y0
 	VMOVUPS Y0, 35904(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge11
+	MOVQ      40256(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      44608(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X4, X4
+	MOVQ      44616(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X4, X4
+	MOVQ      44624(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X4, X4
+	MOVQ      44632(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X4, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	MOVQ      45696(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X5, X5
+	MOVQ      45704(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X5, X5
+	MOVQ      45712(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X5, X5
+	MOVQ      45720(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X5, X5
+	VPMOVZXWD X5, Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	MOVQ      46784(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X6, X6
+	MOVQ      46792(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X6, X6
+	MOVQ      46800(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X6, X6
+	MOVQ      46808(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X6, X6
+	VPMOVZXWD X6, Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y6, Y6
+	MOVQ      47872(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X7, X7
+	MOVQ      47880(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X7, X7
+	MOVQ      47888(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X7, X7
+	MOVQ      47896(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X7, X7
+	VPMOVZXWD X7, Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       edgeDone12
+
+edge11:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VPMOVZXWD X0, Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VPMOVZXWD X1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VPMOVZXWD X2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VPMOVZXWD X3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   44608(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU   44624(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   44608(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VPMOVZXWD X4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VMOVAPS   Y4, Y4
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   45696(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X5, X5
+	VMOVDQU   45712(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   45696(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
+	VPMOVZXWD X5, Y5
+	VPSLLD    $0x10, Y5, Y5
+	VMOVAPS   Y5, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   46784(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X6, X6
+	VMOVDQU   46800(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   46784(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
+	VPMOVZXWD X6, Y6
+	VPSLLD    $0x10, Y6, Y6
+	VMOVAPS   Y6, Y6
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   47872(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X7, X7
+	VMOVDQU   47888(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   47872(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
+	VPMOVZXWD X7, Y7
+	VPSLLD    $0x10, Y7, Y7
+	VMOVAPS   Y7, Y7
+
+edgeDone12:
+	VPMOVZXWD (R8), Y8
+	VPSLLD    $0x10, Y8, Y8
+	VSUBPS    Y0, Y1, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   23936(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 23936(CX)(AX*4)
+	VSUBPS    Y2, Y3, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   25024(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 25024(CX)(AX*4)
+	VSUBPS    Y4, Y5, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   26112(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 26112(CX)(AX*4)
+	VSUBPS    Y6, Y7, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   27200(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 27200(CX)(AX*4)
+	VSUBPS    Y0, Y2, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   28288(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 28288(CX)(AX*4)
+	VSUBPS    Y1, Y3, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   29376(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 29376(CX)(AX*4)
+	VSUBPS    Y4, Y6, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   30464(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 30464(CX)(AX*4)
+	VSUBPS    Y5, Y7, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   31552(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 31552(CX)(AX*4)
+	VSUBPS    Y0, Y4, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VADDPS    Y4, Y0, Y0
+	VMOVUPS   32640(CX)(AX*4), Y4
+	VADDPS    Y0, Y4, Y0
+	VMOVUPS   Y0, 32640(CX)(AX*4)
+	VSUBPS    Y1, Y5, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   33728(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 33728(CX)(AX*4)
+	VSUBPS    Y2, Y6, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   34816(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 34816(CX)(AX*4)
+	VSUBPS    Y3, Y7, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   35904(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 35904(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000008, AX
 	JMP  vector2
 
@@ -24541,7 +29998,7 @@ done3:
 	RET
 
 // func gatherSampleAVX2F16(cells *byte, n int, input *byte, taps int, y *byte)
-// Requires: AVX, CMOV, F16C
+// Requires: AVX, AVX2, CMOV, F16C
 TEXT ·gatherSampleAVX2F16(SB), NOSPLIT, $0-40
 	MOVQ cells+0(FP), CX
 	MOVQ n+8(FP), DX
@@ -24594,67 +30051,49 @@ taps5:
 	JMP       edgeDone4
 
 edge3:
-	XORQ R8, R8
-	LEAQ 40256(CX)(AX*4), R9
-	LEAQ 4352(CX)(AX*4), R10
-	MOVQ SI, R11
+	LEAQ 40256(CX)(AX*4), R8
+	LEAQ 4352(CX)(AX*4), R9
+	MOVQ SI, R10
 
 taps6:
-	MOVLQSX   (R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   (R8), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
 	VMOVD     R12, X1
-	MOVLQSX   4(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x01, R12, X1, X1
-	MOVLQSX   8(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x02, R12, X1, X1
-	MOVLQSX   12(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x03, R12, X1, X1
-	MOVLQSX   16(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x04, R12, X1, X1
-	MOVLQSX   20(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x05, R12, X1, X1
-	MOVLQSX   24(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x06, R12, X1, X1
-	MOVLQSX   28(R9), R12
-	TESTQ     R12, R12
-	CMOVQLT   R8, R12
-	MOVWQZX   (BX)(R12*2), R12
-	CMOVQLT   R8, R12
-	VPINSRW   $0x07, R12, X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (BX)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (BX)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (BX)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (BX)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (BX)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (BX)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (BX)(R11*2), X1, X1
+	VMOVDQU   16(R8), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   (R8), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
 	VCVTPH2PS X1, Y1
-	VMULPS    (R10), Y1, Y1
+	VMULPS    (R9), Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	VMOVAPS   Y0, Y0
+	ADDQ      $0x00000440, R8
 	ADDQ      $0x00000440, R9
-	ADDQ      $0x00000440, R10
-	DECQ      R11
+	DECQ      R10
 	JNE       taps6
 
 edgeDone4:
@@ -24672,7 +30111,7 @@ done2:
 	RET
 
 // func gatherTerms2AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, CMOV, F16C
+// Requires: AVX, AVX2, CMOV, F16C
 TEXT ·gatherTerms2AVX2F16(SB), NOSPLIT, $0-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
@@ -24765,10 +30204,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*2), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL      48960(CX)(AX*4), $0x00
-	JNE       edge5
+	JNE       edge7
 	MOVQ      40256(CX)(AX*4), R11
 	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
@@ -24861,212 +30302,143 @@ channel4:
 	VPINSRW   $0x07, (DI)(R11*2), X3, X3
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y3, Y3
-	JMP       edgeDone6
+	JMP       edgeDone8
 
-edge5:
-	XORQ      R11, R11
-	MOVLQSX   40256(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+edge7:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X0
-	MOVLQSX   40260(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X0, X0
-	MOVLQSX   40264(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X0, X0
-	MOVLQSX   40268(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X0, X0
-	MOVLQSX   40272(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X0, X0
-	MOVLQSX   40276(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X0, X0
-	MOVLQSX   40280(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X0, X0
-	MOVLQSX   40284(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
 	VCVTPH2PS X0, Y0
 	VMOVAPS   Y0, Y0
-	MOVLQSX   41344(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X1
-	MOVLQSX   41348(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X1, X1
-	MOVLQSX   41352(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X1, X1
-	MOVLQSX   41356(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X1, X1
-	MOVLQSX   41360(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X1, X1
-	MOVLQSX   41364(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X1, X1
-	MOVLQSX   41368(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X1, X1
-	MOVLQSX   41372(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
 	VCVTPH2PS X1, Y1
 	VMOVAPS   Y1, Y1
-	MOVLQSX   42432(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X2
-	MOVLQSX   42436(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X2, X2
-	MOVLQSX   42440(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X2, X2
-	MOVLQSX   42444(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X2, X2
-	MOVLQSX   42448(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X2, X2
-	MOVLQSX   42452(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X2, X2
-	MOVLQSX   42456(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X2, X2
-	MOVLQSX   42460(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
 	VCVTPH2PS X2, Y2
 	VMOVAPS   Y2, Y2
-	MOVLQSX   43520(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X3
-	MOVLQSX   43524(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X3, X3
-	MOVLQSX   43528(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X3, X3
-	MOVLQSX   43532(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X3, X3
-	MOVLQSX   43536(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X3, X3
-	MOVLQSX   43540(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X3, X3
-	MOVLQSX   43544(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X3, X3
-	MOVLQSX   43548(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y3, Y3
 
-edgeDone6:
+edgeDone8:
 	VCVTPH2PS (R8), Y4
 	VSUBPS    Y0, Y1, Y5
 	VMULPS    Y5, Y4, Y5
@@ -25088,7 +30460,7 @@ edgeDone6:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few7
+	JLE       few9
 	VMOVUPS   23936(CX)(AX*4), Y0
 	VMOVUPS   (DI), Y1
 	VMOVUPS   1024(DI), Y2
@@ -25225,9 +30597,9 @@ edgeDone6:
 	VADDPS    Y2, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   Y0, 27200(CX)(AX*4)
-	JMP       folded8
+	JMP       folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Y0
 	VMOVUPS (DI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -25301,7 +30673,272 @@ few7:
 	VADDPS  Y1, Y0, Y0
 	VMOVUPS Y0, 27200(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge11
+	MOVQ      40256(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	JMP       edgeDone12
+
+edge11:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+
+edgeDone12:
+	VCVTPH2PS (R8), Y4
+	VSUBPS    Y0, Y1, Y5
+	VMULPS    Y5, Y4, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VADDPS    Y6, Y5, Y5
+	VMOVUPS   23936(CX)(AX*4), Y6
+	VADDPS    Y5, Y6, Y5
+	VMOVUPS   Y5, 23936(CX)(AX*4)
+	VSUBPS    Y2, Y3, Y5
+	VMULPS    Y5, Y4, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VADDPS    Y6, Y5, Y5
+	VMOVUPS   25024(CX)(AX*4), Y6
+	VADDPS    Y5, Y6, Y5
+	VMOVUPS   Y5, 25024(CX)(AX*4)
+	VSUBPS    Y0, Y2, Y0
+	VMULPS    Y0, Y4, Y0
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VADDPS    Y2, Y0, Y0
+	VMOVUPS   26112(CX)(AX*4), Y2
+	VADDPS    Y0, Y2, Y0
+	VMOVUPS   Y0, 26112(CX)(AX*4)
+	VSUBPS    Y1, Y3, Y0
+	VMULPS    Y0, Y4, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   27200(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 27200(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000008, AX
 	JMP  vector2
 
@@ -25310,7 +30947,7 @@ done3:
 	RET
 
 // func gatherTerms3AVX2F16(cells *byte, n int, input *byte, channelStride int, dy *byte, dyStride int, channels int, terms *byte)
-// Requires: AVX, CMOV, F16C
+// Requires: AVX, AVX2, CMOV, F16C
 TEXT ·gatherTerms3AVX2F16(SB), NOSPLIT, $0-64
 	MOVQ    cells+0(FP), CX
 	MOVQ    n+8(FP), DX
@@ -25531,10 +31168,12 @@ vector2:
 	CMOVQGT R11, DI
 	LEAQ    (R8)(DI*2), R8
 	MOVQ    input+16(FP), DI
+	CMPQ    R9, $0x01
+	JEQ     one5
 
 channel4:
 	CMPL      48960(CX)(AX*4), $0x00
-	JNE       edge5
+	JNE       edge7
 	MOVQ      40256(CX)(AX*4), R11
 	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
@@ -25719,412 +31358,275 @@ channel4:
 	VPINSRW   $0x07, (DI)(R11*2), X7, X7
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y7, Y7
-	JMP       edgeDone6
+	JMP       edgeDone8
 
-edge5:
-	XORQ      R11, R11
-	MOVLQSX   40256(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+edge7:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X0
-	MOVLQSX   40260(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X0, X0
-	MOVLQSX   40264(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X0, X0
-	MOVLQSX   40268(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X0, X0
-	MOVLQSX   40272(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X0, X0
-	MOVLQSX   40276(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X0, X0
-	MOVLQSX   40280(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X0, X0
-	MOVLQSX   40284(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X0, X0
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
 	VCVTPH2PS X0, Y0
 	VMOVAPS   Y0, Y0
-	MOVLQSX   41344(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X1
-	MOVLQSX   41348(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X1, X1
-	MOVLQSX   41352(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X1, X1
-	MOVLQSX   41356(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X1, X1
-	MOVLQSX   41360(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X1, X1
-	MOVLQSX   41364(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X1, X1
-	MOVLQSX   41368(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X1, X1
-	MOVLQSX   41372(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X1, X1
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
 	VCVTPH2PS X1, Y1
 	VMOVAPS   Y1, Y1
-	MOVLQSX   42432(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X2
-	MOVLQSX   42436(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X2, X2
-	MOVLQSX   42440(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X2, X2
-	MOVLQSX   42444(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X2, X2
-	MOVLQSX   42448(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X2, X2
-	MOVLQSX   42452(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X2, X2
-	MOVLQSX   42456(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X2, X2
-	MOVLQSX   42460(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X2, X2
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
 	VCVTPH2PS X2, Y2
 	VMOVAPS   Y2, Y2
-	MOVLQSX   43520(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X3
-	MOVLQSX   43524(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X3, X3
-	MOVLQSX   43528(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X3, X3
-	MOVLQSX   43532(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X3, X3
-	MOVLQSX   43536(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X3, X3
-	MOVLQSX   43540(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X3, X3
-	MOVLQSX   43544(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X3, X3
-	MOVLQSX   43548(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X3, X3
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
 	VCVTPH2PS X3, Y3
 	VMOVAPS   Y3, Y3
-	MOVLQSX   44608(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   44608(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X4
-	MOVLQSX   44612(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X4, X4
-	MOVLQSX   44616(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X4, X4
-	MOVLQSX   44620(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X4, X4
-	MOVLQSX   44624(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X4, X4
-	MOVLQSX   44628(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X4, X4
-	MOVLQSX   44632(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X4, X4
-	MOVLQSX   44636(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X4, X4
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X4, X4
+	VMOVDQU   44624(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   44608(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
 	VCVTPH2PS X4, Y4
 	VMOVAPS   Y4, Y4
-	MOVLQSX   45696(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   45696(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X5
-	MOVLQSX   45700(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X5, X5
-	MOVLQSX   45704(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X5, X5
-	MOVLQSX   45708(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X5, X5
-	MOVLQSX   45712(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X5, X5
-	MOVLQSX   45716(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X5, X5
-	MOVLQSX   45720(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X5, X5
-	MOVLQSX   45724(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X5, X5
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X5, X5
+	VMOVDQU   45712(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   45696(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
 	VCVTPH2PS X5, Y5
 	VMOVAPS   Y5, Y5
-	MOVLQSX   46784(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   46784(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X6
-	MOVLQSX   46788(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X6, X6
-	MOVLQSX   46792(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X6, X6
-	MOVLQSX   46796(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X6, X6
-	MOVLQSX   46800(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X6, X6
-	MOVLQSX   46804(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X6, X6
-	MOVLQSX   46808(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X6, X6
-	MOVLQSX   46812(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X6, X6
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X6, X6
+	VMOVDQU   46800(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   46784(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
 	VCVTPH2PS X6, Y6
 	VMOVAPS   Y6, Y6
-	MOVLQSX   47872(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   47872(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R11
+	MOVL      R11, R12
 	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
 	VMOVD     R12, X7
-	MOVLQSX   47876(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x01, R12, X7, X7
-	MOVLQSX   47880(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x02, R12, X7, X7
-	MOVLQSX   47884(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x03, R12, X7, X7
-	MOVLQSX   47888(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x04, R12, X7, X7
-	MOVLQSX   47892(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x05, R12, X7, X7
-	MOVLQSX   47896(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x06, R12, X7, X7
-	MOVLQSX   47900(CX)(AX*4), R12
-	TESTQ     R12, R12
-	CMOVQLT   R11, R12
-	MOVWQZX   (DI)(R12*2), R12
-	CMOVQLT   R11, R12
-	VPINSRW   $0x07, R12, X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x01, (DI)(R11*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x02, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x03, (DI)(R11*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x04, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x05, (DI)(R11*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R11
+	MOVL      R11, R12
+	VPINSRW   $0x06, (DI)(R12*2), X7, X7
+	SHRQ      $0x20, R11
+	VPINSRW   $0x07, (DI)(R11*2), X7, X7
+	VMOVDQU   47888(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   47872(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
 	VCVTPH2PS X7, Y7
 	VMOVAPS   Y7, Y7
 
-edgeDone6:
+edgeDone8:
 	VCVTPH2PS (R8), Y8
 	VSUBPS    Y0, Y1, Y9
 	VMULPS    Y9, Y8, Y9
@@ -26170,7 +31672,7 @@ edgeDone6:
 	MOVQ      terms+56(FP), DI
 	MOVQ      channels+48(FP), R8
 	CMPQ      R8, $0x04
-	JLE       few7
+	JLE       few9
 	VMOVUPS   23936(CX)(AX*4), Y0
 	VMOVUPS   (DI), Y1
 	VMOVUPS   3072(DI), Y2
@@ -26579,9 +32081,9 @@ edgeDone6:
 	VADDPS    Y2, Y1, Y1
 	VADDPS    Y1, Y0, Y0
 	VMOVUPS   Y0, 35904(CX)(AX*4)
-	JMP       folded8
+	JMP       folded10
 
-few7:
+few9:
 	VMOVUPS 23936(CX)(AX*4), Y0
 	VMOVUPS (DI), Y1
 	VMOVUPS all32_0<>+0(SB), Y2
@@ -26799,7 +32301,552 @@ few7:
 	VADDPS  Y1, Y0, Y0
 	VMOVUPS Y0, 35904(CX)(AX*4)
 
-folded8:
+folded10:
+	JMP summed6
+
+one5:
+	CMPL      48960(CX)(AX*4), $0x00
+	JNE       edge11
+	MOVQ      40256(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      40264(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      40272(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      40280(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	MOVQ      41344(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      41352(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      41360(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      41368(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	MOVQ      42432(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      42440(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      42448(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      42456(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	MOVQ      43520(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      43528(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      43536(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      43544(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	MOVQ      44608(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X4, X4
+	MOVQ      44616(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X4, X4
+	MOVQ      44624(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X4, X4
+	MOVQ      44632(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X4, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	MOVQ      45696(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X5, X5
+	MOVQ      45704(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X5, X5
+	MOVQ      45712(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X5, X5
+	MOVQ      45720(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X5, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y5, Y5
+	MOVQ      46784(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X6, X6
+	MOVQ      46792(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X6, X6
+	MOVQ      46800(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X6, X6
+	MOVQ      46808(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X6, X6
+	VCVTPH2PS X6, Y6
+	VMOVAPS   Y6, Y6
+	MOVQ      47872(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X7, X7
+	MOVQ      47880(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X7, X7
+	MOVQ      47888(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X7, X7
+	MOVQ      47896(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X7, X7
+	VCVTPH2PS X7, Y7
+	VMOVAPS   Y7, Y7
+	JMP       edgeDone12
+
+edge11:
+	VMOVUPS   all32_0<>+0(SB), Y0
+	VMOVUPS   40256(CX)(AX*4), Y1
+	VPMAXSD   Y0, Y1, Y0
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X0, X0
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
+	VPSRAD    $0x1f, X1, X1
+	VMOVDQU   40256(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPACKSSDW X1, X2, X1
+	VPANDN    X0, X1, X0
+	VCVTPH2PS X0, Y0
+	VMOVAPS   Y0, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VMOVUPS   41344(CX)(AX*4), Y2
+	VPMAXSD   Y1, Y2, Y1
+	VMOVUPS   Y1, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X1, X1
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X1, X1
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X1, X1
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X1, X1
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X1, X1
+	VMOVDQU   41360(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VMOVDQU   41344(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VPACKSSDW X2, X3, X2
+	VPANDN    X1, X2, X1
+	VCVTPH2PS X1, Y1
+	VMOVAPS   Y1, Y1
+	VMOVUPS   all32_0<>+0(SB), Y2
+	VMOVUPS   42432(CX)(AX*4), Y3
+	VPMAXSD   Y2, Y3, Y2
+	VMOVUPS   Y2, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X2, X2
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X2, X2
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X2, X2
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X2, X2
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X2, X2
+	VMOVDQU   42448(CX)(AX*4), X3
+	VPSRAD    $0x1f, X3, X3
+	VMOVDQU   42432(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VPACKSSDW X3, X4, X3
+	VPANDN    X2, X3, X2
+	VCVTPH2PS X2, Y2
+	VMOVAPS   Y2, Y2
+	VMOVUPS   all32_0<>+0(SB), Y3
+	VMOVUPS   43520(CX)(AX*4), Y4
+	VPMAXSD   Y3, Y4, Y3
+	VMOVUPS   Y3, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X3, X3
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X3, X3
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X3, X3
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X3, X3
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X3, X3
+	VMOVDQU   43536(CX)(AX*4), X4
+	VPSRAD    $0x1f, X4, X4
+	VMOVDQU   43520(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VPACKSSDW X4, X5, X4
+	VPANDN    X3, X4, X3
+	VCVTPH2PS X3, Y3
+	VMOVAPS   Y3, Y3
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VMOVUPS   44608(CX)(AX*4), Y5
+	VPMAXSD   Y4, Y5, Y4
+	VMOVUPS   Y4, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X4, X4
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X4, X4
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X4, X4
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X4, X4
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X4, X4
+	VMOVDQU   44624(CX)(AX*4), X5
+	VPSRAD    $0x1f, X5, X5
+	VMOVDQU   44608(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VPACKSSDW X5, X6, X5
+	VPANDN    X4, X5, X4
+	VCVTPH2PS X4, Y4
+	VMOVAPS   Y4, Y4
+	VMOVUPS   all32_0<>+0(SB), Y5
+	VMOVUPS   45696(CX)(AX*4), Y6
+	VPMAXSD   Y5, Y6, Y5
+	VMOVUPS   Y5, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X5, X5
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X5, X5
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X5, X5
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X5, X5
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X5, X5
+	VMOVDQU   45712(CX)(AX*4), X6
+	VPSRAD    $0x1f, X6, X6
+	VMOVDQU   45696(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VPACKSSDW X6, X7, X6
+	VPANDN    X5, X6, X5
+	VCVTPH2PS X5, Y5
+	VMOVAPS   Y5, Y5
+	VMOVUPS   all32_0<>+0(SB), Y6
+	VMOVUPS   46784(CX)(AX*4), Y7
+	VPMAXSD   Y6, Y7, Y6
+	VMOVUPS   Y6, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X6, X6
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X6, X6
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X6, X6
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X6, X6
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X6, X6
+	VMOVDQU   46800(CX)(AX*4), X7
+	VPSRAD    $0x1f, X7, X7
+	VMOVDQU   46784(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VPACKSSDW X7, X8, X7
+	VPANDN    X6, X7, X6
+	VCVTPH2PS X6, Y6
+	VMOVAPS   Y6, Y6
+	VMOVUPS   all32_0<>+0(SB), Y7
+	VMOVUPS   47872(CX)(AX*4), Y8
+	VPMAXSD   Y7, Y8, Y7
+	VMOVUPS   Y7, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R9
+	MOVL      R9, R10
+	MOVWQZX   (DI)(R10*2), R10
+	VMOVD     R10, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x01, (DI)(R9*2), X7, X7
+	MOVQ      50056(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x02, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x03, (DI)(R9*2), X7, X7
+	MOVQ      50064(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x04, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x05, (DI)(R9*2), X7, X7
+	MOVQ      50072(CX)(AX*4), R9
+	MOVL      R9, R10
+	VPINSRW   $0x06, (DI)(R10*2), X7, X7
+	SHRQ      $0x20, R9
+	VPINSRW   $0x07, (DI)(R9*2), X7, X7
+	VMOVDQU   47888(CX)(AX*4), X8
+	VPSRAD    $0x1f, X8, X8
+	VMOVDQU   47872(CX)(AX*4), X9
+	VPSRAD    $0x1f, X9, X9
+	VPACKSSDW X8, X9, X8
+	VPANDN    X7, X8, X7
+	VCVTPH2PS X7, Y7
+	VMOVAPS   Y7, Y7
+
+edgeDone12:
+	VCVTPH2PS (R8), Y8
+	VSUBPS    Y0, Y1, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   23936(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 23936(CX)(AX*4)
+	VSUBPS    Y2, Y3, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   25024(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 25024(CX)(AX*4)
+	VSUBPS    Y4, Y5, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   26112(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 26112(CX)(AX*4)
+	VSUBPS    Y6, Y7, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   27200(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 27200(CX)(AX*4)
+	VSUBPS    Y0, Y2, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   28288(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 28288(CX)(AX*4)
+	VSUBPS    Y1, Y3, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   29376(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 29376(CX)(AX*4)
+	VSUBPS    Y4, Y6, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   30464(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 30464(CX)(AX*4)
+	VSUBPS    Y5, Y7, Y9
+	VMULPS    Y9, Y8, Y9
+	VMOVUPS   all32_0<>+0(SB), Y10
+	VADDPS    Y10, Y9, Y9
+	VMOVUPS   31552(CX)(AX*4), Y10
+	VADDPS    Y9, Y10, Y9
+	VMOVUPS   Y9, 31552(CX)(AX*4)
+	VSUBPS    Y0, Y4, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y4
+	VADDPS    Y4, Y0, Y0
+	VMOVUPS   32640(CX)(AX*4), Y4
+	VADDPS    Y0, Y4, Y0
+	VMOVUPS   Y0, 32640(CX)(AX*4)
+	VSUBPS    Y1, Y5, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   33728(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 33728(CX)(AX*4)
+	VSUBPS    Y2, Y6, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   34816(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 34816(CX)(AX*4)
+	VSUBPS    Y3, Y7, Y0
+	VMULPS    Y0, Y8, Y0
+	VMOVUPS   all32_0<>+0(SB), Y1
+	VADDPS    Y1, Y0, Y0
+	VMOVUPS   35904(CX)(AX*4), Y1
+	VADDPS    Y0, Y1, Y0
+	VMOVUPS   Y0, 35904(CX)(AX*4)
+
+summed6:
 	ADDQ $0x00000008, AX
 	JMP  vector2
 
@@ -26917,72 +32964,71 @@ TEXT ·gatherCopy32AVX2(SB), NOSPLIT, $0-32
 vector1:
 	CMPQ    AX, DX
 	JGE     done2
-	MOVQ    AX, R8
-	LEAQ    -8(DX), DI
-	CMPQ    R8, DI
-	CMOVQGT DI, R8
-	LEAQ    40256(CX)(AX*4), DI
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
 	CMPL    48960(CX)(AX*4), $0x00
-	JEQ     whole3
+	JNE     edge3
+	MOVQ    40256(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X0
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X0, X0
+	MOVQ    40264(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X0, X0
+	MOVQ    40272(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X1
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X1, X1
+	MOVQ    40280(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X1, X1
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X1, X1
+	VMOVUPS X0, (SI)(DI*4)
+	VMOVUPS X1, 16(SI)(DI*4)
+	JMP     edgeDone4
+
+edge3:
 	VMOVUPS all32_0<>+0(SB), Y0
-	VMOVUPS (DI), Y1
+	VMOVUPS 40256(CX)(AX*4), Y1
 	VPMAXSD Y0, Y1, Y0
-	VMOVUPS Y0, 1088(DI)
-	MOVQ    1088(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X0
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X0, X0
-	MOVQ    1096(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X0, X0
-	MOVQ    1104(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X1
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X1, X1
-	MOVQ    1112(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X1, X1
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X1, X1
-	VMOVDQU (DI), X2
+	VMOVUPS Y0, 50048(CX)(AX*4)
+	MOVQ    50048(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X0
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X0, X0
+	MOVQ    50056(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X0, X0
+	MOVQ    50064(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVD   (BX)(R9*4), X1
+	SHRQ    $0x20, R8
+	VPINSRD $0x01, (BX)(R8*4), X1, X1
+	MOVQ    50072(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRD $0x02, (BX)(R9*4), X1, X1
+	SHRQ    $0x20, R8
+	VPINSRD $0x03, (BX)(R8*4), X1, X1
+	VMOVDQU 40256(CX)(AX*4), X2
 	VPSRAD  $0x1f, X2, X2
 	VPANDN  X0, X2, X0
-	VMOVUPS X0, (SI)(R8*4)
-	VMOVDQU 16(DI), X0
-	VPSRAD  $0x1f, X0, X0
-	VPANDN  X1, X0, X1
-	VMOVUPS X1, 16(SI)(R8*4)
-	JMP     copied4
+	VMOVDQU 40272(CX)(AX*4), X2
+	VPSRAD  $0x1f, X2, X2
+	VPANDN  X1, X2, X1
+	VMOVUPS X0, (SI)(DI*4)
+	VMOVUPS X1, 16(SI)(DI*4)
 
-whole3:
-	MOVQ    (DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X0
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X0, X0
-	MOVQ    8(DI), R9
-	MOVL    R9, R10
-	VPINSRD $0x02, (BX)(R10*4), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRD $0x03, (BX)(R9*4), X0, X0
-	MOVQ    16(DI), R9
-	MOVL    R9, R10
-	VMOVD   (BX)(R10*4), X1
-	SHRQ    $0x20, R9
-	VPINSRD $0x01, (BX)(R9*4), X1, X1
-	MOVQ    24(DI), DI
-	MOVL    DI, R9
-	VPINSRD $0x02, (BX)(R9*4), X1, X1
-	SHRQ    $0x20, DI
-	VPINSRD $0x03, (BX)(DI*4), X1, X1
-	VMOVUPS X0, (SI)(R8*4)
-	VMOVUPS X1, 16(SI)(R8*4)
-
-copied4:
+edgeDone4:
 	ADDQ $0x00000008, AX
 	JMP  vector1
 
@@ -27000,56 +33046,55 @@ TEXT ·gatherCopy64AVX2(SB), NOSPLIT, $0-32
 	XORQ AX, AX
 
 vector1:
-	CMPQ      AX, DX
-	JGE       done2
-	MOVQ      AX, R8
-	LEAQ      -4(DX), DI
-	CMPQ      R8, DI
-	CMOVQGT   DI, R8
-	LEAQ      80512(CX)(AX*4), DI
-	CMPL      89216(CX)(AX*4), $0x00
-	JEQ       whole3
+	CMPQ    AX, DX
+	JGE     done2
+	MOVQ    AX, DI
+	LEAQ    -4(DX), R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	CMPL    89216(CX)(AX*4), $0x00
+	JNE     edge3
+	MOVQ    80512(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVQ   (BX)(R9*8), X0
+	SHRQ    $0x20, R8
+	VPINSRQ $0x01, (BX)(R8*8), X0, X0
+	MOVQ    80520(CX)(AX*4), R8
+	MOVL    R8, R9
+	VMOVQ   (BX)(R9*8), X1
+	SHRQ    $0x20, R8
+	VPINSRQ $0x01, (BX)(R8*8), X1, X1
+	VMOVUPS X0, (SI)(DI*8)
+	VMOVUPS X1, 16(SI)(DI*8)
+	JMP     edgeDone4
+
+edge3:
 	VMOVUPS   all32_0<>+0(SB), X0
-	VMOVUPS   (DI), X1
+	VMOVUPS   80512(CX)(AX*4), X1
 	VPMAXSD   X0, X1, X0
-	VMOVUPS   X0, 1088(DI)
-	MOVQ      1088(DI), R9
-	MOVL      R9, R10
-	VMOVQ     (BX)(R10*8), X0
-	SHRQ      $0x20, R9
-	VPINSRQ   $0x01, (BX)(R9*8), X0, X0
-	MOVQ      1096(DI), R9
-	MOVL      R9, R10
-	VMOVQ     (BX)(R10*8), X1
-	SHRQ      $0x20, R9
-	VPINSRQ   $0x01, (BX)(R9*8), X1, X1
-	VPMOVSXDQ (DI), X2
+	VMOVUPS   X0, 90304(CX)(AX*4)
+	MOVQ      90304(CX)(AX*4), R8
+	MOVL      R8, R9
+	VMOVQ     (BX)(R9*8), X0
+	SHRQ      $0x20, R8
+	VPINSRQ   $0x01, (BX)(R8*8), X0, X0
+	MOVQ      90312(CX)(AX*4), R8
+	MOVL      R8, R9
+	VMOVQ     (BX)(R9*8), X1
+	SHRQ      $0x20, R8
+	VPINSRQ   $0x01, (BX)(R8*8), X1, X1
+	VPMOVSXDQ 80512(CX)(AX*4), X2
 	VPSRAD    $0x1f, X2, X2
 	VPSHUFD   $0xf5, X2, X2
 	VPANDN    X0, X2, X0
-	VMOVUPS   X0, (SI)(R8*8)
-	VPMOVSXDQ 8(DI), X0
-	VPSRAD    $0x1f, X0, X0
-	VPSHUFD   $0xf5, X0, X0
-	VPANDN    X1, X0, X1
-	VMOVUPS   X1, 16(SI)(R8*8)
-	JMP       copied4
+	VPMOVSXDQ 80520(CX)(AX*4), X2
+	VPSRAD    $0x1f, X2, X2
+	VPSHUFD   $0xf5, X2, X2
+	VPANDN    X1, X2, X1
+	VMOVUPS   X0, (SI)(DI*8)
+	VMOVUPS   X1, 16(SI)(DI*8)
 
-whole3:
-	MOVQ    (DI), R9
-	MOVL    R9, R10
-	VMOVQ   (BX)(R10*8), X0
-	SHRQ    $0x20, R9
-	VPINSRQ $0x01, (BX)(R9*8), X0, X0
-	MOVQ    8(DI), DI
-	MOVL    DI, R9
-	VMOVQ   (BX)(R9*8), X1
-	SHRQ    $0x20, DI
-	VPINSRQ $0x01, (BX)(DI*8), X1, X1
-	VMOVUPS X0, (SI)(R8*8)
-	VMOVUPS X1, 16(SI)(R8*8)
-
-copied4:
+edgeDone4:
 	ADDQ $0x00000004, AX
 	JMP  vector1
 
@@ -27067,74 +33112,73 @@ TEXT ·gatherCopy16AVX2(SB), NOSPLIT, $0-32
 	XORQ AX, AX
 
 vector1:
-	CMPQ      AX, DX
-	JGE       done2
-	MOVQ      AX, R8
-	LEAQ      -8(DX), DI
-	CMPQ      R8, DI
-	CMOVQGT   DI, R8
-	LEAQ      40256(CX)(AX*4), DI
-	CMPL      48960(CX)(AX*4), $0x00
-	JEQ       whole3
+	CMPQ    AX, DX
+	JGE     done2
+	MOVQ    AX, DI
+	LEAQ    -8(DX), R8
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	CMPL    48960(CX)(AX*4), $0x00
+	JNE     edge3
+	MOVQ    40256(CX)(AX*4), R8
+	MOVL    R8, R9
+	MOVWQZX (BX)(R9*2), R9
+	VMOVD   R9, X0
+	SHRQ    $0x20, R8
+	VPINSRW $0x01, (BX)(R8*2), X0, X0
+	MOVQ    40264(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x02, (BX)(R9*2), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRW $0x03, (BX)(R8*2), X0, X0
+	MOVQ    40272(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x04, (BX)(R9*2), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRW $0x05, (BX)(R8*2), X0, X0
+	MOVQ    40280(CX)(AX*4), R8
+	MOVL    R8, R9
+	VPINSRW $0x06, (BX)(R9*2), X0, X0
+	SHRQ    $0x20, R8
+	VPINSRW $0x07, (BX)(R8*2), X0, X0
+	VMOVUPS X0, (SI)(DI*2)
+	JMP     edgeDone4
+
+edge3:
 	VMOVUPS   all32_0<>+0(SB), Y0
-	VMOVUPS   (DI), Y1
+	VMOVUPS   40256(CX)(AX*4), Y1
 	VPMAXSD   Y0, Y1, Y0
-	VMOVUPS   Y0, 1088(DI)
-	MOVQ      1088(DI), R9
-	MOVL      R9, R10
-	MOVWQZX   (BX)(R10*2), R10
-	VMOVD     R10, X0
-	SHRQ      $0x20, R9
-	VPINSRW   $0x01, (BX)(R9*2), X0, X0
-	MOVQ      1096(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x02, (BX)(R10*2), X0, X0
-	SHRQ      $0x20, R9
-	VPINSRW   $0x03, (BX)(R9*2), X0, X0
-	MOVQ      1104(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x04, (BX)(R10*2), X0, X0
-	SHRQ      $0x20, R9
-	VPINSRW   $0x05, (BX)(R9*2), X0, X0
-	MOVQ      1112(DI), R9
-	MOVL      R9, R10
-	VPINSRW   $0x06, (BX)(R10*2), X0, X0
-	SHRQ      $0x20, R9
-	VPINSRW   $0x07, (BX)(R9*2), X0, X0
-	VMOVDQU   16(DI), X1
+	VMOVUPS   Y0, 50048(CX)(AX*4)
+	MOVQ      50048(CX)(AX*4), R8
+	MOVL      R8, R9
+	MOVWQZX   (BX)(R9*2), R9
+	VMOVD     R9, X0
+	SHRQ      $0x20, R8
+	VPINSRW   $0x01, (BX)(R8*2), X0, X0
+	MOVQ      50056(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x02, (BX)(R9*2), X0, X0
+	SHRQ      $0x20, R8
+	VPINSRW   $0x03, (BX)(R8*2), X0, X0
+	MOVQ      50064(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x04, (BX)(R9*2), X0, X0
+	SHRQ      $0x20, R8
+	VPINSRW   $0x05, (BX)(R8*2), X0, X0
+	MOVQ      50072(CX)(AX*4), R8
+	MOVL      R8, R9
+	VPINSRW   $0x06, (BX)(R9*2), X0, X0
+	SHRQ      $0x20, R8
+	VPINSRW   $0x07, (BX)(R8*2), X0, X0
+	VMOVDQU   40272(CX)(AX*4), X1
 	VPSRAD    $0x1f, X1, X1
-	VMOVDQU   (DI), X2
+	VMOVDQU   40256(CX)(AX*4), X2
 	VPSRAD    $0x1f, X2, X2
 	VPACKSSDW X1, X2, X1
 	VPANDN    X0, X1, X0
-	VMOVUPS   X0, (SI)(R8*2)
-	JMP       copied4
+	VMOVUPS   X0, (SI)(DI*2)
 
-whole3:
-	MOVQ    (DI), R9
-	MOVL    R9, R10
-	MOVWQZX (BX)(R10*2), R10
-	VMOVD   R10, X0
-	SHRQ    $0x20, R9
-	VPINSRW $0x01, (BX)(R9*2), X0, X0
-	MOVQ    8(DI), R9
-	MOVL    R9, R10
-	VPINSRW $0x02, (BX)(R10*2), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRW $0x03, (BX)(R9*2), X0, X0
-	MOVQ    16(DI), R9
-	MOVL    R9, R10
-	VPINSRW $0x04, (BX)(R10*2), X0, X0
-	SHRQ    $0x20, R9
-	VPINSRW $0x05, (BX)(R9*2), X0, X0
-	MOVQ    24(DI), DI
-	MOVL    DI, R9
-	VPINSRW $0x06, (BX)(R9*2), X0, X0
-	SHRQ    $0x20, DI
-	VPINSRW $0x07, (BX)(DI*2), X0, X0
-	VMOVUPS X0, (SI)(R8*2)
-
-copied4:
+edgeDone4:
 	ADDQ $0x00000008, AX
 	JMP  vector1
 

@@ -98,8 +98,6 @@ func gridKernels(c *build.Context) {
 				name+" adds one group's terms of the grid's gradient, of up to 16 channels, to the",
 				"cells' sums. terms is room for 16 times 4 vectors.").terms()
 		}
-		begin("gridJoin"+isa.name, f32, "func(cells *byte, n int, to *[2]float32)",
-			"gridJoin"+isa.name+" puts n gradients together in pairs; n is of whole vectors.").joinGradients()
 		begin("gridCombine"+isa.name, f32, "func(cells *byte, n int)",
 			"gridCombine"+isa.name+" turns the cells' sums into gradients.").combineSums()
 		framedKernels(isa, begin)
@@ -122,7 +120,6 @@ type gridKernel struct {
 	*kernel
 	cells, n, i  reg.GPVirtual // i: the cell that the current vector begins at
 	input, below reg.GPVirtual // a channel, and its second row
-	none         reg.GPVirtual // 0
 	sums         int           // terms that a channel has
 	held         map[int]value // parameters that stay in registers
 }

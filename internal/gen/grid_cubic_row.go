@@ -133,7 +133,7 @@ func (k *gridKernel) sampleCubic() {
 }
 
 func (k *gridKernel) termsCubic() {
-	k.termsOf(2, func(g func() value, store func(sum int, v value)) {
+	k.termsOf(2, false, func(g func() value, store func(sum int, v value)) {
 		sums := [2]value{{k.vector()}, {k.vector()}}
 		k.clear(sums[0])
 		k.clear(sums[1])

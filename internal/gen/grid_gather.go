@@ -17,6 +17,7 @@ import (
 const (
 	planePlace   = 0 // of each tap
 	planeOutside = 8 // one for each vector: which positions have a tap outside
+	planeClamped = 9 // a tap's places, 0 for those outside
 )
 
 // gatherKernels emits those of every type, on every instruction set.
@@ -49,6 +50,11 @@ func gatherKernels(c *build.Context) {
 				beginCells("gatherCombine"+suffix, compute, "",
 					"gatherCombine"+suffix+" turns the cells' sums into gradients.").combineTaps(dims)
 			}
+		}
+		for _, compute := range []*storage{f32, f64} {
+			name := "gatherJoin" + isa.name + compute.name
+			beginCells(name, compute, ", to *byte",
+				name+" puts the gradients of n positions in images together; n is of whole vectors.").joinGradients()
 		}
 		begin("gatherBand"+isa.name, f32, "func(places *byte, n int, taps int, first int, pixels int)",
 			"gatherBand"+isa.name+" numbers taps within a band of so many pixels; others become -1.").band()
@@ -201,16 +207,36 @@ func (k *gridKernel) gatheredParts(places memory, edge bool) []reg.VecVirtual {
 	if !edge {
 		return k.partsAt(places)
 	}
-	c := k.c
-	return k.parts(func(lane int) operand.Op {
-		at := c.GP64()
-		c.MOVLQSX(places.plus(4*lane).Mem, at)
-		c.TESTQ(at, at)
-		c.CMOVQLT(k.none, at)
-		e := k.inGeneral(operand.Mem{Base: k.input, Index: at, Scale: uint8(k.out.size)})
-		c.CMOVQLT(k.none, e)
-		return e
-	})
+	// Of those outside, element 0 is read.
+	n, inside := k.narrow(), k.integers(planeClamped)
+	n.emit("VMOVUPS", n.apply("VPMAXSD", n.zero(), value{loadWhole(n.kernel, places)})[0], inside)
+	parts := k.partsAt(inside)
+	for i, part := range parts {
+		k.c.VPANDN(part, k.negative(places.plus(4*i*16/k.out.size)), part)
+	}
+	return parts
+}
+
+// negative returns ones for the elements of 16 bytes whose places are negative.
+func (k *gridKernel) negative(places memory) reg.VecVirtual {
+	signs := func(from memory) reg.VecVirtual {
+		v := k.c.XMM()
+		k.c.VMOVDQU(from.Mem, v)
+		k.c.VPSRAD(operand.Imm(31), v, v)
+		return v
+	}
+	v := k.c.XMM()
+	switch k.out.size {
+	case 2:
+		k.c.VPACKSSDW(signs(places.plus(16)), signs(places), v)
+	case 4:
+		return signs(places)
+	default: // -1, of which every bit is set
+		k.c.VPMOVSXDQ(places.Mem, v)
+		k.c.VPSRAD(operand.Imm(31), v, v)
+		k.c.VPSHUFD(operand.Imm(0xF5), v, v)
+	}
+	return v
 }
 
 // partsAt does so where every place is an element's. Two places are loaded at once.
@@ -280,8 +306,6 @@ func (k *gridKernel) eitherEdge(code func(edge bool)) {
 	code(false)
 	k.c.JMP(operand.LabelRef(done))
 	k.c.Label(edge)
-	k.none = k.c.GP64()
-	k.c.XORQ(k.none, k.none)
 	code(true)
 	k.c.Label(done)
 }

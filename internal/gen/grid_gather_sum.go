@@ -71,7 +71,7 @@ func (k *gridKernel) sampleTaps() {
 // termsOfTaps makes the terms of each axis: differences of neighbours.
 func (k *gridKernel) termsOfTaps(dims int) {
 	k.sums = dims << (dims - 1)
-	k.termsOf(k.sums, func(g func() value, store func(sum int, v value)) {
+	k.termsOf(k.sums, true, func(g func() value, store func(sum int, v value)) {
 		v := make([]value, 1<<dims)
 		for tap := range v {
 			v[tap] = value{k.vector()}

@@ -86,54 +86,18 @@ func (k *gridKernel) atMost(a, b value) mask {
 	return mask{m}
 }
 
-// copyTaps copies the taps, +0 for those that are outside: of these, pixel 0 is read.
+// copyTaps copies the taps.
 func (k *gridKernel) copyTaps() {
 	k.input = param(k.c, "input")
 	y := param(k.c, "y")
-	places, n := k.c.GP64(), k.narrow()
 	k.forVectors(func() {
-		whole, done := k.newLabel("whole"), k.newLabel("copied")
 		to := memory{operand.Mem{Base: y, Index: k.position(), Scale: uint8(k.out.size)}}
-		k.c.LEAQ(k.integers(planePlace).Mem, places)
-		at := memory{operand.Mem{Base: places}}
-		k.c.CMPL(k.integers(planeOutside).Mem, operand.Imm(0))
-		k.c.JEQ(operand.LabelRef(whole))
-		inside := memory{operand.Mem{Base: places, Disp: planeBytes}}
-		n.emit("VMOVUPS", n.apply("VPMAXSD", n.zero(), value{loadWhole(n.kernel, at)})[0], inside)
-		for i, part := range k.partsAt(inside) {
-			outside := k.negative(at.plus(4 * i * 16 / k.out.size))
-			k.c.VPANDN(part, outside, part)
-			k.c.VMOVUPS(part, to.plus(16*i).Mem)
-		}
-		k.c.JMP(operand.LabelRef(done))
-		k.c.Label(whole)
-		for i, part := range k.partsAt(at) {
-			k.c.VMOVUPS(part, to.plus(16*i).Mem)
-		}
-		k.c.Label(done)
+		k.eitherEdge(func(edge bool) {
+			for i, part := range k.gatheredParts(k.integers(planePlace), edge) {
+				k.c.VMOVUPS(part, to.plus(16*i).Mem)
+			}
+		})
 	})
-}
-
-// negative returns ones for elements of 16 bytes whose places are negative.
-func (k *gridKernel) negative(places memory) reg.VecVirtual {
-	signs := func(from memory) reg.VecVirtual {
-		v := k.c.XMM()
-		k.c.VMOVDQU(from.Mem, v)
-		k.c.VPSRAD(operand.Imm(31), v, v)
-		return v
-	}
-	v := k.c.XMM()
-	switch k.out.size {
-	case 8:
-		k.c.VPMOVSXDQ(places.Mem, v)
-		k.c.VPSRAD(operand.Imm(31), v, v)
-		k.c.VPSHUFD(operand.Imm(0xF5), v, v)
-	case 4:
-		return signs(places)
-	default:
-		k.c.VPACKSSDW(signs(places.plus(16)), signs(places), v)
-	}
-	return v
 }
 
 // mostNearest is how many channels' upstream gradients are read where they lie.

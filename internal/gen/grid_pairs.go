@@ -4,25 +4,18 @@ import (
 	"fmt"
 
 	"github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 )
 
-// join puts gradients together in pairs.
+// joinGradients puts gradients of images together in pairs.
 func (k *gridKernel) joinGradients() {
 	to := param(k.c, "to")
 	k.forVectors(func() {
-		first, second := k.coordPairs(to)
 		x, y := k.loadPlane(planeGrad), k.loadPlane(planeGrad+1)
-		for half, place := range []memory{first, second} {
-			k.emit("VMOVUPS", k.zip(x, y, half)[0], place)
+		for half := range 2 {
+			k.emit(k.ps("VMOVU"), k.zip(x, y, half)[0], operand.Mem{Base: to, Disp: half * k.isa.bytes})
 		}
+		k.c.ADDQ(operand.U32(2*k.isa.bytes), to)
 	})
-}
-
-// pairs returns the two vectors of the current cells' pairs.
-func (k *gridKernel) coordPairs(base reg.GPVirtual) (first, second memory) {
-	first = memory{operand.Mem{Base: base, Index: k.i, Scale: 8}}
-	return first, first.plus(k.isa.bytes)
 }
 
 // everySecond returns the even or the odd elements of two vectors.
@@ -43,7 +36,7 @@ func (k *gridKernel) zip(a, b value, half int) value {
 			return i/2 + half*k.lanes/2 + i%2*k.lanes
 		})
 	}
-	low, high := k.apply("VUNPCKLPS", b, a), k.apply("VUNPCKHPS", b, a)
+	low, high := k.apply(k.ps("VUNPCKL"), b, a), k.apply(k.ps("VUNPCKH"), b, a)
 	return k.apply("VPERM2F128", []int{0x20, 0x31}[half], high, low)
 }
 

@@ -70,8 +70,9 @@ func (k *gridKernel) addFolded(sums int) {
 }
 
 // termsOf emits a group's terms of so many sums, which body stores for a channel
-// at k.input whose upstream gradients g loads.
-func (k *gridKernel) termsOf(sums int, body func(g func() value, store func(sum int, v value))) {
+// at k.input whose upstream gradients g loads. A single channel has code of its
+// own where alone is set.
+func (k *gridKernel) termsOf(sums int, alone bool, body func(g func() value, store func(sum int, v value))) {
 	c := k.c
 	stride, dyStride := param(c, "channelStride"), param(c, "dyStride")
 	// There are not enough registers for the others: they are loaded for each
@@ -79,14 +80,17 @@ func (k *gridKernel) termsOf(sums int, body func(g func() value, store func(sum 
 	k.clearTerms(param(c, "terms"), 0)
 	k.input = c.GP64()
 	k.forVectors(func() {
-		loop := k.newLabel("channel")
+		loop, one, done := k.newLabel("channel"), k.newLabel("one"), k.newLabel("summed")
 		from, left, to := param(c, "dy"), param(c, "channels"), param(c, "terms")
 		c.LEAQ(operand.Mem{Base: from, Index: k.position(), Scale: uint8(k.out.size)}, from)
 		c.Load(c.Param("input"), k.input)
+		g := func() value { return value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})} }
+		if alone {
+			c.CMPQ(left, operand.Imm(1))
+			c.JEQ(operand.LabelRef(one))
+		}
 		c.Label(loop)
-		body(func() value {
-			return value{k.out.load(k.kernel, memory{operand.Mem{Base: from}})}
-		}, func(sum int, v value) {
+		body(g, func(sum int, v value) {
 			k.emit(k.ps("VMOVU"), v[0], k.term(to, 0, sum))
 		})
 		c.ADDQ(operand.U32(k.sums*k.isa.bytes), to)
@@ -94,6 +98,15 @@ func (k *gridKernel) termsOf(sums int, body func(g func() value, store func(sum 
 		c.ADDQ(dyStride, from)
 		c.DECQ(left)
 		c.JNE(operand.LabelRef(loop))
-		k.addFolded(sums)
+		if k.addFolded(sums); !alone {
+			return
+		}
+		c.JMP(operand.LabelRef(done))
+		c.Label(one)
+		body(g, func(sum int, v value) {
+			v = k.add(v, k.zero()) // its partners do not exist
+			k.storePlane(planeSums+sum, k.add(k.loadPlane(planeSums+sum), v))
+		})
+		c.Label(done)
 	})
 }
