@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -186,9 +187,21 @@ func (s *GridScatter[C]) leaveFrame() {
 		}
 	}
 	for y := range f.rows[1] - f.rows[0] {
-		for x := range f.width {
-			cell := (y+1)*f.pitch + x // that of which the pixel is the south-east tap
-			s.count[y*f.width+x] = s.count[cell] + s.count[cell+1] + s.count[cell+f.pitch] + s.count[cell+f.pitch+1]
-		}
+		// A pixel is the south-east tap of its first cell.
+		above, below := s.count[(y+1)*f.pitch:][:f.pitch], s.count[(y+2)*f.pitch:][:f.pitch]
+		addCells(s.count[y*f.width:][:f.width], above, below)
+	}
+}
+
+// addCells counts a row's positions from those in the cells above and below it,
+// which are so few that eight sums are one of 64 bits.
+func addCells(count, above, below []uint8) {
+	x, order := 0, binary.LittleEndian
+	for ; x+8 <= len(count); x += 8 {
+		upper := order.Uint64(above[x:]) + order.Uint64(above[x+1:])
+		order.PutUint64(count[x:], upper+order.Uint64(below[x:])+order.Uint64(below[x+1:]))
+	}
+	for ; x < len(count); x++ {
+		count[x] = above[x] + above[x+1] + below[x] + below[x+1]
 	}
 }

@@ -7843,13 +7843,16 @@ TEXT ·gridFramedCount(SB), NOSPLIT, $0-32
 
 position:
 	MOVL    (AX)(CX*4), SI
+	TESTL   SI, SI
+	JEQ     next
 	MOVBLZX (DX)(SI*1), DI
-	CMPL    SI, $0x01
-	SBBL    $-1, DI
+	INCL    DI
 	MOVB    DI, (DX)(SI*1)
 	ORL     DI, BX
-	INCQ    CX
-	JNE     position
+
+next:
+	INCQ CX
+	JNE  position
 
 done:
 	MOVQ BX, bits+24(FP)

@@ -33270,15 +33270,13 @@ tap:
 	MOVLQSX (R9), R12
 	TESTQ   R12, R12
 	JLT     skip
-	IMUL3Q  $0x00000004, R12, R13
-	VMOVSS  (R10), X0
-	VMULSS  X0, X1, X0
-	VADDSS  (BX)(R13*1), X0, X0
+	VMULSS  (R10), X1, X0
+	VADDSS  (BX)(R12*4), X0, X0
 	ADDB    $0x01, (DI)(R12*1)
 	JEQ     full
 
 store:
-	VMOVSS X0, (BX)(R13*1)
+	VMOVSS X0, (BX)(R12*4)
 
 skip:
 	ADDQ $0x00000440, R9
@@ -33292,13 +33290,13 @@ skip:
 	JMP  position
 
 full:
-	MOVQ   chunks+56(FP), R14
-	VMOVSS X0, (R14)
+	MOVQ   chunks+56(FP), R13
+	VMOVSS X0, (R13)
 	VPXOR  X0, X0, X0
 	ADDQ   $0x00000004, chunks+56(FP)
-	MOVQ   list+64(FP), R14
-	MOVQ   R12, (R14)
-	MOVQ   R8, 8(R14)
+	MOVQ   list+64(FP), R13
+	MOVQ   R12, (R13)
+	MOVQ   R8, 8(R13)
 	ADDQ   $0x10, list+64(FP)
 	INCQ   R8
 	JMP    store
@@ -33654,15 +33652,13 @@ tap:
 	MOVLQSX (R9), R12
 	TESTQ   R12, R12
 	JLT     skip
-	IMUL3Q  $0x00000008, R12, R13
-	VMOVSD  (R10), X0
-	VMULSD  X0, X1, X0
-	VADDSD  (BX)(R13*1), X0, X0
+	VMULSD  (R10), X1, X0
+	VADDSD  (BX)(R12*8), X0, X0
 	ADDB    $0x01, (DI)(R12*1)
 	JEQ     full
 
 store:
-	VMOVSD X0, (BX)(R13*1)
+	VMOVSD X0, (BX)(R12*8)
 
 skip:
 	ADDQ $0x00000440, R9
@@ -33676,13 +33672,13 @@ skip:
 	JMP  position
 
 full:
-	MOVQ   chunks+56(FP), R14
-	VMOVSD X0, (R14)
+	MOVQ   chunks+56(FP), R13
+	VMOVSD X0, (R13)
 	VPXOR  X0, X0, X0
 	ADDQ   $0x00000008, chunks+56(FP)
-	MOVQ   list+64(FP), R14
-	MOVQ   R12, (R14)
-	MOVQ   R8, 8(R14)
+	MOVQ   list+64(FP), R13
+	MOVQ   R12, (R13)
+	MOVQ   R8, 8(R13)
 	ADDQ   $0x10, list+64(FP)
 	INCQ   R8
 	JMP    store

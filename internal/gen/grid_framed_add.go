@@ -27,11 +27,13 @@ func framedCount(c *build.Context) {
 	c.Label("position")
 	at, v := c.GP64(), c.GP64()
 	c.MOVL(operand.Mem{Base: cells, Index: n, Scale: 4}, at.As32())
+	c.TESTL(at.As32(), at.As32()) // long runs of positions are there
+	c.JEQ(operand.LabelRef("next"))
 	c.MOVBLZX(operand.Mem{Base: count, Index: at, Scale: 1}, v.As32())
-	c.CMPL(at.As32(), operand.Imm(1)) // the carry says 0
-	c.SBBL(operand.I8(-1), v.As32())
+	c.INCL(v.As32())
 	c.MOVB(v.As8(), operand.Mem{Base: count, Index: at, Scale: 1})
 	c.ORL(v.As32(), bits.As32())
+	c.Label("next")
 	c.INCQ(n)
 	c.JNE(operand.LabelRef("position"))
 	c.Label("done")

@@ -47,7 +47,6 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	move, multiply, add, repeat := k.ps("VMOVU"), k.ps("VMUL"), k.ps("VADD"), map[bool]string{false: "VBROADCASTSS", true: "VBROADCASTSD"}[k.double()]
 	if width == 1 {
 		move, multiply, add = k.scalar("VMOV"), k.scalar("VMUL"), k.scalar("VADD")
-		repeat = move
 	}
 	each := func(f func(i, disp int)) {
 		disp := 0
@@ -63,6 +62,9 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	w := tapPieces(c, isa, min(bytes, isa.bytes), compute.size)[0]
 	pixel, weight, left, at, offset := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	in := func(disp int) operand.Mem { return operand.Mem{Base: sums, Index: offset, Scale: 1, Disp: disp} }
+	if width == 1 {
+		in = func(int) operand.Mem { return operand.Mem{Base: sums, Index: at, Scale: uint8(bytes)} }
+	}
 	c.MOVQ(pixels, pixel)
 	c.MOVQ(weights, weight)
 	c.MOVQ(place(c, "taps"), left)
@@ -70,10 +72,16 @@ func tapAdd(c *build.Context, isa *isa, compute *storage, width int) {
 	c.MOVLQSX(operand.Mem{Base: pixel}, at)
 	c.TESTQ(at, at)
 	c.JLT(operand.LabelRef("skip"))
-	c.IMUL3Q(operand.U32(bytes), at, offset)
-	k.emit(repeat, operand.Mem{Base: weight}, w)
+	if width > 1 {
+		c.IMUL3Q(operand.U32(bytes), at, offset)
+		k.emit(repeat, operand.Mem{Base: weight}, w)
+	}
 	each(func(i, disp int) {
-		k.emit(multiply, sameSize(w, pieces[i]), g[i], pieces[i])
+		if width > 1 {
+			k.emit(multiply, sameSize(w, pieces[i]), g[i], pieces[i])
+		} else {
+			k.emit(multiply, operand.Mem{Base: weight}, g[i], pieces[i])
+		}
 		k.emit(add, in(disp), pieces[i], pieces[i])
 	})
 	c.ADDB(operand.Imm(1), operand.Mem{Base: count, Index: at, Scale: 1})
