@@ -142,6 +142,7 @@ def max_norm_case(rows: int, columns: int, count: int) -> Case:
 
 def scatter_cases() -> list[Callable[[], Case]]:
     few, many, both = (1, 3, 512, 512), (8, 16, 64, 64), (False, True)
+    masks = (8, 1, 224, 224)
     volumes = [(2, 4, 32, 32, 32), (1, 1, 64, 64, 64)]
     shapes = [(16, 3, 512, 512), (16, 64, 128, 128), (1, 3, 1080, 1920), (256, 1, 28, 28)]
     return [
@@ -169,9 +170,10 @@ def scatter_cases() -> list[Callable[[], Case]]:
             for s in volumes
             for b in both
         ),
+        *(lambda b=b: grid_case(masks, b, mode="nearest") for b in both),
         *(lambda b=b: grid_case(many, b, padding_mode="reflection") for b in both),
-        *(lambda s=s: grid_case(s, True, padding_mode="border", zoom=4) for s in (few, many)),
-        *(lambda b=b: grid_case(many, b, torch.float64) for b in both),
+        *(lambda s=s: grid_case(s, True, padding_mode="border", zoom=4) for s in (few, many, masks)),
+        *(lambda s=s, b=b: grid_case(s, b, torch.float64) for s in (few, many, masks) for b in both),
         *(lambda s=s, b=b: affine_case(s, b) for s in ((16, 3, 224, 224), volumes[0]) for b in both),
         lambda: max_norm_case(30000, 768, 1024),
     ]

@@ -24,12 +24,13 @@ func TestWaysOfGridSample(t *testing.T) {
 			waysOfGridSample(t, mode, []string{"f32", "bf16"}, []int{1, 2, 3, 4, 7, 15, 18}, [][6]int{
 				{2, 1, 3, 4, 10, 11},     // no pixel has a chunk
 				{2, 1, 3, 4, 40, 50},     // most have, from some block on
+				{1, 1, 3, 21, 60, 80},    // so have they in longer rows
 				{5, 1, 1, 1, 30, 30},     // every tap but one is outside
 				{1, 1, 30, 31, 2, 7},     // fewer positions than a vector has
 				{6, 1, 28, 28, 28, 28},   // whole vectors
 				{2, 1, 40, 500, 33, 450}, // tiles
 			})
-			waysOfGridSample(t, mode, []string{"f64", "f16"}, []int{1, 3, 16}, [][6]int{{2, 1, 3, 4, 40, 50}, {2, 1, 28, 29, 28, 31}})
+			waysOfGridSample(t, mode, []string{"f64", "f16"}, []int{1, 2, 3, 4, 16}, [][6]int{{2, 1, 3, 4, 40, 50}, {2, 1, 28, 29, 28, 31}})
 			types, channels, volumes := []string{"f32", "f64", "bf16", "f16"}, []int{1, 3, 8, 12, 18}, [][6]int{
 				{2, 3, 4, 5, 10, 11},  // no pixel has a chunk
 				{2, 2, 2, 2, 40, 50},  // most have

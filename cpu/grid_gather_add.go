@@ -1,0 +1,49 @@
+package cpu
+
+import "unsafe"
+
+// The input's gradient by kernels that take each tap by itself.
+
+// addGather is the scatter's Add.
+func addGather[C Compute](k *gridKernel, s *GridScatter[C], b *GridBlock) bool {
+	steps := [3]int64{1, s.g.Size[0], s.g.Size[0] * s.g.Size[1]}
+	if !takesGather[C](s.g, steps) {
+		return false
+	}
+	taps := 1
+	if s.g.Mode == Bilinear {
+		taps = 1 << s.g.Dims
+	}
+	g := cellsFor(k.needs, ComputeType(k.dtype))
+	c := locateGather[C](g, b, steps, false)
+	places := placesOf[C](c)
+	if s.band.First > 0 || s.band.Pixels < s.g.Size[0]*s.g.Size[1]*s.g.Size[2] {
+		g.band(places, b.N, taps, int(s.band.First), int(s.band.Pixels))
+	}
+	if s.g.Mode == Nearest && s.channels <= maxQuad {
+		addNearest(typeFor(k.needs, k.dtype), g.few[s.channels-1], s, b, places)
+	} else {
+		addTaps(k, g, s, b, places, (*byte)(unsafe.Pointer(planeOf[C](c, planeWeight))), taps)
+	}
+	return true
+}
+
+// addNearest adds a block's upstream gradients to pixels of given numbers.
+func addNearest[C Compute](t *gatherType, add nearestAdd, s *GridScatter[C], b *GridBlock, pixels *byte) {
+	dy, stride := s.gradOutput(t, b, 0, s.channels)
+	chunks, list := s.room()
+	s.full = add(pixels, b.N, (*byte)(s.pixels), (*byte)(dy), stride, unsafe.SliceData(s.count), chunks, list, s.full)
+}
+
+// room is where the next chunk goes.
+func (s *GridScatter[C]) room() (sums *byte, list *[2]int64) {
+	return (*byte)(unsafe.Pointer(unsafe.SliceData(s.sums[s.full*s.pitch:]))), (*[2]int64)(unsafe.Pointer(unsafe.SliceData(s.chunks[s.full:])))
+}
+
+// addTaps adds a block's contributions to pixels of given numbers and weights.
+func addTaps[C Compute](k *gridKernel, g *gatherCell, s *GridScatter[C], b *GridBlock, pixels, weights *byte, taps int) {
+	dy := turnGradients(k, s, b)
+	chunks, list := s.room()
+	s.full = g.add[s.pitch/4](pixels, weights, taps, b.N, (*byte)(s.pixels), (*byte)(unsafe.Pointer(dy)),
+		unsafe.SliceData(s.count), chunks, list, s.full)
+}

@@ -1,0 +1,89 @@
+package main
+
+// Where the taps of cells are, in whole numbers.
+
+// inside returns where pixels, whole numbers, are inside along an axis.
+func (k *gridKernel) inside(axis int, pixels value) mask {
+	return k.atMost(pixels, k.integer(paramEnd+axis))
+}
+
+// whole converts to integers, to a negative one where there is none: rounded by
+// the instruction VCVT or, towards zero, VCVTT.
+func (k *gridKernel) whole(name string, v value, n *gridKernel) value {
+	to := n.newValue()
+	switch {
+	case !k.double():
+		name += "PS2DQ"
+	case k.isa.masks:
+		name += "PD2DQ"
+	default:
+		name += "PD2DQY"
+	}
+	k.emit(name, v[0], to[0])
+	return to
+}
+
+// locateTaps fills cells.
+func (k *gridKernel) locateTaps(dims int) {
+	n := k.narrow()
+	k.holdCoordinates(n, dims)
+	if dims == 2 {
+		k.hold(n.integer, paramStep+1, 3)
+		k.hold(n.integer, paramEnd, 2)
+	}
+	one := n.number(1)
+	k.forVectors(func() {
+		var near, far [3]value
+		var pixels [3]value
+		for axis := range dims {
+			var floor value
+			floor, _, near[axis], far[axis] = k.distances(axis, true)
+			pixels[axis] = k.whole("VCVTT", floor, n)
+		}
+		side := func(axis, far int) mask {
+			if far == 1 {
+				return n.inside(axis, n.apply("VPADDD", one, pixels[axis]))
+			}
+			return n.inside(axis, pixels[axis])
+		}
+		var whole, some mask
+		var places value
+		for axis := range dims {
+			far, near := side(axis, 1), side(axis, 0)
+			all, any, distance := n.both(far, near), n.either(far, near), n.apply("VPMULLD", n.integer(paramStep+1<<axis), pixels[axis])
+			if axis == 0 {
+				whole, some, places = all, any, distance
+			} else {
+				whole, some, places = n.both(whole, all), n.both(some, any), n.apply("VPADDD", places, distance)
+			}
+		}
+		n.storeBits(whole, k.integers(planeOutside))
+		k.storePlane(planeLive, k.keep(k.wide(some), k.float(1)))
+		weight := func(axis, side int) value {
+			if k.isa.masks {
+				return [2]value{near[axis], far[axis]}[side]
+			}
+			return k.loadPlane([]int{planeS, planeT}[side] + axis) // registers are few
+		}
+		columns := [2]mask{side(0, 0), side(0, 1)}
+		for rest := range 1 << (dims - 1) {
+			rows := side(1, rest&1)
+			if dims == 3 {
+				rows = n.both(rows, side(2, rest>>1))
+			}
+			for far, column := range columns {
+				tap := rest<<1 | far
+				inside, at := n.both(column, rows), places
+				if tap > 0 {
+					at = n.apply("VPADDD", n.integer(paramStep+tap), places)
+				}
+				n.emit("VMOVUPS", n.pick(inside, at, n.number(0xFFFFFFFF))[0], k.integers(planePlace+tap))
+				w := weight(0, far)
+				for axis := 1; axis < dims; axis++ {
+					w = k.mul(w, weight(axis, tap>>axis&1))
+				}
+				k.storePlane(planeWeight+tap, k.keep(k.wide(inside), w))
+			}
+		}
+	})
+}
