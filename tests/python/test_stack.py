@@ -85,6 +85,32 @@ def test_replicas_that_would_start_apart_are_told():
         torch.distributed.destroy_process_group()
 
 
+def test_a_first_scale_that_is_lost_is_an_error():
+    """fully_shard fills the parameters that it lends anew for each forward."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    def steps(shown, wrap):
+        model = prepare(torch.nn.Linear(8, 5), FakeQuantize.with_args(channels=None), TOKENS)
+        if shown:
+            model(draw(4, 8))
+        wrap(model)
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        for _ in range(3):
+            model(draw(4, 8)).square().sum().backward()
+            optimizer.step()
+
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
+    try:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        with pytest.raises(RuntimeError, match="before fully_shard"):
+            steps(False, lambda model: fully_shard(model, mesh=mesh))
+        steps(True, lambda model: fully_shard(model, mesh=mesh))
+        steps(False, lambda model: model)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 def test_a_torch_without_the_exchange_table():
     """PyTorch before 2.10 gives tensors by __dlpack__, which knows neither 8-bit floats nor negative views."""
     program = """

@@ -35,9 +35,11 @@ class FakeQuantize(FakeQuantizer):
     setting scales. Raises ValueError for a range that is empty or that dtype does not hold.
 
     In training on several processes each would start from its own batch: show the model one batch before
-    DistributedDataParallel, which then sends the first process's scales to all, or fully_shard wraps it."""
+    DistributedDataParallel, which then sends the first process's scales to all, or fully_shard wraps it, which
+    loses what a forward sets; the forward after it says so."""
 
     initialized: Tensor
+    _start: tuple[Tensor, int] | None = None  # a scale just set, and its version
 
     def __init__(
         self,
@@ -116,18 +118,41 @@ class FakeQuantize(FakeQuantizer):
             self.scale.copy_(scale.reshape(self.scale.shape))
             if self.zero_point is not None:
                 self.zero_point.copy_(zero_point.reshape(self.zero_point.shape))
-            return
-        size = x.detach().abs().to(torch.promote_types(self.scale.dtype, torch.float32))
+        else:
+            self.scale.copy_(self._usual_scale(x.detach()).reshape(self.scale.shape))
+        if not torch.compiler.is_compiling():
+            self._start = self.scale.detach().clone(), self.scale._version
+
+    def _usual_scale(self, x: Tensor) -> Tensor:
+        """LSQ's: twice the mean size of x over the root of the largest code."""
+        size = x.abs().to(torch.promote_types(self.scale.dtype, torch.float32))
         one = torch.ones_like(size)
         sums = self.scheme.grouping.sums
         mean = sums(size, one) / sums(one, one)
-        scale = (2 * mean / math.sqrt(self.quant_max)).reshape(self.scale.shape)
-        self.scale.copy_(torch.where(scale > 0, scale, torch.ones_like(scale)))
+        scale = 2 * mean / math.sqrt(self.quant_max)
+        return torch.where(scale > 0, scale, torch.ones_like(scale))
+
+    def _check_start(self) -> None:
+        """That what the first batch set was not lost: fully_shard lends parameters for a forward, fills them again
+        for the next, and does not count that as a change."""
+        assert self._start is not None
+        (start, version), scale = self._start, self.scale.detach()
+        self._start = None
+        if self.scale._version != version or scale.dtype != start.dtype or scale.device != start.device:
+            return
+        as_made = (scale - 1).abs() < (scale - start).abs()  # a step of the optimizer aside
+        if as_made.any() and (as_made | (start == 1)).all():
+            raise RuntimeError(
+                "FakeQuantize: the scale that the first batch set is lost, as fully_shard does not keep what a forward "
+                "writes; show the model a batch before fully_shard wraps it"
+            )
 
     def parameters_for(self, x: Tensor) -> Parameters:
         if self.training and self.observer_enabled and x.numel() > 0 and not self._started():
             _warn_replicas(x)
             self.set_scale(x)
+        elif not torch.compiler.is_compiling() and self._start is not None:
+            self._check_start()
         n = x.numel() // self.scale.numel()
         if torch.compiler.is_compiling():
             if not self.training and is_exporting():  # without gradients
