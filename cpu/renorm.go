@@ -43,7 +43,11 @@ func scaleGo[C Compute](row Span, n int64, factor C, s *Scratch) {
 }
 
 func rowNorm[C Compute](row Span, n int64, p float64, s *Scratch) C {
-	var largest C
+	extreme := larger[C]
+	var far C
+	if p < 0 {
+		extreme, far = smaller[C], C(math.Inf(1))
+	}
 	lanes, tree := LanesOf[C](s, 0), TreeOf[C](s, 0)
 	for start := int64(0); start < n; start += StripeBlock {
 		clear(lanes[:])
@@ -53,15 +57,15 @@ func rowNorm[C Compute](row Span, n int64, p float64, s *Scratch) C {
 			Load(x, row.At(at))
 			for i, v := range x {
 				a := C(math.Abs(float64(v)))
-				largest = larger(largest, a)
+				far = extreme(far, a)
 				x[i] = normTerm(a, p)
 			}
 			AddStripe(lanes, at-start, x)
 		}
 		tree.Push(FoldLanes(lanes))
 	}
-	if math.IsInf(p, 1) {
-		return largest
+	if math.IsInf(p, 0) {
+		return far
 	}
 	return normOf(tree.Sum(), p)
 }
@@ -74,9 +78,22 @@ func larger[C Compute](a, b C) C {
 	return a
 }
 
-// normTerm returns a to the power of p.
+// smaller returns the smaller one of two absolute values, a NaN if there is one.
+func smaller[C Compute](a, b C) C {
+	if b < a || b != b {
+		return b
+	}
+	return a
+}
+
+// normTerm returns a to the power of p, 0 of zeros for p = 0: what is not 0 is counted.
 func normTerm[C Compute](a C, p float64) C {
 	switch p {
+	case 0:
+		if a == 0 {
+			return 0
+		}
+		return 1
 	case 1:
 		return a
 	case 2:
@@ -99,7 +116,7 @@ func cube(a float64) float64 {
 // normOf returns the norm whose terms have a sum.
 func normOf[C Compute](sum C, p float64) C {
 	switch p {
-	case 1:
+	case 0, 1:
 		return sum
 	case 2:
 		return C(math.Sqrt(float64(sum)))

@@ -27,8 +27,8 @@ var embeddingRenorm = op{
 		if err := checkTable(p, "weight"); err != nil {
 			return err
 		}
-		if t := p.float("norm_type"); !(t > 0) {
-			return p.errorf("norm_type", "is %v; want more than 0", t)
+		if t := p.float("norm_type"); math.IsNaN(t) {
+			return p.errorf("norm_type", "is NaN; want a number")
 		}
 		if m := p.float("max_norm"); math.IsNaN(m) {
 			return p.errorf("max_norm", "is NaN; want a number")

@@ -123,7 +123,7 @@ func TestBadTexts(t *testing.T) {
 		{"embedding_backward grad_output=f32[2,3] indices=i32[2] grad_weight=f32[5]", "embedding_backward", "grad_weight", `^has shape \[5\]; want \[V, D\]$`},
 		{"embedding_renorm weight=f32[5] indices=i32[2] max_norm=1", "embedding_renorm", "weight", `^has shape \[5\]; want \[V, D\]$`},
 		{"embedding_renorm weight=f32[5,3] indices=i32[2] max_norm=nan", "embedding_renorm", "max_norm", `^is NaN; want a number$`},
-		{"embedding_renorm weight=f32[5,3] indices=i32[2] max_norm=1 norm_type=0", "embedding_renorm", "norm_type", `^is 0; want more than 0$`},
+		{"embedding_renorm weight=f32[5,3] indices=i32[2] max_norm=1 norm_type=nan", "embedding_renorm", "norm_type", `^is NaN; want a number$`},
 		{"embedding_bag weight=f32[5] indices=i32[2,2]", "embedding_bag", "weight", `^has shape \[5\]; want \[V, D\]$`},
 		{"embedding_bag weight=f32[5,3] indices=i32[2]", "embedding_bag", "indices", `^has shape \[2\]; want \[B, L\], or \[N\] and offsets$`},
 		{"embedding_bag weight=f32[5,3] indices=i32[2,2] include_last_offset=true", "embedding_bag", "include_last_offset", `^is true; want false without offsets$`},

@@ -171,7 +171,7 @@ def test_nothing_is_written_where_max_norm_comes_with_something_wrong():
         {"per_sample_weights": torch.ones(3).double()},
         {"sparse": 1},
         {"scale_grad_by_freq": "no"},
-        {"norm_type": -1.0},
+        {"norm_type": float("nan")},
     ):
         weight = ROWS.clone()
         with pytest.raises((TypeError, ValueError)):

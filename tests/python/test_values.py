@@ -232,16 +232,17 @@ def test_embedding(dtype, index):
                 assert_same(isobit.embedding_backward(dy, indices, 13, padding, frequency), want_grad)
 
 
-@pytest.mark.parametrize("norm_type", (1.0, 2.0, float("inf")))
+@pytest.mark.parametrize("norm_type", (0.0, 1.0, 2.0, float("inf"), float("-inf")))
 def test_embedding_renorm(norm_type):
     weight = draw(9, 33)
+    weight[3, 5] = 0
     indices = torch.tensor([[0, 3], [3, 8]])
-    words = f"weight={spell(weight, True)} indices={spell(indices, True)} max_norm=2.5 norm_type={norm_type:g}"
-    norm = "inf" if norm_type == float("inf") else f"{norm_type:g}"
-    words = words.replace(f"norm_type={norm_type:g}", f"norm_type={norm}")
+    max_norm = 2.5 if norm_type >= 0 else 1e-3
+    words = f"weight={spell(weight, True)} indices={spell(indices, True)} max_norm={max_norm} norm_type={norm_type:g}"
     want = expect(f"embedding_renorm {words}", weight, indices)
+    torch.testing.assert_close(want, torch.embedding_renorm_(weight.clone(), indices, max_norm, norm_type))
     version = weight._version
-    y = isobit.embedding(indices, weight, max_norm=2.5, norm_type=norm_type)
+    y = isobit.embedding(indices, weight, max_norm=max_norm, norm_type=norm_type)
     assert_same(weight, want)
     assert_same(y, want[indices])
     assert weight._version > version

@@ -150,6 +150,10 @@ def embedding_renorm(problem, weight, indices):
             norm = stripe(np.abs(x))
         elif p == float("inf"):
             norm = np.maximum.reduce(np.abs(x), initial=ct(0))
+        elif p == float("-inf"):
+            norm = np.minimum.reduce(np.abs(x), initial=ct("inf"))
+        elif p == 0:
+            norm = stripe((x != 0).astype(ct))
         else:
             raise NotImplementedError("other norms are close, not exact")
         if norm > max_norm:

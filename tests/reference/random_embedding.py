@@ -73,7 +73,7 @@ def embedding_bag_per_sample_weights_backward(d):
 
 
 def embedding_renorm(d):
-    norm = [f"norm_type={d.one_of('1', '2', 'inf')}"] if d.chance(0.7) else []
+    norm = [f"norm_type={d.one_of('1', '2', 'inf', '0', '-inf')}"] if d.chance(0.7) else []
     return embedding(d) + norm + [f"max_norm={d.one_of('0', '0.1', '1', '30', '-1', '1e-30')}"]
 
 

@@ -60,7 +60,7 @@ def test_max_norm():
     w = rng.standard_normal((4, 100)).astype(np.float32)
     w[1] *= np.float32(1e-3)
     indices = np.array([0, 0, 1, 3])
-    for p in (1, 2, "inf"):
+    for p in (1, 2, "inf"):  # p = 0 and -inf: tests/python, beside torch
         text = f"embedding_renorm weight=f32[4,100] indices=i64[4] max_norm=1.5 norm_type={p}"
         (got,) = run(text, [w, indices])
         assert np.array_equal(got[1:3], w[1:3])
