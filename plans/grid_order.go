@@ -81,8 +81,8 @@ func (s *sampler) eachBlock(w *worker, number int64, grid *tensor.View, begin, f
 
 // eachOfRow does so for a row's blocks from a first one to before a last one.
 func (s *sampler) eachOfRow(w *worker, image, row, first, last int64, grid *tensor.View, begin, f func(b *gridBlock)) {
+	b := &w.ownArgs().grid
 	for column := first; column < last; column++ {
-		b := &w.ownArgs().grid
 		if column == first {
 			s.block(b, w, image, column, row, grid)
 			begin(b)
