@@ -189,7 +189,7 @@ func paramsOfRuns[C Compute](a *Args, to *[maxRuns]C, data, number, first, steps
 	begin := int64(first) * step
 	if r.Strands == 1 || apart == 0 {
 		load(all[:steps], begin, step)
-		for i := len(all) - 1; i > 0; i-- { // backwards: lower places are still to be read
+		for i := len(all) - 1; i > 0 && r.Strands > 1; i-- { // backwards: lower places are still to be read
 			all[i] = all[i/r.Strands]
 		}
 		return

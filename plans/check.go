@@ -77,7 +77,7 @@ func (pl *plan) checkArg(v *tensor.View, i int) (at place, err error) {
 	if (v.Low != 0 || v.High != 0) && (lo < v.Low || hi > v.High) {
 		return bad("spans bytes [%d, %d) of its memory, which has [%d, %d)", lo, hi, v.Low, v.High)
 	}
-	if uintptr(v.Data)%uintptr(v.DType.Size()) != 0 {
+	if uintptr(v.Data)&uintptr(v.DType.Size()-1) != 0 {
 		return bad("is at an address that is not a multiple of its element size, %d", v.DType.Size())
 	}
 	if packed && !checkPacked(v) {

@@ -24,7 +24,7 @@ func (f *family) columns(c *call) int64 {
 		return 0
 	}
 	for k := range kernelOperands {
-		if !f.param[k] && g.start[k] != nil && g.stride[k][inner] != f.sizeOf(k) {
+		if !f.param[k] && g.start[k] != nil && g.stride[k][inner] != f.size[k] {
 			return 0
 		}
 	}

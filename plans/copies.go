@@ -122,12 +122,12 @@ func (f *family) copies(c *call) bool {
 			continue
 		}
 		from.only(l, k)
-		if size := f.sizeOf(k); from.dims == 1 && from.stride[0][0] == size {
+		if size := f.size[k]; from.dims == 1 && from.stride[0][0] == size {
 			from.dims = 0
 			continue
 		}
 		dense.start[k] = nil
-		for d, next := inner, f.sizeOf(k); d >= 0; d-- {
+		for d, next := inner, f.size[k]; d >= 0; d-- {
 			dense.stride[k][d] = next
 			next *= dense.size[d]
 		}
@@ -139,7 +139,7 @@ func (f *family) copies(c *call) bool {
 // anyApart reports whether the runs of a data operand that can be copied are apart.
 func (f *family) anyApart(l *layout) bool {
 	for _, k := range copiedOperands {
-		if !f.param[k] && l.start[k] != nil && l.apart(k, f.sizeOf(k)) {
+		if !f.param[k] && l.start[k] != nil && l.apart(k, f.size[k]) {
 			return true
 		}
 	}

@@ -16,8 +16,9 @@ type family struct {
 	regions []region
 	operand [maxOperands]int // argument of each operand, or -1
 	param   [maxOperands]bool
-	packed  int // the operand with two codes to a byte, or -1
-	scale   int // the operand that holds scales, before zero points, or -1
+	size    [maxOperands]int64 // of an element in bytes
+	packed  int                // the operand with two codes to a byte, or -1
+	scale   int                // the operand that holds scales, before zero points, or -1
 	compute tensor.DType
 	isa     cpu.ISA // of the row
 	expand  cpu.Expand
@@ -91,6 +92,9 @@ func (f *family) types(p *Problem, compute tensor.DType) cpu.Types {
 	for i, k := range copiedOperands {
 		f.copier[i] = newCopier(dtype(k))
 	}
+	for k := range f.size {
+		f.size[k] = dtype(k).Size()
+	}
 	t.Attrs = f.args.Attrs
 	f.args.Stream = f.bytes() > streamFrom
 	return t
@@ -102,7 +106,7 @@ func (f *family) bytes() int64 { return tensor.NumElements(f.shape) * f.bytesEac
 func (f *family) bytesEach() (bytes int64) {
 	for k := range kernelOperands {
 		if f.operand[k] >= 0 && !f.param[k] {
-			bytes += f.sizeOf(k)
+			bytes += f.size[k]
 		}
 	}
 	return bytes
@@ -130,24 +134,29 @@ func (f *family) layoutOf(c *call, l *layout, r *region, operands int, keep func
 	for k := range operands {
 		l.start[k] = nil
 		strides := l.stride[k][:l.dims]
-		clear(strides)
 		i := f.operand[k]
 		if i < 0 || !c.args[i].Present() {
+			clear(strides)
 			continue
 		}
 		v := &c.args[i]
 		if k == f.packed {
 			l.start[k], l.first, l.packedType = v.Data, f.firstNibble(c, r), c.problem.types[i]
+			clear(strides)
 			continue
 		}
-		size := v.DType.Size()
-		l.start[k] = unsafe.Add(v.Data, f.originOf(v, r, k)*size)
+		size := f.size[k]
+		if l.start[k] = v.Data; r != &f.regions[0] { // which begins with the first elements
+			l.start[k] = unsafe.Add(v.Data, f.originOf(v, r, k)*size)
+		}
 		for d, dim := range dims[:l.dims] {
 			switch {
 			case !f.param[k]:
 				strides[d] = dim.step * v.Stride(dim.axis) * size
 			case dim.group && dim.paramDim >= 0:
 				strides[d] = v.Stride(dim.paramDim) * size
+			default:
+				strides[d] = 0
 			}
 		}
 	}
@@ -233,11 +242,11 @@ func (f *family) mapRegion(c *call, r *region, jobs mapJobs) {
 		c.parallel(ceilDiv(n, c.perJob), n, jobs.copied)
 		return
 	}
-	f.strand(c)
+	rest := f.strand(c)
 	if f.packed >= 0 {
 		// Whole rows, so that no two jobs share a byte.
 		row := r.rowLength(len(f.shape) - 1)
 		c.perJob = row * max(1, jobSize/max(1, row))
 	}
-	c.parallel(c.strands.jobs+ceilDiv(c.all.count(), c.perJob), n, jobs.runs)
+	c.parallel(c.strands.jobs+ceilDiv(rest, c.perJob), n, jobs.runs)
 }

@@ -64,7 +64,7 @@ func (o familyOp) at(g granularity) op {
 		if d := o.codeType(&pl.problem); d.IsFloat8() && pl.problem.op.attr("rounding") >= 0 {
 			f.args.Attrs.Code = d
 		}
-		pl.check = checkZeroPoints
+		pl.check = checkZeroPoints(&pl.problem)
 		err = o.build(pl, f, f.types(&pl.problem, cpu.ComputeType(pl.problem.DType(o.compute))))
 		f.isa, _ = cpu.ParseISA(pl.needs)
 		return err
@@ -175,29 +175,30 @@ func all(checks ...func(p *Problem) error) func(p *Problem) error {
 	}
 }
 
-// checkZeroPoints asks integer zero points to lie within [qmin, qmax].
-func checkZeroPoints(c *call) error {
-	o := c.problem.op
-	i := o.arg("zero_point")
-	if i < 0 || o.args[i].out || !c.args[i].DType.IsInt() {
+// checkZeroPoints makes the check that integer zero points, if there are any, lie within [qmin, qmax].
+func checkZeroPoints(p *Problem) func(c *call) error {
+	i := p.op.arg("zero_point")
+	if i < 0 || p.op.args[i].out || !p.types[i].IsInt() {
 		return nil
 	}
-	lo, hi := c.problem.int("qmin"), c.problem.int("qmax")
-	v := &c.args[i]
-	outside, n := outsideOf[v.DType], v.NumElements()
-	if v.IsContiguous() {
-		if at := outside(v.Data, n, lo, hi); at >= 0 {
-			return zeroPointError(c, i, at, at)
+	lo, hi, outside := p.int("qmin"), p.int("qmax"), outsideOf[p.types[i]]
+	return func(c *call) error {
+		v := &c.args[i]
+		n := v.NumElements()
+		if v.IsContiguous() {
+			if at := outside(v.Data, n, lo, hi); at >= 0 {
+				return zeroPointError(c, i, at, at)
+			}
+			return nil
+		}
+		for number := range n {
+			offset := elementOffset(v, number)
+			if outside(unsafe.Add(v.Data, offset*v.DType.Size()), 1, lo, hi) >= 0 {
+				return zeroPointError(c, i, number, offset)
+			}
 		}
 		return nil
 	}
-	for number := range n {
-		offset := elementOffset(v, number)
-		if outside(unsafe.Add(v.Data, offset*v.DType.Size()), 1, lo, hi) >= 0 {
-			return zeroPointError(c, i, number, offset)
-		}
-	}
-	return nil
 }
 
 func zeroPointError(c *call, i int, number, offset int64) error {

@@ -83,7 +83,7 @@ func (f *family) copyMembers(c *call, w *worker, first, groups, at, n int64, bac
 		if c.sources[i].dims == 0 || back != (k == firstOutput) {
 			continue
 		}
-		size, step := f.sizeOf(k), g.stride[k][g.dims-1]
+		size, step := f.size[k], g.stride[k][g.dims-1]
 		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
 		if groups > 1 && step == size && l.apart(k, size) {
 			f.copier[i].sideBySide(l, cur, k, at, n, groups, own, pitch, back)

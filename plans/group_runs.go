@@ -18,7 +18,7 @@ func (f *family) groupRuns(c *call) int64 {
 		return 0
 	}
 	for k := range kernelOperands {
-		if !f.param[k] && m.start[k] != nil && m.stride[k][0] != f.sizeOf(k) {
+		if !f.param[k] && m.start[k] != nil && m.stride[k][0] != f.size[k] {
 			return 0
 		}
 	}
@@ -62,7 +62,7 @@ func groupRunsJob[C cpu.Compute](f *family, kernel cpu.Striped, fold folder[C], 
 // (cpu.GroupExtremes) is the fastest for these groups, too. With AVX-512, MinMax
 // reads long runs as fast.
 func (f *family) extremesOfRuns(a *cpu.Args, n int) bool {
-	return f.compute == tensor.F32 && a.Runs.Step[0] == int64(n)*f.sizeOf(0) && (n <= 1024 || f.isa < cpu.AVX512)
+	return f.compute == tensor.F32 && a.Runs.Step[0] == int64(n)*f.size[0] && (n <= 1024 || f.isa < cpu.AVX512)
 }
 
 // groupResults folds what a kernel left in the lanes of groups: sums as those of

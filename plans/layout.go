@@ -29,7 +29,13 @@ type layout struct {
 }
 
 // count returns the number of points.
-func (l *layout) count() int64 { return tensor.NumElements(l.size[:l.dims]) }
+func (l *layout) count() int64 {
+	n := int64(1)
+	for _, size := range l.size[:l.dims] {
+		n *= size
+	}
+	return n
+}
 
 // coalesce drops dimensions of extent 1 and joins neighbours that all
 // operands step through evenly. At least one dimension remains.

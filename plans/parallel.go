@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
 )
@@ -93,7 +94,7 @@ func putCall(c *call) {
 	}
 	clear(c.anchored)
 	c.anchored = c.anchored[:0]
-	for _, l := range []*layout{&c.all, &c.strands.first, &c.groups, &c.members} {
+	for _, l := range []*layout{&c.all, &c.strands.windows, &c.groups, &c.members} {
 		clear(l.start[:])
 	}
 	if c.hasCopies {
@@ -105,7 +106,7 @@ func putCall(c *call) {
 func putWorker(w *worker) {
 	cpu.StoreFence() // what went around the caches is seen by whoever is told that the run is over
 	for i := range w.cursors {
-		clear(w.cursors[i].at[:])
+		w.cursors[i].at = [maxOperands]unsafe.Pointer{}
 	}
 	w.args = cpu.Args{Scratch: &w.scratch}
 	if w.usesOwn {

@@ -190,7 +190,7 @@ func (c *call) groupsPerJob() int64 { return max(1, jobSize/max(1, c.members.cou
 // next: they are asked for while these are mapped, if caches hold both.
 func (c *call) nextGroups(f *family, groups int64) int {
 	const near = 1 << 17 // bytes
-	if g := &c.groups; g.dims > 0 && groups*c.members.count()*f.sizeOf(0) <= near {
+	if g := &c.groups; g.dims > 0 && groups*c.members.count()*f.size[0] <= near {
 		return int(groups * g.stride[0][g.dims-1])
 	}
 	return 0

@@ -32,7 +32,7 @@ func (f *family) shortGroups(c *call, short func(isa cpu.ISA, n int64) bool) int
 		return 0
 	}
 	for k := range kernelOperands {
-		size := f.sizeOf(k)
+		size := f.size[k]
 		if !f.param[k] && g.start[k] != nil && (n > 1 && m.stride[k][0] != size || g.stride[k][inner] != n*size) {
 			return 0
 		}

@@ -9,9 +9,10 @@ import "github.com/isobit-ml/isobit/cpu"
 // strands is the part of a call's elements that is taken in such calls.
 type strands struct {
 	jobs        int64
-	first       layout // the elements of every window's first strand
-	rows        int64  // runs of first
-	count       int    // strands of a window
+	first       *layout // the elements of every window's first strand: all of the call's, or windows
+	windows     layout
+	rows        int64 // runs of first
+	count       int   // strands of a window
 	apart       [kernelOperands]int64
 	stepsPerJob int64
 }
@@ -30,34 +31,38 @@ const (
 	longestStep = jobSize / 2
 )
 
-// strand parts a call's elements: what is taken in runs, and the rest.
-func (f *family) strand(c *call) {
+// strand parts a call's elements, and returns how many it leaves to be taken otherwise.
+func (f *family) strand(c *call) (rest int64) {
 	l, s := &c.all, &c.strands
-	s.jobs = 0
+	s.jobs, rest = 0, l.count()
 	inner := l.dims - 1
-	if oneByOne || l.count() == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.isa.TakesRuns(l.size[inner]) {
-		return
+	if oneByOne || rest == 0 || f.packed >= 0 || f.scale < 0 || l.dims == maxDims || f.varies(l, inner) || !f.isa.TakesRuns(l.size[inner]) {
+		return rest
 	}
-	d, window := 0, int64(1) // one strand, of all rows
-	s.count = 1
 	switch {
 	case f.args.Stream:
 		s.count = f.placesToRead()
-		if d, window = f.windows(l, int64(s.count)); window == 0 {
-			return
+		d, window := f.windows(l, int64(s.count))
+		if window == 0 {
+			return rest
 		}
+		steps := window / int64(s.count)
+		s.first = &s.windows
+		s.first.split(l, d, window, steps)
+		for k := range s.apart {
+			s.apart[k] = steps * l.stride[k][d]
+		}
+		l.skip(d, l.size[d]/window*window)
+		rest = l.count()
 	case inner == 0 || l.size[inner] > longestStep:
-		return
-	}
-	steps := window / int64(s.count)
-	s.first.split(l, d, window, steps)
-	for k := range s.apart {
-		s.apart[k] = steps * l.stride[k][d]
+		return rest
+	default:
+		s.first, s.count, s.apart, rest = l, 1, [kernelOperands]int64{}, 0
 	}
 	run := s.first.size[s.first.dims-1]
 	s.rows, s.stepsPerJob = s.first.count()/run, max(1, jobSize/run)
 	s.jobs = ceilDiv(s.rows, s.stepsPerJob)
-	l.skip(d, l.size[d]/window*window)
+	return rest
 }
 
 // placesToRead returns how many strands there are: half as many where an element
@@ -130,7 +135,7 @@ func (l *layout) skip(d int, steps int64) {
 // strandJob makes the job of a kernel over a call's strands.
 func strandJob(f *family, kernel cpu.Elementwise) job {
 	return func(c *call, w *worker, number int64) {
-		s, l, cur := &c.strands, &c.strands.first, &w.cursors[0]
+		s, l, cur := &c.strands, c.strands.first, &w.cursors[0]
 		inner := l.dims - 1
 		row := number * s.stepsPerJob
 		end := min(row+s.stepsPerJob, s.rows)

@@ -102,21 +102,13 @@ func (f *family) consecutive(l *layout) int {
 		if f.param[k] || l.start[k] == nil {
 			continue
 		}
-		next, d := f.sizeOf(k), l.dims
+		next, d := f.size[k], l.dims
 		for ; d > first && l.stride[k][d-1] == next; d-- {
 			next *= l.size[d-1]
 		}
 		first = d
 	}
 	return first
-}
-
-// sizeOf returns the size of an operand's elements.
-func (f *family) sizeOf(k int) int64 {
-	if k < firstOutput {
-		return f.args.In[k].DType.Size()
-	}
-	return f.args.Out[k-firstOutput].DType.Size()
 }
 
 // tileJob makes the job of a kernel over a call's tiling.

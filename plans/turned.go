@@ -37,7 +37,7 @@ func (f *family) turn(c *call) int64 {
 	}
 	along, found := -1, false // the dimension that those inputs are stored along
 	for k := range kernelOperands {
-		if f.param[k] || l.start[k] == nil || l.stride[k][inner] == f.sizeOf(k) {
+		if f.param[k] || l.start[k] == nil || l.stride[k][inner] == f.size[k] {
 			continue
 		}
 		if k >= maxTurned {
@@ -47,7 +47,7 @@ func (f *family) turn(c *call) int64 {
 			*t = turned{}
 		}
 		for d := range inner {
-			if (along < 0 || along == d) && l.stride[k][d] == f.sizeOf(k) {
+			if (along < 0 || along == d) && l.stride[k][d] == f.size[k] {
 				along, t.across[k], found = d, true, true
 				break
 			}
@@ -96,7 +96,7 @@ func (f *family) runTurned(c *call, w *worker, kernel cpu.Elementwise, tile int6
 	for k := range step {
 		step[k] = l.stride[k][inner-1]
 		if k < maxTurned && t.across[k] {
-			size := f.sizeOf(k)
+			size := f.size[k]
 			own := unsafe.Pointer(&w.copied[k])
 			f.copier[k].transpose(own, turnedPitch*size, cur.at[k], l.stride[k][inner], n, rows)
 			a.In[k].P, a.In[k].Stride, step[k] = own, size, turnedPitch*size
