@@ -132,7 +132,7 @@ class _Rule:  # no tuple, which torch.func would take apart
     refusal: str
 
 
-ONCE = "isobit::{} has no second derivative: isobit's ops can be differentiated once"
+ONCE = "isobit::{} has no second derivative: it can be differentiated once"
 TWICE = "isobit::{} has no third derivative: it can be differentiated twice"
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .ops._families import Family
 
 Dims = tuple[int | None, ...]
+MOST_DIMS = 8  # that a plan takes
 
 
 def register(op: Op, rule: Callable[..., Any] | None = None) -> None:
@@ -73,6 +74,8 @@ def vmap_elementwise(op: Op, family: Family, data: tuple[int, ...]) -> None:
         new = list(args)
         for i in batched:
             new[i] = front(args[i], in_dims[i], size)
+        if new[data[0]].dim() > MOST_DIMS:
+            return None
         if family.axis and new[count] >= 0:
             new[count] += 1
         if family.block:

@@ -280,6 +280,17 @@ def test_vmap():
         assert_same(got, tuple(torch.stack(r) for r in zip(*rows, strict=True)))
 
 
+def test_vmap_of_as_many_dimensions_as_there_can_be():
+    batch = draw(2, 1, 1, 1, 1, 1, 1, 1, 3)
+    for call in (
+        lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.1, 0, -8, 7),
+        lambda x: isobit.fake_quantize_per_channel_affine(x, torch.ones(3), None, 7, -8, 7),
+        lambda x: isobit.quantize_per_token_dynamic(x, torch.int8)[0],
+        lambda x: isobit.embedding(x[..., 0].abs().long(), torch.arange(60.0).view(20, 3)),
+    ):
+        assert_same(torch.vmap(call)(batch), torch.stack([call(x) for x in batch]))
+
+
 def test_huge_pages():
     """A switch that changes no result."""
     x = draw(1300, 1100)

@@ -222,10 +222,46 @@ def test_tangents_are_rounded_once(dtype, wide):
     torch.testing.assert_close(tangent, want.to(dtype), rtol=torch.finfo(dtype).eps, atol=2e-5)
 
 
+@pytest.mark.parametrize("channels", (False, True))
+def test_second_of_fake_quantize(channels):
+    """As torch's, but for signs of zeros: the straight-through gradient is linear in the upstream one. So
+    gradient penalties work."""
+    scale, zero = torch.tensor([0.5, 0.25, 0.75, 1]), torch.tensor([0, 1, -2, 3], dtype=torch.int32)
+
+    def fake(ops, x):
+        if channels:
+            return ops.fake_quantize_per_channel_affine(x * x, scale, zero, 1, -8, 7)
+        return ops.fake_quantize_per_tensor_affine(x * x, 0.5, 1, -8, 7)
+
+    def second(ops):
+        x, dy = draw(3, 4, spread=2).requires_grad_(), draw(3, 4, seed=1).requires_grad_()
+        (dx,) = torch.autograd.grad(fake(ops, x), x, dy, create_graph=True)
+        return torch.autograd.grad(dx.exp().sum(), (x, dy))
+
+    def nested(ops):
+        first = torch.func.grad(lambda x: fake(ops, x).sin().sum())
+        return torch.func.grad(lambda x: first(x).square().sum())(draw(3, 4, spread=2))
+
+    torch.testing.assert_close(second(isobit), second(torch), rtol=0, atol=0)
+    torch.testing.assert_close(nested(isobit), nested(torch), rtol=0, atol=0)
+    x, learned = f64(3, 4, spread=4), torch.tensor(0.5, requires_grad=True)
+    (dx,) = torch.autograd.grad(
+        isobit.fake_quantize_per_tensor_affine(x * x, learned, None, -8, 7).sum(), x, create_graph=True
+    )
+    with pytest.raises(RuntimeError, match="no second derivative: .* where scale or zero_point is learned"):
+        dx.sum().backward()
+
+    def gradient(dy):
+        y = isobit.fake_quantize_per_token_affine(x, torch.ones(3), None, -8, 7)
+        return torch.autograd.grad(y, x, dy, create_graph=True)
+
+    assert gradcheck(gradient, (f64(3, 4, seed=1),), check_batched_grad=True)
+
+
 def test_no_second_derivative():
     """An error, be it the upstream gradient or an input that the gradient depends on."""
     x, dy = draw(3, 4).requires_grad_(), draw(3, 4).requires_grad_()
-    y = isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7)
+    y = isobit.quantize_per_tensor(x, 0.5, None, -8, 7, torch.float32)
     (dx,) = torch.autograd.grad(y, x, dy, create_graph=True)
     with pytest.raises(RuntimeError, match="can be differentiated once"):
         dx.sum().backward()

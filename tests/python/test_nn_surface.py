@@ -1,5 +1,6 @@
 """isobit.nn where features meet: calibration in inference mode, torch.func, conversions of dtype, odd arguments."""
 
+import copy
 import io
 
 import isobit
@@ -169,3 +170,36 @@ def test_packed_codes_of_one_column(granularity):
     for keywords in ({}, {"exact": False}):
         layer = prepare(torch.nn.Linear(1, 3), config, **keywords)
         assert_same(convert(layer)(draw(4, 1)), layer.eval()(draw(4, 1)).detach())
+
+
+@pytest.mark.parametrize("kind", (FakeQuantize, ObservedFakeQuantize))
+def test_training_without_values(kind):
+    """On meta, and with fake tensors: shapes only."""
+    on_meta = kind().to("meta")
+    for _ in range(2):
+        assert on_meta(torch.empty(3, 4, device="meta")).shape == (3, 4)
+    with torch._subclasses.fake_tensor.FakeTensorMode():
+        fake = kind()
+        for _ in range(2):
+            fake(torch.randn(3, 4, requires_grad=True)).sum().backward()
+
+
+def test_an_ensemble_of_layers_that_have_started():
+    layers = [FakeQuantize() for _ in range(3)]
+    for i, layer in enumerate(layers):
+        layer(draw(3, 4, seed=i))
+    state, x = torch.func.stack_module_state(layers), draw(3, 4)
+    for base in (layers[0], copy.deepcopy(layers[0]).to("meta")):
+        together = torch.vmap(lambda p, b, base=base: torch.func.functional_call(base, (p, b), (x,)))(*state)
+        assert_same(together, torch.stack([layer(x) for layer in layers]))
+
+
+@pytest.mark.filterwarnings("ignore:for .*copying from a non-meta parameter")
+@pytest.mark.parametrize("kind", OBSERVERS)
+def test_a_state_is_loaded_on_meta(kind):
+    observer, empty = kind(), kind().to("meta")
+    observer(draw(3, 4))
+    empty.load_state_dict(observer.state_dict())
+    assert empty.min_val.is_meta
+    empty.load_state_dict(observer.state_dict(), assign=True)
+    assert_same(empty.calculate_qparams(), observer.calculate_qparams())

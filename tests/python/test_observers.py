@@ -1,6 +1,7 @@
 """Observers: beside isobit's own ops, torch.ao's observers, and formulas written out."""
 
 import copy
+import inspect
 import pickle
 
 import isobit
@@ -8,6 +9,7 @@ import pytest
 import torch
 import torch.ao.quantization as ao
 from isobit.nn import (
+    HistogramObserver,
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MovingAveragePerChannelMinMaxObserver,
@@ -145,6 +147,16 @@ def test_eps_and_arguments():
     partial = MovingAverageMinMaxObserver.with_args(dtype=torch.int8).with_args(qscheme=SYMMETRIC)
     assert partial().scheme.symmetric and partial(0.5).averaging_constant == 0.5
     assert MinMaxObserver(torch.int8, SYMMETRIC).qscheme == SYMMETRIC
+    for kind in (MinMaxObserver, MovingAverageMinMaxObserver, PerChannelMinMaxObserver, HistogramObserver,
+                 MovingAveragePerChannelMinMaxObserver):  # fmt: skip
+        given, wanted = inspect.signature(kind).parameters, inspect.signature(getattr(ao, kind.__name__)).parameters
+        for name, at in wanted.items():
+            if name not in ("self", "kwargs"):
+                assert given[name].default == at.default, (kind, name)
+        assert [n for n in given if n in wanted] == [n for n in wanted if n in given]
+        torchs = ao.FakeQuantize.with_args(observer=kind, quant_min=0, quant_max=255, dtype=torch.quint8)
+        if "Channel" not in kind.__name__:
+            assert torchs()(draw(3, 4)).shape == (3, 4)
     for message, bad in (
         ("want one of", {"qscheme": torch.per_channel_affine_float_qparams}),
         ("want -128 <= quant_min", {"quant_min": 9, "quant_max": 3, "dtype": torch.int8}),

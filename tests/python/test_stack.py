@@ -2,6 +2,7 @@
 
 import warnings
 
+import isobit
 import pytest
 import torch
 import torch._dynamo.testing
@@ -29,6 +30,26 @@ def test_autocast_leaves_gradients_alone(kind):
     torch._dynamo.reset()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     for run, within in ((layer, False), (layer, True), (compiled, False), (compiled, True)):
+        assert_same(gradients(run, True, within), want)
+
+
+def test_autocast_leaves_gradients_of_weight_only_linear_alone():
+    codes, scale = torch.arange(40, dtype=torch.int8).view(5, 8), draw(5, 2).abs()
+
+    def linear(x, scale):
+        return isobit.weight_only_linear(x, codes, scale, group_size=4)
+
+    def gradients(run, enabled, within):
+        leaves = draw(6, 8).requires_grad_(), scale.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            loss = run(*leaves).square().sum()
+            if within:
+                return torch.autograd.grad(loss, leaves)
+        return torch.autograd.grad(loss, leaves)
+
+    want = gradients(linear, False, False)
+    compiled = torch.compile(linear, fullgraph=True, backend="aot_eager")
+    for run, within in ((linear, False), (linear, True), (compiled, False), (compiled, True)):
         assert_same(gradients(run, True, within), want)
 
 

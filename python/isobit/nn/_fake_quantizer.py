@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ._scheme import Scheme
 
@@ -19,6 +20,11 @@ class Partial(partial):  # type: ignore[type-arg]
 
     def with_args(self, **keywords: Any) -> Partial:
         return Partial(self, **keywords)
+
+
+def has_value(x: Tensor) -> bool:
+    """Whether x can be asked what it holds: a meta or fake tensor cannot, nor one of a torch.func transform."""
+    return not (x.is_meta or isinstance(x, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(x))
 
 
 def set_buffer(module: torch.nn.Module, name: str, value: Tensor) -> None:

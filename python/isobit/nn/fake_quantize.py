@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._explain import check_kinds
-from ._fake_quantizer import FakeQuantizer, Parameters, is_exporting
+from ._fake_quantizer import FakeQuantizer, Parameters, has_value, is_exporting
 from ._scheme import Grouping, Scheme, code_type
 
 _STARTS = ("lsq", "min_max")
@@ -120,7 +120,7 @@ class FakeQuantize(FakeQuantizer):
                 self.zero_point.copy_(zero_point.reshape(self.zero_point.shape))
         else:
             self.scale.copy_(self._usual_scale(x.detach()).reshape(self.scale.shape))
-        if not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and has_value(self.scale):
             self._start = self.scale.detach().clone(), self.scale._version
 
     def _usual_scale(self, x: Tensor) -> Tensor:
@@ -170,14 +170,14 @@ class FakeQuantize(FakeQuantizer):
         return Parameters(_Scaled.apply(self.scale, factor), zero_point)
 
     def _started(self) -> bool:
-        """Whether scales were set. Compiled code cannot look into a buffer: it knows what was seen before it."""
-        if not torch.compiler.is_compiling():
+        """Whether scales were set. Where one cannot look into the buffer, as in compiled code, what was seen before."""
+        if not torch.compiler.is_compiling() and has_value(self.initialized):
             self._has_started = bool(self.initialized)
         return self._has_started
 
     def _load_from_state_dict(self, *args: Any) -> None:
         super()._load_from_state_dict(*args)
-        self._has_started = not self.initialized.is_meta and bool(self.initialized)
+        self._has_started = has_value(self.initialized) and bool(self.initialized)
 
     def served(self) -> FakeQuantizer:
         from .served import ServedFakeQuantize

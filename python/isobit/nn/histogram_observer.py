@@ -47,8 +47,21 @@ class HistogramObserver(MinMaxObserver):
 
     histogram: Tensor
 
-    def __init__(self, bins: int = 2048, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(
+        self,
+        bins: int = 2048,
+        dtype: torch.dtype = torch.quint8,
+        qscheme: torch.qscheme = torch.per_tensor_affine,
+        reduce_range: bool = False,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        factory_kwargs: dict[str, Any] | None = None,
+        eps: float = torch.finfo(torch.float32).eps,
+        is_dynamic: bool = False,
+        **keywords: Any,
+    ) -> None:
+        bounds = reduce_range, quant_min, quant_max
+        super().__init__(dtype, qscheme, *bounds, factory_kwargs, eps, is_dynamic, **keywords)
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
             raise ValueError(f"HistogramObserver: bins is {bins!r}; want a whole number of at least 1")
         if self.scheme.grouping.name != "per_tensor":

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._fake_quantizer import Partial, resize_for_loading, set_buffer
+from ._fake_quantizer import Partial, has_value, resize_for_loading, set_buffer
 from ._scheme import Grouping, Scheme, code_type
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
 _KNOWN = (torch.per_tensor_affine, *SYMMETRIC, torch.per_channel_affine)
+_EPS = torch.finfo(torch.float32).eps
 
 
 class MinMaxObserver(torch.nn.Module):
@@ -24,7 +25,7 @@ class MinMaxObserver(torch.nn.Module):
     qint8, any integer of 1 to 8 bits, or an 8-bit float; its range is quant_min to quant_max unless they
     are given, and half of that with ``reduce_range``. A per-channel ``qscheme`` has a range for each index
     along ``ch_axis``; ``group_size`` asks for one for each so many elements along the last dimension, and
-    ``block_size`` for one for each block.
+    ``block_size`` for one for each block. ``is_dynamic`` is kept for torch.ao's FakeQuantize, which asks for it.
 
     ``forward(x)`` observes x, of any float dtype, and answers it. ``calculate_qparams()`` answers scale and
     zero point: what isobit's choose_qparams would for that range, so ``max|x| / quant_max`` where symmetric
@@ -44,7 +45,8 @@ class MinMaxObserver(torch.nn.Module):
         quant_min: int | None = None,
         quant_max: int | None = None,
         factory_kwargs: dict[str, Any] | None = None,
-        eps: float = torch.finfo(torch.float32).eps,
+        eps: float = _EPS,
+        is_dynamic: bool = False,
         *,
         ch_axis: int = 0,
         group_size: int | None = None,
@@ -65,6 +67,7 @@ class MinMaxObserver(torch.nn.Module):
         self.dtype = dtype
         self.qscheme = qscheme
         self.ch_axis = ch_axis
+        self.is_dynamic = is_dynamic
         self.scheme = Scheme(
             grouping,
             low_default if quant_min is None else quant_min,
@@ -141,7 +144,9 @@ class MinMaxObserver(torch.nn.Module):
         state_dict.pop(prefix + "eps", None)  # torch.ao has it as a buffer
         resize_for_loading(self, state_dict, prefix, "min_val", "max_val")
         super()._load_from_state_dict(state_dict, prefix, *args)
-        if bool((self.min_val > self.max_val).any()):  # how torch.ao spells a range of nothing
+        if has_value(self.min_val) and bool(
+            (self.min_val > self.max_val).any()
+        ):  # how torch.ao spells a range of nothing
             self.reset_min_max_vals()
 
     def extra_repr(self) -> str:
@@ -153,8 +158,19 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
     """As MinMaxObserver, with a range that moves toward that of each batch by ``averaging_constant``:
     ``min_val + averaging_constant * (low - min_val)``, each step rounded. The first batch sets it."""
 
-    def __init__(self, averaging_constant: float = 0.01, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
+    def __init__(
+        self,
+        averaging_constant: float = 0.01,
+        dtype: torch.dtype = torch.quint8,
+        qscheme: torch.qscheme = torch.per_tensor_affine,
+        reduce_range: bool = False,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        eps: float = _EPS,
+        is_dynamic: bool = False,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, eps=eps, is_dynamic=is_dynamic, **keywords)
         if not 0 <= averaging_constant <= 1:
             raise ValueError(f"{type(self).__name__}: averaging_constant is {averaging_constant}; want 0 to 1")
         self.averaging_constant = averaging_constant
@@ -172,10 +188,16 @@ class PerChannelMinMaxObserver(MinMaxObserver):
         ch_axis: int = 0,
         dtype: torch.dtype = torch.quint8,
         qscheme: torch.qscheme = torch.per_channel_affine,
-        *args: Any,
+        reduce_range: bool = False,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        factory_kwargs: dict[str, Any] | None = None,
+        eps: float = _EPS,
+        is_dynamic: bool = False,
         **keywords: Any,
     ) -> None:
-        super().__init__(dtype, qscheme, *args, ch_axis=ch_axis, **keywords)
+        bounds = reduce_range, quant_min, quant_max
+        super().__init__(dtype, qscheme, *bounds, factory_kwargs, eps, is_dynamic, ch_axis=ch_axis, **keywords)
 
 
 class MovingAveragePerChannelMinMaxObserver(MovingAverageMinMaxObserver):
@@ -187,10 +209,15 @@ class MovingAveragePerChannelMinMaxObserver(MovingAverageMinMaxObserver):
         ch_axis: int = 0,
         dtype: torch.dtype = torch.quint8,
         qscheme: torch.qscheme = torch.per_channel_affine,
-        *args: Any,
+        reduce_range: bool = False,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        eps: float = _EPS,
+        is_dynamic: bool = False,
         **keywords: Any,
     ) -> None:
-        super().__init__(averaging_constant, dtype, qscheme, *args, ch_axis=ch_axis, **keywords)
+        bounds = reduce_range, quant_min, quant_max
+        super().__init__(averaging_constant, dtype, qscheme, *bounds, eps, is_dynamic, ch_axis=ch_axis, **keywords)
 
 
 class MSEObserver(MovingAverageMinMaxObserver):
@@ -199,9 +226,22 @@ class MSEObserver(MovingAverageMinMaxObserver):
     equals. The errors are isobit's fake_quantize and its Stripe sums, so that every machine takes the same."""
 
     def __init__(
-        self, averaging_constant: float = 0.01, *args: Any, steps: int = 40, smallest: float = 0.2, **keywords: Any
+        self,
+        averaging_constant: float = 0.01,
+        dtype: torch.dtype = torch.quint8,
+        qscheme: torch.qscheme = torch.per_tensor_affine,
+        reduce_range: bool = False,
+        quant_min: int | None = None,
+        quant_max: int | None = None,
+        eps: float = _EPS,
+        is_dynamic: bool = False,
+        *,
+        steps: int = 40,
+        smallest: float = 0.2,
+        **keywords: Any,
     ) -> None:
-        super().__init__(averaging_constant, *args, **keywords)
+        bounds = reduce_range, quant_min, quant_max
+        super().__init__(averaging_constant, dtype, qscheme, *bounds, eps, is_dynamic, **keywords)
         if steps < 1 or not 0 < smallest <= 1:
             raise ValueError(f"MSEObserver: want steps >= 1 and 0 < smallest <= 1, not {steps} and {smallest}")
         self.steps = steps

@@ -12,7 +12,7 @@ from torch.compiler import is_dynamo_compiling
 from .._explain import check_dense, spell
 from .._gradient import Frame, once
 from .._op import Op, wants_gradient, write_out
-from .._vmap import Dims, front, register
+from .._vmap import MOST_DIMS, Dims, front, register
 
 _FORWARD = Op(
     "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
@@ -94,7 +94,8 @@ _BACKWARD.linear(_adjoint_of_gradient)
 def _vmap_forward(size: int, in_dims: Dims, weight: Tensor, indices: Tensor, *attributes: Any) -> Any:
     if in_dims[0] is not None:
         return None
-    return _FORWARD.raw(weight, front(indices, in_dims[1], size), *attributes), 0
+    folded = front(indices, in_dims[1], size)
+    return None if folded.dim() >= MOST_DIMS else (_FORWARD.raw(weight, folded, *attributes), 0)
 
 
 register(_FORWARD, _vmap_forward)

@@ -3,13 +3,14 @@ input and the LSQ gradients of scale and zero point."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._gradient import kept, saving
+from .._gradient import ONCE, kept, saving
 from .._op import Op, write_out
 from .._vmap import vmap_elementwise
 from ._families import FAMILIES, Family, code_name, without_zero_point
@@ -33,6 +34,17 @@ def _backward_of(op: Op) -> Any:
     return backward
 
 
+def _second_of(forward: Op, op: Op) -> Any:
+    def second(ctx: Any, upstream: tuple[Tensor], grads: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+        """The straight-through gradient of x is the upstream gradient or 0: of that one it is linear."""
+        if any(ctx.needs_input_grad[1:3]):
+            raise RuntimeError(ONCE.format(forward.name) + " where scale or zero_point is learned")
+        of_upstream, _, _ = op(grads[0], *kept(ctx), *ctx.attributes[:-1], True, False, False, ctx.attributes[-1])
+        return *[None] * len(ctx.saved_tensors), of_upstream
+
+    return second
+
+
 def _define(name: str) -> tuple[Op, Op]:
     f = FAMILIES[name]
     f = Family(f.plan, "scale", "zero_point", f.axis, f.group, f.block, f.rows)
@@ -54,7 +66,7 @@ def _define(name: str) -> tuple[Op, Op]:
         "grad_scale = scale : scale if want_scale",
         "grad_zero_point = zero_point : zero_point if want_zero_point",
     )
-    forward.differentiable(saving(3), _backward_of(backward))
+    forward.differentiable(saving(3), _backward_of(backward), second=_second_of(forward, backward))
     backward.not_differentiable()
     vmap_elementwise(forward, f, data=(0,))
     vmap_elementwise(backward, f, data=(0, 1))

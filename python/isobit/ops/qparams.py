@@ -11,7 +11,7 @@ from torch import Tensor
 from .._explain import check_dense, spell
 from .._load import DTYPES
 from .._op import Op
-from .._vmap import Dims, front, register
+from .._vmap import MOST_DIMS, Dims, front, register
 from ._families import FAMILIES
 
 # Each granularity: the schema's text before quant_min, the attribute, the shape of the parameters.
@@ -57,7 +57,10 @@ def _vmap(op: Op, name: str) -> None:
             return None
         if FAMILIES[name].block:
             attributes = ([1, *attributes[0]], *attributes[1:])
-        y = op.raw(front(x, in_dims[0], size), *attributes)
+        folded = front(x, in_dims[0], size)
+        if folded.dim() > MOST_DIMS:
+            return None
+        y = op.raw(folded, *attributes)
         return y, (*[0] * (len(y) - 1), None if attributes[-1] else 0)
 
     register(op, rule)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._gradient import kept, saving
+from .._gradient import kept, saving, without_autocast
 from .._op import Op
 from .._vmap import vmap_fold
 from .dequantize import dequantize_per_channel_group, dequantize_per_channel_group_backward, is_learned
@@ -24,6 +24,7 @@ _OP = Op(
 )
 
 
+@without_autocast
 def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
     x, weight, scale, zero_point, bias = kept(ctx)
     group_size, dtype, in_features = ctx.attributes
